@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 URLS   ?= sites.txt
 ARGS   ?=
-PROCESSES ?= auto
+# One more than processors: tests of a daemon wait half of the time.
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2> /dev/null || echo 1) + 1)
 
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
@@ -11,7 +12,7 @@ DEV := $(VENV)/.dev
 COMPILE := $(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run demo reproduce test test-all coverage soak test-python check lint types contracts sizes bench tables clean constraints
+.PHONY: help screenshots run demo reproduce test test-all coverage soak test-python check lint types contracts sizes bench tables clean constraints
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -32,6 +33,9 @@ test: $(DEV)  ## the fast tests of every room, in about a minute (tests/slow.txt
 
 test-all: $(DEV)  ## all tests
 	$(PYTEST) $(ARGS)
+
+screenshots: $(DEV)  ## pictures of the web pages for README and docs
+	SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest -q tests/web/test_screenshots.py
 
 coverage: $(DEV)  ## all tests, with branch coverage: takes about half as much CPU time again as test-all
 	$(PYTEST) --cov --cov-report=term $(ARGS)

@@ -17,6 +17,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -24,7 +25,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -43,11 +45,15 @@ _PAGE = (
     b"Content-Length: 12\r\n\r\n<p>hello</p>"
 )
 _SAME = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
+_WORDS = [f"word{n}" for n in range(3000)]
 _NONE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
 class _Origin(asyncio.Protocol):
-    """Answers GET requests one after the other."""
+    """Answers GET requests one after the other; `changes`: one page in so many is another; 0: none is."""
+
+    def __init__(self, changes: int) -> None:
+        self._changes = changes
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Stores the transport of a new connection."""
@@ -58,13 +64,24 @@ class _Origin(asyncio.Protocol):
         """Answers a request, which arrives whole."""
         if data.startswith(b"GET /robots.txt "):
             self._transport.write(_NONE)
+        elif self._changes and random.random() * self._changes < 1:
+            self._transport.write(_changed_page())
         else:
             self._transport.write(_SAME if b"If-None-Match" in data else _PAGE)
 
 
-def _serve(listener: socket.socket) -> None:
+def _changed_page() -> bytes:
+    """Returns a page of about 4 KB, half of whose words are new."""
+    words = " ".join(["word"] * 400 + random.choices(_WORDS, k=400))
+    body = f"<p>{words}</p>".encode()
+    tag, length = random.random(), len(body)
+    head = f'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: "{tag}"\r\nContent-Length: {length}\r\n\r\n'
+    return head.encode() + body
+
+
+def _serve(listener: socket.socket, changes: int) -> None:
     async def main() -> None:
-        await asyncio.get_running_loop().create_server(_Origin, sock=listener, backlog=4096)
+        await asyncio.get_running_loop().create_server(partial(_Origin, changes), sock=listener, backlog=4096)
         await asyncio.Event().wait()
 
     with contextlib.suppress(KeyboardInterrupt):
@@ -72,10 +89,10 @@ def _serve(listener: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def origin() -> Iterator[int]:
-    """Runs a server on every 127.x.y.z; yields its port."""
+def origin(changes: int = 0) -> Iterator[int]:
+    """Runs a server on every 127.x.y.z; yields its port. changes: one answer in so many is a new page; 0: none is."""
     listener = socket.create_server(("0.0.0.0", 0), backlog=4096)
-    process = multiprocessing.get_context("fork").Process(target=_serve, args=(listener,))
+    process = multiprocessing.get_context("fork").Process(target=_serve, args=(listener, changes))
     process.start()
     try:
         yield listener.getsockname()[1]
@@ -104,7 +121,7 @@ class Row(NamedTuple):
     pss_mb: float
 
 
-def _count(port: int, metric: str) -> float:
+def counted(port: int, metric: str) -> float:
     """Returns the sum of a metric over its labels."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
         lines = [line for line in reply.read().decode().splitlines() if line.startswith(metric)]
@@ -112,7 +129,7 @@ def _count(port: int, metric: str) -> float:
 
 
 def _sample(pid: int, port: int) -> Sample:
-    polls = _count(port, "pollerd_polls_total{")
+    polls = counted(port, "pollerd_polls_total{")
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     switches = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
@@ -132,12 +149,12 @@ def measure(code: Path, port: int, rate: float, sites: int, seconds: float) -> R
     """Runs and measures the daemon of the code in that folder, after one poll of each page unless the list is long."""
     passes = sites <= POLLED_THROUGH_MOST
     with tempfile.TemporaryDirectory() as folder:
-        process, listen = _start(code, Path(folder), port, rate, sites, passes)
+        process, listen = started(code, Path(folder), port, rate, sites, passes)
         try:
-            _wait_until(process, lambda: _count(listen, "pollerd_sites{") >= sites)
+            wait_until(process, lambda: counted(listen, "pollerd_sites{") >= sites)
             if passes:
-                _wait_until(process, lambda: _count(listen, 'pollerd_polls_total{outcome="first"}') >= sites)
-                _set_budget(listen, rate)
+                wait_until(process, lambda: counted(listen, 'pollerd_polls_total{outcome="first"}') >= sites)
+                set_budget(listen, rate)
             time.sleep(SETTLING_SECONDS)
             before = _sample(process.pid, listen)
             time.sleep(seconds)
@@ -152,10 +169,17 @@ def measure(code: Path, port: int, rate: float, sites: int, seconds: float) -> R
     )
 
 
-def _start(
-    code: Path, folder: Path, port: int, rate: float, sites: int, passes: bool
+def started(
+    code: Path,
+    folder: Path,
+    port: int,
+    rate: float,
+    sites: int,
+    passes: bool,
+    database: str | None = None,
+    more: Sequence[str] = (),
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """Starts the daemon; returns it and the port of its API."""
+    """Starts the daemon, on SQLite unless a database is named; returns it and the port of its API. more: flags."""
     urls = folder / "urls.txt"
     hosts = min(sites, HOSTS_MOST)
     urls.write_text(
@@ -167,7 +191,7 @@ def _start(
     own = code / ".venv" / "bin" / "python"  # other code may need other libraries
     python = str(own) if own.exists() else sys.executable
     variables = {name: value for name, value in os.environ.items() if not name.startswith("POLLERD_")}
-    variables["POLLERD_DATABASE"] = f"sqlite+aiosqlite:///{folder}/poll.db"
+    variables["POLLERD_DATABASE"] = database or f"sqlite+aiosqlite:///{folder}/poll.db"
     budget = max(rate, FIRST_PASS_RATE) if passes else rate
     arguments = ["--budget", str(budget), "--listen", f"127.0.0.1:{listen}", "--allow-private"]
     arguments += ["--min-interval", str(min(10.0, 0.5 * sites / rate)), "--host-interval", "0"]
@@ -175,7 +199,7 @@ def _start(
     if any(b"min_yield" in config.read_bytes() for config in configs):  # nothing changes, and all must be polled
         arguments += ["--min-yield", "0"]
     with open(folder / "log", "wb") as log:
-        for command in (["db", "upgrade"], ["run", str(urls), *arguments]):
+        for command in (["db", "upgrade"], ["run", str(urls), *arguments, *more]):
             process = subprocess.Popen(
                 [python, "-m", "pollerd", *command], cwd=code, env=variables, stdout=log, stderr=log
             )
@@ -184,7 +208,7 @@ def _start(
     return process, listen
 
 
-def _set_budget(listen: int, rate: float) -> None:
+def set_budget(listen: int, rate: float) -> None:
     request = urllib.request.Request(
         f"http://127.0.0.1:{listen}/api/v1/allocation",
         json.dumps({"budget": rate}).encode(),
@@ -195,7 +219,7 @@ def _set_budget(listen: int, rate: float) -> None:
         reply.read()
 
 
-def _wait_until(process: subprocess.Popen[bytes], true: Callable[[], bool]) -> None:
+def wait_until(process: subprocess.Popen[bytes], true: Callable[[], bool]) -> None:
     for _ in range(12_000):
         if process.poll() is not None:
             raise RuntimeError(f"the daemon ended with {process.returncode}")

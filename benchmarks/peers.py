@@ -17,7 +17,6 @@ import os
 import re
 import subprocess
 import tempfile
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -30,6 +29,7 @@ from typing import Any
 
 import yaml
 from peer_jobs import PAGES, URLWATCH, WATCHES, WEBCHANGES
+from peer_runs.servers import serving
 
 from pollerd.moving.changedetection.instance import Instance, Watch
 from pollerd.moving.changedetection.watch import move
@@ -214,11 +214,9 @@ def main() -> None:
     python = parser.parse_args().python
     (FOLDER / "files").mkdir(parents=True, exist_ok=True)
     rows, versions = by_filters(python)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory() as folder:
+    waiting = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    with serving(waiting) as server, tempfile.TemporaryDirectory() as folder:
         rows += by_watches(python, f"http://127.0.0.1:{server.server_port}", Path(folder))
-    server.shutdown()
     pages = {name: {"type": media, "body": body} for name, (media, body) in PAGES.items()}
     table = {"versions": versions, "pages": pages, "jobs": rows}
     (FOLDER / "peers.json").write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n")

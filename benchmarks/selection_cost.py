@@ -3,7 +3,7 @@
     python benchmarks/selection_cost.py --traces DIR
 
 DIR holds `load.py` with page histories (`peer_runs/contents.py` says what is asked of it). Takes one version of each
-HTML page, nearest to `--bytes` first, and reads each by turns as a whole, as without a selection, and by each
+page of the medium, nearest to `--bytes` first, and reads each by turns as a whole, as without a selection, and by each
 selection. Prints the median over the pages of CPU time and of its ratio to the whole page's.
 """
 
@@ -21,13 +21,26 @@ from peer_runs.contents import pages
 from pollerd.detection.normalise import normalise
 from pollerd.detection.selection.selections import canonical, compiled
 
-TYPE, URL = "text/html; charset=utf-8", "http://127.0.0.1/"
-STEPS: dict[str, list[dict[str, object]]] = {
-    "one element: `h1`": [{"keep": {"css": "h1"}}],
-    "elements: `p, li`": [{"keep": {"css": "p, li"}}],
-    "`body` without `nav, header, footer`": [{"remove": {"css": "nav, header, footer"}}, {"keep": {"css": "body"}}],
-    "XPath: `//p | //li`": [{"keep": {"xpath": "//p | //li"}}],
+URL = "http://127.0.0.1/"
+STEPS: dict[str, dict[str, list[dict[str, object]]]] = {
+    "text/html": {
+        "one element: `h1`": [{"keep": {"css": "h1"}}],
+        "elements: `p, li`": [{"keep": {"css": "p, li"}}],
+        "`body` without `nav, header, footer`": [{"remove": {"css": "nav, header, footer"}}, {"keep": {"css": "body"}}],
+        "XPath: `//p | //li`": [{"keep": {"xpath": "//p | //li"}}],
+    },
+    "application/json": {
+        "JSONPath: `$.Incidents[*].PercentContained`": [{"keep": {"jsonpath": "$.Incidents[*].PercentContained"}}],
+        "JSONPath: `$..Name`": [{"keep": {"jsonpath": "$..Name"}}],
+    },
+    "application/rss+xml": {
+        "items: titles": [{"items": {"fields": ["title"]}}],
+        "items: titles and links of some": [
+            {"items": {"fields": ["title", "link"], "where": {"title": {"text": "a"}}}}
+        ],
+    },
 }
+"""Medium -> steps of selections."""
 
 
 def cheapest(work: Callable[[], object], repeats: int) -> float:
@@ -40,12 +53,12 @@ def cheapest(work: Callable[[], object], repeats: int) -> float:
     return min(found) / 1e6
 
 
-def bodies(traces: Path, size: int, number: int) -> list[bytes]:
-    """Returns a version of each of so many HTML pages, those nearest to the size."""
+def bodies(traces: Path, medium: str, size: int, number: int) -> list[bytes]:
+    """Returns a version of each of so many pages of the medium, those nearest to the size."""
     nearest = [
         min(page.bodies, key=lambda body: abs(len(body) - size))
         for page in pages(traces).values()
-        if page.media == "text/html"
+        if page.media == medium
     ]
     return sorted(nearest, key=lambda body: abs(len(body) - size))[:number]
 
@@ -53,19 +66,21 @@ def bodies(traces: Path, size: int, number: int) -> list[bytes]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", type=Path, required=True)
+    parser.add_argument("--medium", choices=STEPS, default="text/html", help="of the pages (default %(default)s)")
     parser.add_argument("--bytes", type=int, default=15_000, help="of the pages, about (default %(default)s)")
     parser.add_argument("--number", type=int, default=8, help="of pages (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=60, help="calls of each on each page (default %(default)s)")
     options = parser.parse_args()
-    taken = bodies(options.traces, options.bytes, options.number)
+    taken = bodies(options.traces, options.medium, options.bytes, options.number)
     readers = {
-        name: compiled(canonical({"default": {"steps": steps}}))["default"].read for name, steps in STEPS.items()
+        name: compiled(canonical({"default": {"steps": steps}}))["default"].read
+        for name, steps in STEPS[options.medium].items()
     }
     costs: dict[str, list[float]] = {name: [] for name in ("whole page", *readers)}
     for body in taken:
-        costs["whole page"].append(cheapest(partial(normalise, body, TYPE), options.repeats))
+        costs["whole page"].append(cheapest(partial(normalise, body, options.medium), options.repeats))
         for name, read in readers.items():
-            costs[name].append(cheapest(partial(read, body, TYPE, URL), options.repeats))
+            costs[name].append(cheapest(partial(read, body, options.medium, URL), options.repeats))
     print(f"{len(taken)} pages of {min(map(len, taken)):,} to {max(map(len, taken)):,} bytes\n")
     print("| read | CPU ms | of the whole page's |\n| --- | --- | --- |")
     for name, found in costs.items():

@@ -93,14 +93,23 @@ def _restore_postgres(url: URL, file: Path) -> None:
     # What is there is set aside until the rest has succeeded: tables that the backup does not know would stay behind,
     # and stand in the way of a later migration.
     _call(url, "pg_restore", "--list", str(file))
-    _sql(url, f"ALTER SCHEMA public RENAME TO {_ASIDE}", "CREATE SCHEMA public")
+    # Extensions stay: the backup's indexes need them, and "IF NOT EXISTS" would find them aside.
+    there, back = _extensions_moved(_ASIDE, "public"), _extensions_moved("public", _ASIDE)
+    _sql(url, f"ALTER SCHEMA public RENAME TO {_ASIDE}", "CREATE SCHEMA public", there)
     try:
         whole = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
         _call(url, "pg_restore", *whole, f"--dbname={url.database}", str(file))
     except BackupError:
-        _sql(url, "DROP SCHEMA public CASCADE", f"ALTER SCHEMA {_ASIDE} RENAME TO public")
+        _sql(url, back, "DROP SCHEMA public CASCADE", f"ALTER SCHEMA {_ASIDE} RENAME TO public")
         raise
     _sql(url, f"DROP SCHEMA {_ASIDE} CASCADE")
+
+
+def _extensions_moved(source: str, target: str) -> str:
+    """Returns the statement that moves all extensions of a schema to another."""
+    found = f"SELECT extname FROM pg_extension WHERE extnamespace = '{source}'::regnamespace"
+    move = f"EXECUTE format('ALTER EXTENSION %I SET SCHEMA {target}', one.extname)"
+    return f"DO $$ DECLARE one record; BEGIN FOR one IN {found} LOOP {move}; END LOOP; END $$"
 
 
 def _sql(url: URL, *statements: str) -> None:

@@ -11,7 +11,9 @@
     │   ├── FaultEverywhereError  our own code raises at every site
     │   └── SelectionLimitError   a page takes more than a selection may use
     └── TransientError            a retry may succeed
-        └── DatabaseUnavailableError   locked, full, vanished, or not answering
+        ├── DatabaseUnavailableError   locked, full, vanished, or not answering
+        ├── HolderUnavailableError     no node holds the site at present, or the one that does gives no answer
+        └── TooManyError               more than may be sent in a time; has the seconds to wait
 
 A site's own failures are never exceptions: fetching returns them as `Outcome` values. Exceptions of libraries are
 mapped where they enter, with their cause kept.
@@ -91,3 +93,15 @@ class SelectionLimitError(PermanentError):
 
 class DatabaseUnavailableError(TransientError):
     """The database is locked, full, vanished or not answering."""
+
+
+class HolderUnavailableError(TransientError):
+    """No node holds the site at present, or the one that does gives no answer."""
+
+
+class TooManyError(TransientError):
+    """More was sent than may be in a time; nothing of it was taken."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"too many {what}: again in {seconds:.1f} s")
+        self.what, self.seconds = what, seconds

@@ -72,6 +72,6 @@ class Incident(Struct, frozen=True, gc=False):
     rule_id: int
     site_id: int
     id: str
-    """Told with the failure and with the recovery."""
+    """NewsTable with the failure and with the recovery."""
     since: float
     """When the site was last seen working, or when it was added (epoch s)."""

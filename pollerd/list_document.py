@@ -12,6 +12,9 @@
     [[sources]]                          sources:
     url = "https://example.org/map.xml"    - https://example.org/map.xml
 
+    [[signal_sources]]                   signal_sources:
+    url = "https://example.org/map.xml"    - https://example.org/map.xml
+
 What sites of a tag inherit stands under `tags`. `defaults` apply to every site of the file that does not override them;
 null removes a default. Secrets may be in
 separate files: `password_file`, `token_file`, `proxy_file`, and for a header `{file: NAME}`. The fields are validated
@@ -46,7 +49,7 @@ FORMATS = {
 }
 """Format of a list by the suffix of its file. `DOCUMENTS` are parsed here, other formats by the API."""
 _MAX_SECRET_BYTES = 64 * 1024
-_KNOWN = ("defaults", "tags", "sites", "sources", "channels", "rules")
+_KNOWN = ("defaults", "tags", "sites", "sources", "signal_sources", "channels", "rules")
 _CHANNEL_SECRETS = ("url", "secret", "previous_secret", "password", "token", "seed", "credentials")
 _SECRETS = frozenset({"headers", "credentials", "body", "typed", "pdf_password"})
 NOT_SHOWN = "(not shown)"
@@ -73,6 +76,8 @@ class ListDocument:
     """The fields of each tag, by name."""
     sources: Sequence[dict[str, Any]] = ()
     """The fields of each source: a sitemap or feed whose pages become sites."""
+    signal_sources: Sequence[dict[str, Any]] = ()
+    """The fields of each signal source: a site or program that says when pages change."""
     channels: Sequence[dict[str, Any]] = ()
     """The fields of each channel, with the secrets of its files."""
     rules: Sequence[dict[str, Any]] = ()
@@ -112,7 +117,8 @@ def _read(document: object, folder: Path) -> ListDocument:
     return ListDocument(
         _filled(_defaults(document.get("defaults")), sites, folder),
         _tags(document.get("tags"), folder),
-        _sources(document.get("sources")),
+        _urls_or_tables("sources", document.get("sources")),
+        _urls_or_tables("signal_sources", document.get("signal_sources")),
         [_channel(place, one, folder) for place, one in enumerate(_tables("channels", document.get("channels")))],
         _tables("rules", document.get("rules")),
     )
@@ -146,16 +152,16 @@ def _channel(place: int, given: dict[str, Any], folder: Path) -> dict[str, Any]:
     return fields
 
 
-def _sources(given: object) -> list[dict[str, Any]]:
+def _urls_or_tables(section: str, given: object) -> list[dict[str, Any]]:
     if given is None:
         return []
     if not isinstance(given, list):
-        raise ConfigError(f"sources must be a list of tables; given: a {_kind(given)}")
+        raise ConfigError(f"{section} must be a list of tables; given: a {_kind(given)}")
     found = []
     for place, one in enumerate(given):
         fields = {"url": one} if isinstance(one, str) else one
         if not isinstance(fields, dict):
-            raise ConfigError(f"sources[{place}] must be a URL, or a table with a url; given: a {_kind(one)}")
+            raise ConfigError(f"{section}[{place}] must be a URL, or a table with a url; given: a {_kind(one)}")
         found.append({str(name): value for name, value in fields.items() if value is not None})
     return found
 

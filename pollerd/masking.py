@@ -25,7 +25,7 @@ _NO_PORT = re.compile(r"(https?://[^/?#\s:\[\]\"']*):(?![0-9]{1,5}(?:[/?#\s\"'.,
 _PLAIN = re.compile(r"[^\s\"'{}=?&]*")
 """User and password without characters that suggest another meaning."""
 _URL = re.compile(r"[\s\"'\ufeff]*(https?://[^\s\"'?#]*)", re.IGNORECASE)
-_KNOWN_NUMBER = r"\"(?:weight|cost|min_interval|max_interval|half_life)\"\s*:\s*[-+.\deE]{1,24}"
+_KNOWN_NUMBER = r"\"(?:weight|cost|min_interval|max_interval|half_life|deadline)\"\s*:\s*[-+.\deE]{1,24}"
 _KNOWN_BEGINNING = re.compile(rf"\s*\{{?(?:\s*(?:{_KNOWN_NUMBER}|\"url\"\s*:\s*\"https?://[^\s\"\\?#]*\")\s*,?)*")
 
 

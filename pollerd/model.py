@@ -29,6 +29,31 @@ STATES: tuple[SiteState, ...] = (SiteState.ACTIVE, SiteState.BACKING_OFF, SiteSt
 STATE_CODE: dict[SiteState, int] = {state: code for code, state in enumerate(STATES)}
 
 
+class JobAction(StrEnum):
+    """What a job does to each of its sites."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    TAG = "tag"
+    UNTAG = "untag"
+    WEIGHT = "weight"
+    LIMITS = "limits"
+    DELETE = "delete"
+    POLL = "poll"
+
+
+class JobState(StrEnum):
+    """How far a job is."""
+
+    RUNNING = "running"
+    """It goes on, also after a restart; it may wait for others."""
+    DONE = "done"
+    FAILED = "failed"
+    """It cannot go on; what it did stays, and can be undone."""
+    UNDOING = "undoing"
+    UNDONE = "undone"
+
+
 class PageState(StrEnum):
     """Where a page that the focused crawler knows stands.
 
@@ -79,6 +104,11 @@ class OutcomeKind(StrEnum):
     def informative(self) -> bool:
         """True if the poll shows whether the page changed; others affect a backoff, never a rate."""
         return self in _INFORMATIVE
+
+    @property
+    def failed(self) -> bool:
+        """True if the poll neither says anything of the page nor waits for a proof."""
+        return not self.informative and self is not OutcomeKind.PROVING
 
     @property
     def link_suspect(self) -> bool:
@@ -140,6 +170,8 @@ class Outcome(Struct, frozen=True, gc=False):
     """TTL of the answer, seconds above 0; None without one."""
     screenshot: builtins.bytes | None = None
     """BODY of a rendered page: a PNG of it; None where none was asked for, or it was too large."""
+    hub_links: tuple[str, ...] = ()
+    """BODY: its `Link` headers, as sent, if one of them may name a WebSub hub."""
 
     def __post_init__(self) -> None:
         if (self.kind is OutcomeKind.BODY) != (self.body is not None):
@@ -157,6 +189,38 @@ class Evidence(Struct, frozen=True, gc=False):
     """Seconds since the last change, if a trusted date exists."""
     count: int | None = None
     """Number of new items, if they can be distinguished."""
+    at_least: int | None = None
+    """Number of new items that a feed showed; without `count` all were new, and more may have come."""
+    span: float | None = None
+    """Seconds in which these items came, by their dates; None: in the gap."""
+
+
+class FeedWindow(Struct, frozen=True, gc=False, array_like=True):
+    """What a feed showed when it was last read: items are entries with an id of their own."""
+
+    items: int
+    """Number of items, > 0."""
+    new: int | None
+    """How many of them were new at the last poll; None: it was the first."""
+    limited: bool
+    """Whether it shows only its newest items, as far as is known: False if it took new ones in and dropped none."""
+    oldest_at: float | None
+    newest_at: float | None
+    """When the oldest and the newest item were published, by their own dates; epoch seconds."""
+    read_at: float
+    """Start of the poll that read it, epoch seconds."""
+    full_polls: int = 0
+    """Number of polls at which every item was new, so that others may have been lost."""
+
+    @property
+    def full(self) -> bool:
+        """Whether every item was new at the last poll."""
+        return self.new is not None and self.new >= self.items
+
+    @property
+    def shown(self) -> float | None:
+        """Number of items beyond which the feed drops some; None: no such limit is known."""
+        return float(self.items) if self.limited else None
 
 
 class Baseline(Struct, frozen=True, gc=False):
@@ -175,11 +239,14 @@ class Baseline(Struct, frozen=True, gc=False):
     last_modified_bad: int = 0
     """Number of times that `Last-Modified` proved truthful, or false, for this site."""
     ttl: float | None = None
-    """Feeds: announced TTL in seconds."""
+    """Announced TTL in seconds: of a feed what it says itself, of another page what the headers of its last answer
+    said."""
     mask: bytes = b""
     """The site's mask, as packed by detection; empty: none."""
     proven: bool = False
     """Whether a proof poll has shown what of the page is noise, which is what `mask` hides."""
+    window: FeedWindow | None = None
+    """Feeds: what it showed when it was last read."""
 
 
 DEFAULT_SELECTION = "default"
@@ -261,6 +328,8 @@ class Detection(Struct, frozen=True, gc=False):
     detail: str = ""
     selections: tuple[SelectionDetection, ...] = ()
     """A site with selections: the result of each, if the body was read; its contents are there."""
+    hidden: tuple[int, ...] = ()
+    """For each rule of the baseline's mask a hash of what it acts on, 0 if that is nothing; empty: not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,12 +420,14 @@ class SiteSpec(Struct, frozen=True, gc=False):
     """Whether a PNG of the rendered page is kept with each new content."""
     title: str = ""
     """What users call it."""
+    deadline: float | None = None
+    """Seconds within which a change should be found, for the objective `deadline`."""
 
 
 NUMERIC_SETTINGS: dict[str, float | None] = {
     "weight": 1.0,
     "cost": 1.0,
-    **dict.fromkeys(("min_interval", "max_interval", "min_yield", "respect_ttl", "half_life")),
+    **dict.fromkeys(("min_interval", "max_interval", "min_yield", "respect_ttl", "half_life", "deadline")),
 }
 """Numeric settings of a site -> default of those that nobody says: columns of the database and of the scheduler."""
 

@@ -67,6 +67,7 @@ SITE = _table(
     Range("max_interval", 0.001, 1e9, _SECONDS, "seconds"),
     replace(_MIN_YIELD, words="from {lowest:g} to below {highest:g}, or below 100%"),
     Range("half_life", 0.001, 1e9, _SECONDS, "seconds"),
+    Range("deadline", 0.001, 1e9, _SECONDS, "seconds"),
 )
 """What may be said of a site, by every way in. 1e9 s are 31 years."""
 
@@ -85,6 +86,7 @@ USABLE = _table(
     replace(_MIN_YIELD, words="a chance from {lowest:g} to below {highest:g}"),
     Range("respect_ttl", 0, 1.5, "true or false", below=True),
     Range("half_life", 0, words="seconds above {lowest:g}", above=True, below=True),
+    Range("deadline", 0, words="seconds above {lowest:g}", above=True, below=True),
 )
 """What the scheduler can go by, where a row of the database says what nobody may say: wider than `SITE`."""
 
@@ -100,6 +102,12 @@ SCHEDULING = _table(
 """When a poll may happen, unless its site says otherwise. inf: without end."""
 
 BUDGET = Range("budget", 0.01, 10_000, "polls per second from {lowest:g} to {highest:g}", "polls per second")
+
+PLAN = _table(
+    Range("share", 0, 1, "a share above {lowest:g} and below {highest:g}, like 0.9 or 90%", above=True, below=True),
+    Range("within", 1, 1e9, "{lowest:g} to {highest:,.10g} s, or as in 30m", "seconds"),
+)
+"""What may be asked of a plan of the budget: 1e9 s are 31 years."""
 
 LIVE_LOOP = _table(
     Range("full_get_every", 1, words="a whole number, {lowest:g} or more"),

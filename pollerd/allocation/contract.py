@@ -9,6 +9,7 @@ allocator. And it does not know `min_interval` or `max_interval`: those determin
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.slots.ranking import top
 from pollerd.allocation.slots.validation import positive
+from pollerd.allocation.source_quality import SourceQuality
 
-__all__ = ["Allocator", "EvidenceBatch"]
+__all__ = ["Allocator", "EvidenceBatch", "SourceQuality"]
 
 
 class Allocator(ABC):
@@ -36,6 +38,12 @@ class Allocator(ABC):
 
     most_sites: ClassVar[int | None] = None
     """Largest number of sites it accepts; None: any number."""
+    polls_at_price: ClassVar[bool] = False
+    """Whether it keeps the periods that `core.mixture` has for one price of all sites. If not, its `shares` or
+    urgencies tell at which periods it would poll them with another budget."""
+
+    counts_items: bool = False
+    """Whether the number of items that sites show, and of new ones (`EvidenceBatch.at_least`), matters to it."""
 
     def __init__(self, budget: float) -> None:
         self._budget = positive("budget", budget)
@@ -49,6 +57,16 @@ class Allocator(ABC):
     def budget(self, value: float) -> None:
         self._budget = positive("budget", value)
 
+    @property
+    def starvation_gap(self) -> float:
+        """Seconds after which it polls a site whatever its urgency, inversely to the budget; inf: there are none."""
+        return math.inf
+
+    @property
+    def urgency_jumps(self) -> NDArray[np.float64]:
+        """Gaps at which urgencies of sites jump, float64[m] in s, ascending; the first few if there are many."""
+        return np.empty(0)
+
     @abstractmethod
     def add(
         self,
@@ -56,11 +74,13 @@ class Allocator(ABC):
         weight: NDArray[np.float64],
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
+        deadline: NDArray[np.float64] | None = None,
     ) -> None:
         """Adds sites, grows as needed.
 
         slots int64[k], distinct and unused; weight float64[k] >= 0; cost float64[k] > 0;
-        half_life float64[k] in s, > 0, nan for the default; None: all nan.
+        half_life, deadline float64[k] in s, > 0, nan for the default; None: all nan. A deadline is the time within
+        which a change should be found, for the objective `deadline`.
         """
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
@@ -68,6 +88,14 @@ class Allocator(ABC):
 
         A policy may pool the rates of pages of one host; others ignore it. Called again after `remove` and `add`, and
         before `restore`.
+        """
+        return
+
+    def set_items_shown(self, slots: NDArray[np.int64], items: NDArray[np.float64]) -> None:
+        """Sets how many of their newest items the slots int64[k] in use show, float64[k] >= 1; nan: no limit is known.
+
+        An item that was displaced before a poll is lost to it. A policy may ignore it. Called again after `remove` and
+        `add`, and before `restore`; also when a site shows more or fewer items than before.
         """
         return
 
@@ -124,6 +152,39 @@ class Allocator(ABC):
         rows then count in order.
         """
 
+    def add_source(self, source: int, slots: NDArray[np.int64], *, polled_as: int | None = None) -> None:
+        """Makes known a source that says when pages change: it speaks for the slots int64[k] in use, distinct.
+
+        source >= 0 names it in the other calls; again with the same number: it now speaks for these slots.
+        What `restore` brings of a source holds, whether it is added before or after.
+        polled_as: the slot whose polls fetch it, such as a sitemap's; None: it is pushed, and its silence says that
+        nothing changed; `ELSEWHERE`: others fetch it, and `fetched` says when. A policy that does not use signals
+        ignores sources.
+        """
+        return
+
+    def remove_source(self, source: int) -> None:
+        """Forgets a source, and what it said. Unknown ones are ignored."""
+        return
+
+    def signal(self, slots: NDArray[np.int64], source: int, at: NDArray[np.float64], now: float) -> None:
+        """A source says that the pages of slots int64[k] changed at `at`, float64[k] epoch s; nan: it says no time.
+
+        now: epoch s at which this was learned. Evidence, never a command. Slots that the source does not speak for are
+        ignored.
+        """
+        return
+
+    def fetched(self, source: int, now: float) -> None:
+        """A source was read successfully, or a pushed one gave a sign of life, at epoch s `now`: all that it had to
+        say until then was passed to `signal` before.
+        """
+        return
+
+    def source_quality(self, source: int) -> SourceQuality | None:
+        """Returns what was learned of a source; None if it is unknown or the policy does not use signals."""
+        return None
+
     @abstractmethod
     def rates(self) -> NDArray[np.float64]:
         """Returns estimated changes per second, float64[n]; nan for empty slots and if the policy has no estimates."""
@@ -167,6 +228,10 @@ class Allocator(ABC):
         change now), spell (active or quiet), drift (how fast its rate changes).
         """
         return {}
+
+    def signals_waiting(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns the number of signals since the last polls of slots int64[k], float64[k]; nan where no source is."""
+        return np.full(len(slots), np.nan)
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns the probability, float64[k], that a poll of slots int64[k] after elapsed float64[k] s finds a change.

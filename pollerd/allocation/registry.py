@@ -17,11 +17,11 @@ from pollerd.allocation.baselines.optimal import Optimal
 from pollerd.allocation.baselines.proportional import Proportional
 from pollerd.allocation.baselines.uniform import Uniform
 from pollerd.allocation.contract import Allocator
-from pollerd.allocation.core.index import OBJECTIVES
+from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S, OBJECTIVES
 from pollerd.allocation.gpoks.gpoks import Gpoks, GpoksSettings
 from pollerd.allocation.lspe.lspe import Lspe
 from pollerd.allocation.lspe.settings import LspeSettings
-from pollerd.allocation.slots.validation import one_of
+from pollerd.allocation.slots.validation import one_of, positive
 from pollerd.allocation.whittle.whittle import Whittle, WhittleSettings
 from pollerd.errors import InvalidValueError
 
@@ -35,8 +35,10 @@ def _uniform(budget: float, objective: str, rng: np.random.Generator) -> Allocat
     return Uniform(budget)
 
 
-def _whittle(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
-    return Whittle(budget, objective, WhittleSettings(**parameters))
+def _whittle(
+    budget: float, objective: str, rng: np.random.Generator, *, deadline: float, **parameters: Any
+) -> Allocator:
+    return Whittle(budget, objective, WhittleSettings(**parameters), deadline)
 
 
 def _htraa(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
@@ -59,8 +61,10 @@ def _proportional(budget: float, objective: str, rng: np.random.Generator, **par
     return Proportional(budget, **parameters)
 
 
-def _optimal(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
-    return Optimal(budget, objective, **parameters)
+def _optimal(
+    budget: float, objective: str, rng: np.random.Generator, *, deadline: float, **parameters: Any
+) -> Allocator:
+    return Optimal(budget, objective, deadline=deadline, **parameters)
 
 
 def _gpoks(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
@@ -100,6 +104,10 @@ _MAKERS: dict[str, tuple[Callable[..., Allocator], tuple[str, ...]]] = {
 }
 
 
+_WITH_DEADLINE = ("whittle", "optimal")
+"""Allocators that the default deadline is passed to: `uniform` has the same shares whatever is aimed at."""
+
+
 def names() -> tuple[str, ...]:
     """Returns the names of the registered allocators, the default first."""
     return tuple(_MAKERS)
@@ -111,13 +119,20 @@ def parameters(name: str) -> tuple[str, ...]:
 
 
 def create(
-    name: str, *, budget: float, objective: str = "changes", rng: np.random.Generator, **parameters: Any
+    name: str,
+    *,
+    budget: float,
+    objective: str = "changes",
+    rng: np.random.Generator,
+    deadline: float = DEFAULT_DEADLINE_S,
+    **parameters: Any,
 ) -> Allocator:
     """Creates an allocator without sites.
 
-    name one of `names()`; budget cost/s > 0; objective "changes", "freshness" or "interest"; parameters by allocator,
-    all with defaults. Raises InvalidValueError for an unknown name, objective or parameter, and for values of the wrong
-    type or out of range.
+    name one of `names()`; budget cost/s > 0; objective "changes", "freshness", "interest", "delay" or "deadline";
+    deadline: s > 0, within which a change should be found, of sites without their own, for the objective `deadline`;
+    parameters by allocator, all with defaults. Raises InvalidValueError for an unknown name, objective or parameter,
+    and for values of the wrong type or out of range.
     """
     one_of("allocator", name, _MAKERS)
     one_of("objective", objective, OBJECTIVES)
@@ -127,4 +142,7 @@ def create(
     for given in parameters:
         if given not in allowed:
             raise InvalidValueError(f"parameter of {name}", f"one of {', '.join(allowed) or 'none'}", given)
+    deadline = positive("deadline", deadline)
+    if name in _WITH_DEADLINE:
+        parameters = {**parameters, "deadline": deadline}
     return make(budget, objective, rng, **parameters)

@@ -12,10 +12,11 @@ from prometheus_client.exposition import choose_encoder
 from pollerd.api.auth.middleware import KNOWN_CALLER
 from pollerd.api.auth.tokens import Tokens
 from pollerd.api.http.context import Daemon
+from pollerd.api.http.routing import operation_id
 from pollerd.api.schemas.health import Health, Readiness
 from pollerd.errors import SchemaError
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], generate_unique_id_function=operation_id)
 _BUILD_INFO = "pollerd_build_info"
 
 

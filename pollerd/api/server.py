@@ -9,17 +9,19 @@ from collections.abc import Iterator
 from email.utils import formatdate
 from typing import Any
 
+import structlog
 import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from pollerd.api.auth.middleware import PEER
+from pollerd.api.http.problems import stopping
 from pollerd.api.http.protocol import HttpProtocol
 
 
 class _Proxied(ProxyHeadersMiddleware):
-    """Takes scheme and address from the headers of a proxy on this machine, and keeps the connection's peer.
+    """Takes scheme and address from the headers of a proxy on this machine, or a trusted one; keeps the peer.
 
     Any process on this machine can write such headers: limits by address must not rely on them.
     """
@@ -40,7 +42,7 @@ class ApiServer(uvicorn.Server):
         self._app, self._streams = app, app.state.streams
         self._ending = asyncio.Event()
         config = uvicorn.Config(
-            _Proxied(_dated(app)),  # type: ignore[arg-type]  # uvicorn has types of its own for ASGI
+            _Proxied(_dated(_answered(app, self._ending)), trusted_hosts=_proxies(app)),  # type: ignore[arg-type]  # uvicorn has types of its own for ASGI
             http=HttpProtocol,
             ws="none",
             proxy_headers=False,
@@ -88,6 +90,37 @@ class ApiServer(uvicorn.Server):
         """Ends the event streams, then waits for other requests."""
         self._streams.end()
         await super().shutdown(sockets)
+
+
+def _proxies(app: FastAPI) -> list[str]:
+    """Returns the addresses of proxies whose headers are believed."""
+    return ["127.0.0.1", *map(str, app.state.tokens.settings.entrance.trusted_proxies)]
+
+
+def _answered(app: ASGIApp, ending: asyncio.Event) -> ASGIApp:
+    """Returns the application with an answer to requests that are called off because the server ends: 503.
+
+    uvicorn cancels them after its drain, and would report each as a fault of the application.
+    """
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await app(scope, receive, send_noted)
+        except asyncio.CancelledError:
+            if not ending.is_set():
+                raise
+            structlog.get_logger("pollerd.api").warning("request_called_off", path=scope["path"], why="stopping")
+            if not begun:
+                await stopping()(scope, receive, send)
+
+    return answer
 
 
 def _dated(app: ASGIApp) -> ASGIApp:

@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry
 from pollerd.api import health
 from pollerd.api.application import Application
 from pollerd.api.auth.middleware import AuthMiddleware
+from pollerd.api.auth.policies import API_ROUTES, RoutePolicies
+from pollerd.api.auth.recognition import CallerRecognition
 from pollerd.api.auth.tokens import Tokens
 from pollerd.api.changes.events import Streams
 from pollerd.api.http import problems
@@ -30,7 +32,9 @@ def create_waiting_api(
     app.state.streams = Streams()
     app.include_router(_answers(reason))
     app.state.tokens = Tokens(settings)
-    app.add_middleware(AuthMiddleware, tokens=app.state.tokens)
+    app.add_middleware(
+        AuthMiddleware, recognition=CallerRecognition(app.state.tokens, None), policies=RoutePolicies(API_ROUTES)
+    )
     problems.install(app)
     return app
 

@@ -8,7 +8,7 @@ from pollerd.crawling.control.concurrency import Learned
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon.crawler.concurrency import ConcurrencyLimiter
 from pollerd.daemon.crawler.crawl_hook import CrawlHook
-from pollerd.daemon.crawler.crawl_loading import load_crawl
+from pollerd.daemon.crawler.crawl_loading import load_crawl, load_shapes
 from pollerd.daemon.crawler.page_judge import PageJudge
 from pollerd.daemon.crawler.page_reader import PageReader
 from pollerd.daemon.crawler.trial_starter import TrialStarter
@@ -37,7 +37,8 @@ async def crawl_hook(
         rng=runtime.rng,
         clock=runtime.clock,
     )
-    judge = PageJudge(state=state, store=store, scheduler=scheduler, topic=topic)
+    shapes = await load_shapes(store)
+    judge = PageJudge(state=state, store=store, scheduler=scheduler, topic=topic, shapes=shapes)
     reader = PageReader(topic=topic, sites=state.sites, unread=state.unread, runtime=runtime)
     limiter = ConcurrencyLimiter(Learned(runtime.rng))
     return CrawlHook(starter=starter, judge=judge, reader=reader, limiter=limiter)

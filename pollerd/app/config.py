@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pollerd import quantities
-from pollerd.api.http.settings import ApiSettings
+from pollerd.api.http.settings import ApiSettings, EntranceSettings
 from pollerd.app.environment import PREFIX, SECRET_FILES, SECRETS, variable, variables, with_secrets_read
+from pollerd.daemon.signals.signal_settings import SignalSettings
 from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.fetching.network.proxy import normalise_proxy, without_userinfo
@@ -27,6 +28,7 @@ from pollerd.rendering.settings import RenderingSettings, browser_shown
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.storage.settings import StorageSettings
 
+NODE_TOTAL_TIMEOUT_SECONDS = 20.0
 _CLIENT_ONLY = frozenset({"url"})
 
 
@@ -58,9 +60,12 @@ class Options(BaseModel):
     seeds: Path | None = None
     budget: PollRate = DaemonSettings.budget
     allocator: str = DaemonSettings.allocator
-    objective: Literal["changes", "freshness", "interest"] = "changes"
+    objective: Literal["changes", "freshness", "interest", "delay", "deadline"] = "changes"
+    deadline: Seconds = DaemonSettings.deadline
     shadow: Names = ()
     database: str = Field(default="sqlite+aiosqlite:///pollerd.db", repr=False)
+    node: str | None = None
+    node_address: str | None = None
     listen: str = "127.0.0.1:8080"
     host_interval: Seconds = SchedulingSettings.host_interval_seconds
     min_interval: Seconds = SchedulingSettings.min_interval_seconds
@@ -71,11 +76,18 @@ class Options(BaseModel):
     contact: str | None = None
     allow_private: bool = False
     public_url: str | None = None
+    callback_url: str | None = None
+    indexnow: bool = False
     allow_private_channels: bool = False
     sync: bool = False
     no_wait: bool = False
+    no_web: bool = False
     token: str | None = Field(default=None, repr=False)
     read_token: str | None = Field(default=None, repr=False)
+    sign_in: bool = False
+    allowed_host: Names = ()
+    trusted_proxy: Names = ()
+    user_header: str | None = None
     metrics_version: bool = False
     secret_key: str | None = Field(default=None, repr=False)
     proxy: str | None = Field(default=None, repr=False)
@@ -113,6 +125,7 @@ class Config:
     fetching: FetchSettings
     rendering: RenderingSettings
     notifying: NotificationSettings
+    signals: SignalSettings
     storage: StorageSettings
     api: ApiSettings
 
@@ -222,6 +235,7 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
             budget=options.budget,
             allocator=options.allocator,
             objective=_objective(options, sources),
+            deadline=options.deadline,
             shadows=options.shadow,
             full_get_every=options.full_get_every,
             max_inflight=options.max_inflight,
@@ -236,7 +250,7 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
         ),
         fetching=FetchSettings(
             contact=options.contact,
-            total_timeout_seconds=options.total_timeout,
+            total_timeout_seconds=_total_timeout(options, sources),
             connect_timeout_seconds=options.connect_timeout,
             max_body_bytes=options.max_body_bytes,
             tls_session_bytes=options.tls_session_bytes,
@@ -253,6 +267,7 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
             contact=options.contact,
             proxy=options.proxy,
         ),
+        signals=SignalSettings(callback_url=options.callback_url, indexnow=options.indexnow),
         storage=StorageSettings(
             keep_contents=options.keep_contents,
             content_retention_seconds=options.content_retention,
@@ -266,8 +281,20 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
             token=options.token,
             read_token=options.read_token,
             metrics_version=options.metrics_version,
+            entrance=EntranceSettings.of(
+                required=options.sign_in,
+                allowed_hosts=options.allowed_host,
+                trusted_proxies=options.trusted_proxy,
+                user_header=options.user_header,
+            ),
         ),
     )
+
+
+def _total_timeout(options: Options, sources: Mapping[str, str]) -> float:
+    """Returns the deadline of a poll; of a node, by default, shorter: who takes over from a dead one waits so long."""
+    chosen = options.node is None or sources["total_timeout"] != "default"
+    return options.total_timeout if chosen else min(options.total_timeout, NODE_TOTAL_TIMEOUT_SECONDS)
 
 
 def _rendering(options: Options) -> RenderingSettings:

@@ -23,11 +23,12 @@ if TYPE_CHECKING:  # loaded where a browser is named
     from pollerd.rendering import Renderer
 
 _BROWSER = ("browser", "browser_no_sandbox", "browser_proxy")
+_ENTRANCE = ("sign_in", "trusted_proxy", "user_header")
 _NOTIFICATIONS = ("public_url", "allow_private_channels")
-NEEDS_RESTART = frozenset(
-    {"database", "listen", "secret_key", "max_inflight", "topic", "seeds", *_BROWSER, *_NOTIFICATIONS}
-)
-_ALLOCATION = ("allocator", "objective", "budget")
+_SINGLE = ("database", "listen", "secret_key", "max_inflight", "topic", "seeds", "no_web")
+_SIGNALS = ("callback_url", "indexnow")
+NEEDS_RESTART = frozenset({*_SIGNALS, *_SINGLE, *_BROWSER, *_ENTRANCE, *_NOTIFICATIONS})
+_ALLOCATION = ("allocator", "objective", "deadline", "budget")
 _NOTHING_TO_APPLY = frozenset({"urls", "sync", "no_wait"})
 """Options read whenever they are needed."""
 

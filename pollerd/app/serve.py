@@ -8,16 +8,20 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import structlog
 import uvloop
+from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 import pollerd
-from pollerd.api import ApiServer, ApiSettings, create_api, create_waiting_api
+from pollerd.api import ApiServer, ApiSettings, create_api, create_waiting_api, first_user_link
+from pollerd.api.http.settings import is_loopback
 from pollerd.app import gc_tuning
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.app.config import Config
@@ -27,10 +31,14 @@ from pollerd.app.reload import Reload
 from pollerd.app.startup import begun, served
 from pollerd.app.topic_file import read_mission
 from pollerd.daemon import Control, Daemon, DaemonSettings, StorageHealth
+from pollerd.daemon.allocation.yield_log import YieldLog
+from pollerd.daemon.cluster.joining import join, runs_alone
+from pollerd.daemon.state.settings import ALLOCATION_SETTINGS, shadows_beside
 from pollerd.errors import ConfigError, DatabaseUnavailableError, SchemaError
 from pollerd.fetching import FetchSettings
-from pollerd.storage import Store, check_place
+from pollerd.storage import AllocationRow, NodeInfo, Store, check_place
 from pollerd.telemetry import Instruments
+from pollerd.telemetry.logs import RECENT
 
 Watch = Callable[[Control], Awaitable[None]]
 Again = Callable[[], Config]
@@ -103,9 +111,8 @@ async def _begin(
     config: Config, instruments: Instruments, health: StorageHealth, resources: contextlib.AsyncExitStack
 ) -> _Begun:
     """Makes one attempt; if it fails, the caller's `resources` close what it opened."""
-    store = await _open_store(config)
+    store, settings = await _opened(config)
     resources.push_async_callback(store.close)
-    settings = await _with_kept_allocation(config, store)
     settings, fetching = _fitted(settings, config.fetching, _raise_descriptor_limit())
     topic, seeds = read_mission(config.options.topic, config.options.seeds)
     live = LiveSettings(
@@ -116,6 +123,7 @@ async def _begin(
         seeds=seeds,
         rendering=config.rendering,
         notifying=config.notifying,
+        signals=config.signals,
     )
     rng = np.random.default_rng()
     daemon = await resources.enter_async_context(live_daemon(store, live, instruments, rng, health=health))
@@ -132,6 +140,11 @@ async def _serve(
 ) -> None:
     daemon, store = parts.daemon, parts.store
     api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
+    if not config.options.no_web:
+        from pollerd.web import add_pages  # what a daemon without pages does not need
+
+        await add_pages(api, config.shown(), RECENT.at_least)
+        await _say_first_user(config, api, listener)
     server = ApiServer(api, _API_DRAIN_SECONDS)
     await server.warm_up()
     gc_tuning.freeze_heap()
@@ -147,7 +160,11 @@ async def _serve(
             store=store,
             tokens=tokens,
         )
-    await _run_all(config, daemon, server, listener, watch, reload)
+    yields = None
+    if not config.options.no_web:
+        clock = daemon.parts.runtime.clock
+        yields = YieldLog(explainer=daemon.control.explainer, history=store.history, clock=clock).run
+    await _run_all(config, daemon, server, listener, watch, reload, yields)
 
 
 async def _run_all(
@@ -157,6 +174,7 @@ async def _run_all(
     listener: socket.socket,
     watch: Watch | None,
     reload: Reload | None,
+    yields: Callable[[], Coroutine[Any, Any, None]] | None,
 ) -> None:
     def stop() -> None:
         daemon.stop()
@@ -175,7 +193,8 @@ async def _run_all(
     async def reading() -> None:
         if config.options.urls is not None:
             await read_list(config.options.urls, daemon.control, sync=config.options.sync)
-        if not daemon.control.health.status().sites and config.options.topic is None:  # the crawler finds its own sites
+        # The crawler finds its own sites, and those of a node come with its partitions.
+        if not daemon.control.health.status().sites and config.options.topic is None and config.options.node is None:
             _say_how_to_add(listener)
         if reload is not None:
             await reload.run()
@@ -183,12 +202,17 @@ async def _run_all(
     async with asyncio.TaskGroup() as group:
         with _signals(stop, reload):
             _say_started(daemon, listener)
-            helping = [
-                group.create_task(reading(), name="list"),
-                group.create_task(gc_tuning.collect_regularly(), name="heap"),
-            ]
-            if watch is not None:
-                helping.append(group.create_task(look_on(watch), name="watch"))
+            watching = None if watch is None else partial(look_on, watch)
+            store = daemon.parts.store
+            news = store.listen_for_changes if store.several_writers else None
+            work = {
+                "list": reading,
+                "heap": gc_tuning.collect_regularly,
+                "watch": watching,
+                "yields": yields,
+                "news": news,
+            }
+            helping = [group.create_task(one(), name=name) for name, one in work.items() if one is not None]
             serving = group.create_task(server.serve(sockets=[listener]), name="api")
             await group.create_task(polling(), name="daemon")
             for task in helping:
@@ -201,6 +225,18 @@ def _say_started(daemon: Daemon, listener: socket.socket) -> None:
     host, port = listener.getsockname()[:2]
     log, budget = structlog.get_logger("pollerd"), daemon.control.health.status().budget
     log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
+
+
+async def _say_first_user(config: Config, api: FastAPI, listener: socket.socket) -> None:
+    """Logs the link by which the first user is made, if everybody must sign in and nobody can with a name."""
+    recognition = api.state.recognition
+    if config.api.entrance.user_header is not None or not await recognition.needed():
+        return
+    if (await recognition.existing()).users:
+        return
+    root = (config.options.public_url or _url_of(listener)).rstrip("/")
+    link = first_user_link(root, api.state.first_user.make())
+    structlog.get_logger("pollerd").warning("no_users", make_the_first=link, valid="once, for an hour", not_kept=True)
 
 
 def _say_how_to_add(listener: socket.socket) -> None:
@@ -254,11 +290,62 @@ def _bind(settings: ApiSettings) -> socket.socket:
     return listener
 
 
-async def _open_store(config: Config) -> Store:
+async def _opened(config: Config) -> tuple[Store, DaemonSettings]:
+    """Opens the database, as one of several nodes if that is wanted; returns the settings that are in force then."""
+    node = _node_of(config)
+    store = await _open_store(config, node)
     try:
-        return await Store.open(config.options.database, settings=config.storage)
+        if store.shared is None:
+            return store, await _with_kept_allocation(config, store)
+        chosen = [option for option in ALLOCATION_SETTINGS if config.is_set(option)]
+        chosen += ["shadows"] if config.is_set("shadow") else []
+        settings = await join(store.shared, config.daemon, chosen)
+        if not runs_alone(settings):
+            return store, settings
+    except BaseException:
+        await store.close()
+        raise
+    # Others are refused by the lock of a daemon that is alone, from now on and until it stops.
+    await store.close()
+    log = structlog.get_logger("pollerd")
+    log.warning("node_runs_alone", allocator=settings.allocator, why="its state cannot be split over several nodes")
+    store = await _open_store(config, None)
+    return store, _with_kept_shadows(config, await store.load_allocation(), settings)
+
+
+async def _open_store(config: Config, node: NodeInfo | None) -> Store:
+    try:
+        return await Store.open(config.options.database, settings=config.storage, node=node)
     except SchemaError as error:
         raise SchemaError(f"database {config.shown()['database'][0]}: {error}") from error
+
+
+def _node_of(config: Config) -> NodeInfo | None:
+    """Returns this node; None: the daemon is alone."""
+    options = config.options
+    if options.node is None:
+        return None
+    if options.topic is not None:
+        log = structlog.get_logger("pollerd")
+        log.warning(
+            "node_runs_alone", topic=str(options.topic), why="the focused crawler is not split over several nodes"
+        )
+        return None
+    name = socket.gethostname() if options.node == "auto" else options.node
+    return NodeInfo(name=name, address=_node_address(config), version=pollerd.__version__)
+
+
+def _node_address(config: Config) -> str:
+    """Returns where the other nodes reach this one; empty: nowhere. Raises ConfigError for "auto" on loopback only."""
+    address = config.options.node_address or ""
+    if address != "auto":
+        return address
+    host, port = config.api.host, config.api.port
+    if is_loopback(host):
+        raise ConfigError(
+            f"node_address: auto needs an API that others reach, not one that listens on {host} (--listen)"
+        )
+    return f"http://{socket.gethostname()}:{port}"
 
 
 def _raise_descriptor_limit() -> int:
@@ -291,7 +378,13 @@ async def _with_kept_allocation(config: Config, store: Store) -> DaemonSettings:
     settings = config.daemon
     if kept is None:
         return settings
-    for option in ("allocator", "objective", "budget"):
-        if not config.is_set(option):
+    for option in ALLOCATION_SETTINGS:
+        if not config.is_set(option) and getattr(kept, option) is not None:
             settings = replace(settings, **{option: getattr(kept, option)})
-    return settings
+    return _with_kept_shadows(config, kept, settings)
+
+
+def _with_kept_shadows(config: Config, kept: AllocationRow | None, settings: DaemonSettings) -> DaemonSettings:
+    if kept is None or config.is_set("shadow"):
+        return replace(settings, shadows=config.daemon.shadows)
+    return replace(settings, shadows=shadows_beside(settings.allocator, kept.shadows))

@@ -12,7 +12,7 @@ from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.common.files import by_suffix
 from pollerd.cli.common.options import Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_fields, show_items, show_json, write
+from pollerd.cli.common.output import show_fields, show_json, show_list, write
 from pollerd.model import PageState
 
 app = typer.Typer(help="What the focused crawler of a running daemon has found.", no_args_is_help=True)
@@ -49,10 +49,7 @@ def pages(
     least = None if min_relevance is None else repr(min_relevance)
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.pages("/collection/pages", {"state": state, "host": host, "min_relevance": least})
-        if as_json:
-            show_json(found)
-        else:
-            show_items(_COLUMNS, found)
+        show_list(_COLUMNS, found, as_json=as_json)
 
 
 @app.command()

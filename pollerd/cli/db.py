@@ -1,4 +1,4 @@
-"""`pollerd db`: the database's schema."""
+"""`pollerd db`: the database's schema, its numbers, and its partitions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from pollerd.app.config import load
 from pollerd.cli.client.connection import WRONG
 from pollerd.cli.common.options import ConfigFile, Json
 from pollerd.cli.common.output import show_json
+from pollerd.storage.cluster.partitioning import set_number_of_partitions
 from pollerd.storage.db import migrate
+from pollerd.storage.writers.numbers import MOST, raise_numbers
 
-app = typer.Typer(help="The database's schema.", no_args_is_help=True)
+app = typer.Typer(help="The database's schema, numbers and partitions.", no_args_is_help=True)
 
 Database = Annotated[str | None, typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...")]
 
@@ -39,3 +41,35 @@ def check(database: Database = None, config: ConfigFile = None, as_json: Json = 
     else:
         typer.echo(f"schema is at {found or 'nothing'}; this program needs {migrate.head()}")
     raise typer.Exit(0 if found == migrate.head() else WRONG)
+
+
+@app.command("raise-numbers")
+def raise_all(
+    by: Annotated[int, typer.Option(min=1, max=MOST, help="more than were given since what the database has")] = 10**6,
+    database: Database = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Sets all numbers ahead, after a failover to a PostgreSQL replica that lacks the newest commits."""
+    url = load({"database": database}, file=config).options.database
+    raised = asyncio.run(raise_numbers(url, by))
+    if as_json:
+        show_json({"by": by, "passed_over": raised})
+    else:
+        typer.echo(f"the next change has a number above {raised['change']}")
+
+
+@app.command()
+def partitions(
+    number: Annotated[int, typer.Argument(help="How many, 1 to 4096; several nodes share them out.")],
+    database: Database = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Sets the number of partitions of a PostgreSQL database, while no daemon runs; hosts are dealt out anew."""
+    url = load({"database": database}, file=config).options.database
+    asyncio.run(set_number_of_partitions(url, number))
+    if as_json:
+        show_json({"partitions": number})
+    else:
+        typer.echo(f"{number} partitions")

@@ -97,6 +97,7 @@ def examined(daemon: ApiClient) -> Iterator[CheckResult]:
     yield _states(metrics)
     yield _robots(metrics)
     yield from _sources(metrics)
+    yield from nodes(daemon.call("GET", "/cluster"))
     yield _faults(metrics)
     yield _lag(metrics)
     yield _commits(metrics)
@@ -205,6 +206,27 @@ def _sources(metrics: Metrics) -> Iterator[CheckResult]:
         yield CheckResult(NOTE, "sources", f"{text} `pollerd sources list` says why")
     elif reads:
         yield CheckResult(FINE, "sources", f"{counted(reads, 'reading')}, all lists are read")
+
+
+def nodes(cluster: dict[str, Any]) -> Iterator[CheckResult]:
+    """Checks what `GET /cluster` shows; nothing where the daemon runs alone."""
+    if not cluster["nodes"]:
+        return
+    unheld, partitions = cluster["unheld"], cluster["partitions"]
+    if unheld:
+        text = f"{unheld} of {counted(partitions, 'partition')} held by no node: their sites are not polled now"
+        yield CheckResult(WRONG, "nodes", text)
+    else:
+        yield CheckResult(FINE, "nodes", f"{len(cluster['nodes'])}, which hold {counted(partitions, 'partition')}")
+    for node in cluster["nodes"]:
+        text = counted(node["partitions"], "partition")
+        if node["roles"]:
+            text += f", {' and '.join(node['roles'])}"
+        spends = "none" if node["grant"] is None else f"{node['grant']:.3g}"
+        text += f"; may spend {spends} of {cluster['budget'] or 0:g} polls per second"
+        if node["address"] is None:
+            text += "; the others cannot ask it, for it has no --node-address"
+        yield CheckResult(NOTE if node["address"] is None else FINE, f"node {node['name']}", text)
 
 
 def _faults(metrics: Metrics) -> CheckResult:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pollerd.allocation.registered import NAMES
+from pollerd.allocation.registered import NAMES, OBJECTIVES
 from pollerd.cli.common.loading import loading
 
 _POLLING = "Polling"
@@ -40,7 +40,13 @@ def run(
         ),
     ] = None,
     objective: Annotated[
-        str | None, typer.Option(help="changes, freshness or interest. [default: changes]", rich_help_panel=_POLLING)
+        str | None, typer.Option(help=f"{', '.join(OBJECTIVES)}. [default: changes]", rich_help_panel=_POLLING)
+    ] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            help="For objective deadline: in which a change should be found. [default: 30m]", rich_help_panel=_POLLING
+        ),
     ] = None,
     shadow: Annotated[
         str | None,
@@ -112,18 +118,77 @@ def run(
     database: Annotated[
         str | None, typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...", rich_help_panel=_DAEMON)
     ] = None,
+    no_web: Annotated[
+        bool | None,
+        typer.Option("--no-web", help="No web pages: REST, metrics and health only.", rich_help_panel=_DAEMON),
+    ] = None,
     no_wait: Annotated[
         bool | None,
         typer.Option(
             "--no-wait", help="End where the database cannot be opened, instead of waiting.", rich_help_panel=_DAEMON
         ),
     ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            help="Share the database, on PostgreSQL, with other nodes, under this name; auto: the machine's.",
+            rich_help_panel=_DAEMON,
+        ),
+    ] = None,
+    node_address: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the other nodes reach this one's API, as a URL; auto: at the machine's name.",
+            rich_help_panel=_DAEMON,
+        ),
+    ] = None,
     listen: Annotated[
         str | None, typer.Option(help="Address of the API. [default: 127.0.0.1:8080]", rich_help_panel=_DAEMON)
+    ] = None,
+    sign_in: Annotated[
+        bool | None,
+        typer.Option(
+            "--sign-in",
+            help="Callers must sign in, or send a token. Where there is no user yet, a link in the log makes one.",
+            rich_help_panel=_DAEMON,
+        ),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name under which browsers reach this daemon; may be given more than once.",
+            rich_help_panel=_DAEMON,
+        ),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Address or network of a proxy that says who calls; may be given more than once.",
+            rich_help_panel=_DAEMON,
+        ),
+    ] = None,
+    user_header: Annotated[
+        str | None,
+        typer.Option(help="Header in which trusted proxies name the user.", rich_help_panel=_DAEMON),
     ] = None,
     public_url: Annotated[
         str | None,
         typer.Option(help="Where users reach this daemon, for links in notifications.", rich_help_panel=_DAEMON),
+    ] = None,
+    callback_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Where WebSub hubs reach this daemon, as a URL; without it no hub is subscribed to.",
+            rich_help_panel=_DAEMON,
+        ),
+    ] = None,
+    indexnow: Annotated[
+        bool | None,
+        typer.Option(
+            "--indexnow",
+            help="Anybody may report changed pages in IndexNow's form, if their host holds the key.",
+            rich_help_panel=_DAEMON,
+        ),
     ] = None,
     allow_private_channels: Annotated[
         bool | None,
@@ -166,6 +231,7 @@ def run(
         "budget": budget,
         "allocator": allocator,
         "objective": objective,
+        "deadline": deadline,
         "shadow": shadow,
         "host_interval": host_interval,
         "min_interval": min_interval,
@@ -181,8 +247,17 @@ def run(
         "sync": sync,
         "database": database,
         "no_wait": no_wait,
+        "no_web": no_web,
+        "node": node,
+        "node_address": node_address,
         "listen": listen,
+        "sign_in": sign_in,
+        "allowed_host": allowed_host or None,
+        "trusted_proxy": trusted_proxy or None,
+        "user_header": user_header,
         "public_url": public_url,
+        "callback_url": callback_url,
+        "indexnow": indexnow,
         "allow_private_channels": allow_private_channels,
         "token_file": token_file,
         "read_token_file": read_token_file,

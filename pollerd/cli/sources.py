@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import REFUSED, daemon_at
 from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
-from pollerd.cli.common.output import show_fields, show_items, show_json
+from pollerd.cli.common.output import show_json, show_list, show_one
 from pollerd.cli.sites.named import source_id_of
 
 app = typer.Typer(help="Sitemaps and feeds whose pages become sites of a running daemon.", no_args_is_help=True)
@@ -43,7 +42,7 @@ MaxShrink = Annotated[float | None, typer.Option(help="Largest share by which th
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
     """Lists sources: id, kind, URL, pages listed and vanished, failures, last reading."""
     with daemon_at(url, token, timeout) as daemon:
-        _show(daemon.pages("/sources", {}), as_json)
+        show_list(_COLUMNS, daemon.pages("/sources", {}), as_json=as_json)
 
 
 @app.command()
@@ -67,7 +66,7 @@ def add(
     if max_shrink is not None:
         given["max_shrink"] = max_shrink
     with daemon_at(url, token, timeout) as daemon:
-        _show_one(daemon.call("POST", "/sources", {"url": source, "kind": kind, **given}), as_json)
+        show_one(daemon.call("POST", "/sources", {"url": source, "kind": kind, **given}), as_json=as_json)
 
 
 @app.command()
@@ -84,13 +83,10 @@ def show(
     with daemon_at(url, token, timeout) as daemon:
         source_id = source_id_of(daemon, source)
         if not (pages or state):
-            _show_one(daemon.call("GET", f"/sources/{source_id}"), as_json)
+            show_one(daemon.call("GET", f"/sources/{source_id}"), as_json=as_json)
             return
         found = daemon.pages(f"/sources/{source_id}/sites", {"state": state})
-        if as_json:
-            show_json(found)
-        else:
-            show_items(_PAGE_COLUMNS, found)
+        show_list(_PAGE_COLUMNS, found, as_json=as_json)
 
 
 @app.command()
@@ -116,7 +112,7 @@ def edit(
         typer.echo("pollerd: nothing to change: give a setting, as --limit 500", err=True)
         raise typer.Exit(REFUSED)
     with daemon_at(url, token, timeout) as daemon:
-        _show_one(daemon.call("PATCH", f"/sources/{source_id_of(daemon, source)}", patch), as_json)
+        show_one(daemon.call("PATCH", f"/sources/{source_id_of(daemon, source)}", patch), as_json=as_json)
 
 
 @app.command()
@@ -145,23 +141,9 @@ def read(
 ) -> None:
     """Has a source read as soon as its host and the budget allow."""
     with daemon_at(url, token, timeout) as daemon:
-        _show_one(daemon.call("POST", f"/sources/{source_id_of(daemon, source)}/read"), as_json)
+        show_one(daemon.call("POST", f"/sources/{source_id_of(daemon, source)}/read"), as_json=as_json)
 
 
 def _given(**settings: Any) -> dict[str, Any]:
     """Returns what was given; `none` takes a setting away."""
     return {name: None if value == _NONE else value for name, value in settings.items() if value is not None}
-
-
-def _show_one(source: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        show_json(source)
-    else:
-        show_fields(source)
-
-
-def _show(sources: Iterable[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        show_json(sources)
-    else:
-        show_items(_COLUMNS, sources)

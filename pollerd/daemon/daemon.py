@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import structlog
 
+from pollerd.cluster.roles import NodeRole
 from pollerd.daemon.allocation.shadows import Shadows
+from pollerd.daemon.cluster.cluster_part import ClusterPart
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.crawler.hook import PageHook
 from pollerd.daemon.gauges import Gauges
@@ -20,6 +22,9 @@ from pollerd.daemon.polling.in_flight import InFlight
 from pollerd.daemon.polling.outage_filter import OutageFilter
 from pollerd.daemon.polling.poller import Poller
 from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.signals.hubs.hub_subscriber import HubSubscriber
+from pollerd.daemon.signals.index_children import IndexChildren
+from pollerd.daemon.signals.signal_sources import SignalSources
 from pollerd.daemon.sources.reader import SourceReader
 from pollerd.daemon.state.believed_unchanged import keep_quiet_known
 from pollerd.daemon.state.runtime import Runtime
@@ -54,8 +59,13 @@ class Parts:
     hook: PageHook
     shadows: Shadows
     sources: SourceReader
+    signals: SignalSources
+    hubs: HubSubscriber
+    index_children: IndexChildren
     notifier: Notifier
     gauges: Gauges
+    cluster: ClusterPart | None
+    """Takes part in a cluster; None: the daemon is alone."""
     control: Control
 
 
@@ -94,6 +104,8 @@ class Daemon:
             self.parts.runtime.selection_workers.close()
         if clean:
             await self._note_clean_end()
+        if self.parts.cluster is not None:
+            await self._leave(self.parts.cluster)
 
     async def _note_clean_end(self) -> None:
         """Marks the run as ended; everything is committed. If this write fails, the next start treats the run as
@@ -104,24 +116,41 @@ class Daemon:
         except DatabaseUnavailableError as error:
             self._log.warning("end_not_noted", reason=str(error))
 
+    async def _leave(self, cluster: ClusterPart) -> None:
+        """Hands everything over. If this fails, the end of the session does, and others wait as after a death."""
+        try:
+            await cluster.leave()
+        except DatabaseUnavailableError as error:
+            self._log.warning("not_handed_over", reason=str(error))
+
     async def _run(self) -> bool:
         """Returns whether the stop was clean: all started polls were committed."""
         parts = self.parts
         async with asyncio.TaskGroup() as group:
+            roles = parts.runtime.roles
             journal = group.create_task(parts.journal.run(), name="journal")
             dispatch = group.create_task(parts.dispatcher.run(), name="dispatcher")
-            sources = group.create_task(parts.sources.run(), name="sources")
+            sources = group.create_task(roles.while_held(NodeRole.SOURCES, parts.sources.run), name="sources")
             notifier = group.create_task(parts.notifier.run(), name="notifier")
             others = [
                 group.create_task(self._watch_polls(), name="watch-polls"),
-                group.create_task(self._maintain(), name="maintenance"),
+                group.create_task(roles.while_held(NodeRole.RETENTION, self._maintain), name="maintenance"),
                 group.create_task(parts.gauges.follow_forecast(), name="forecast"),
                 group.create_task(parts.gauges.follow_collection(), name="collection"),
                 group.create_task(keep_quiet_known(parts.scheduler), name="quiet"),
                 group.create_task(self._shadow(), name="shadows"),
                 group.create_task(parts.hook.run(), name="crawler"),
+                group.create_task(roles.while_held(NodeRole.JOBS, self.control.jobs.run), name="jobs"),
+                group.create_task(roles.while_held(NodeRole.HUBS, parts.hubs.run), name="hubs"),
+                group.create_task(parts.hubs.follow(), name="pushed-sources"),
+                group.create_task(self.control.index_now.run(), name="indexnow"),
+                group.create_task(parts.index_children.run(), name="index-children"),
             ]
+            if parts.cluster is not None:
+                others.append(group.create_task(parts.cluster.run(), name="cluster"))
             await self._stop.wait()
+            if parts.cluster is not None:
+                parts.cluster.stop()
             dispatch.cancel()
             sources.cancel()
             drained = await parts.in_flight.drain(parts.runtime.settings.drain_seconds)

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 
+from pollerd.allocation.core.objectives.comparison import ExpectedTimeliness
 from pollerd.daemon.allocation.explain import ScheduleExplainer
 from pollerd.daemon.allocation.forecast import Forecast
 from pollerd.daemon.crawler.report import CollectionReporter
@@ -71,8 +72,24 @@ class Gauges:
         instruments.expected.labels("uniform").set(figures.benefit.uniform)
         instruments.expected.labels("best").set(figures.benefit.best)
         instruments.expected.labels("scheduled").set(figures.as_scheduled)
+        self._show_timeliness(figures.timeliness)
         instruments.late_sites.set(self._explainer.late_sites())
         instruments.noisy_sites.set(self._explainer.noisy_sites())
+
+    def _show_timeliness(self, found: ExpectedTimeliness | None) -> None:
+        """Sets the gauges of objectives that are about it; under others there are none."""
+        for gauge, figure in (
+            (self._instruments.expected_delay, None if found is None else found.delay),
+            (self._instruments.expected_in_time, None if found is None else found.in_time),
+        ):
+            gauge.clear()
+            for policy, value in (
+                ()
+                if figure is None
+                else (("scheduled", figure.as_scheduled), ("uniform", figure.uniform), ("best", figure.best))
+            ):
+                if value is not None:
+                    gauge.labels(policy).set(value)
 
     async def look_at_collection(self) -> bool:
         """Sets the gauges of the collection. Returns False if there is none."""

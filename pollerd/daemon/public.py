@@ -1,6 +1,6 @@
 """The public names of `pollerd.daemon`; other packages import them from there."""
 
-from pollerd.daemon.control.allocation import OBJECTIVES
+from pollerd.allocation.registered import OBJECTIVES
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.control.sources import SourceControl
 from pollerd.daemon.crawler.report import CollectionView

@@ -15,12 +15,12 @@ from pollerd import allocation
 from pollerd.allocation import Allocator
 from pollerd.daemon.allocation.replay import Replay, catch_up
 from pollerd.daemon.process.blindness import BlindCause, Blindness, BlindPeriod
-from pollerd.daemon.state.believed_unchanged import AT_ONCE, note_all_quiet
+from pollerd.daemon.state.believed_unchanged import AT_ONCE, listens, note_all_quiet, recall_ttls
 from pollerd.daemon.state.loading import ScheduleLoader
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.storage import AllocationRow, RunInfo, Store
+from pollerd.storage import AllocationRow, ClusterStore, RunInfo, Store
 
 _SITES_AT_A_TIME = 16_384
 _ALL_POLLS = 1_000_000
@@ -54,12 +54,38 @@ async def restore(
     scheduler.sites.timetable.turn(now)
     scheduler.budget_fit.fit()
     await _restore_learned(scheduler, store, settings, rng)
+    if listens(scheduler):
+        async for site_ids, announced in store.sites.announced_ttls():
+            recall_ttls(scheduler, site_ids, announced)
     if scheduler.sites.size <= AT_ONCE:
         await note_all_quiet(scheduler)
     else:
         scheduler.believes_anew.set()
     # The last polls before a crash were not committed: then every host waits its whole interval.
     scheduler.hosts.begin_anew(now, all_hosts=not run.previous_clean)
+
+
+async def restore_node(
+    scheduler: SchedulerState, store: Store, cluster: ClusterStore, settings: DaemonSettings
+) -> None:
+    """Fills the scheduler of one of several nodes with what it learned in common; sites come with their partitions.
+
+    A node without state of its own begins with what another one, or a daemon that ran alone, left.
+    """
+    await store.sites.load_tags()
+    scheduler.budget_fit.fit()
+    kept = await store.load_allocation()
+    common = await cluster.load_common(settings.allocator)
+    if common is None and kept is not None and kept.allocator == settings.allocator:
+        common = kept.shared_state
+    if common is None:
+        return
+    none = np.empty(0, np.int64)
+    try:
+        scheduler.allocator.restore(none, scheduler.allocator.site_state(none), common)
+    except InvalidValueError as error:
+        log = structlog.get_logger("pollerd.daemon")
+        log.warning("learned_state_unusable", reason=str(error), instead="learning anew")
 
 
 async def blind_while_stopped(store: Store, run: RunInfo, now: float) -> Blindness:
@@ -88,7 +114,14 @@ async def _restore_learned(
     """
     kept = await store.load_allocation()
     log = structlog.get_logger("pollerd.daemon")
-    row = partial(AllocationRow, settings.allocator, settings.objective, settings.budget)
+    row = partial(
+        AllocationRow,
+        settings.allocator,
+        settings.objective,
+        settings.budget,
+        deadline=settings.deadline,
+        shadows=settings.shadows,
+    )
     if kept is not None and kept.allocator == settings.allocator and await _put_back(scheduler, store, kept):
         # A killed run leaves polls that were committed after the shared state was stored.
         after = kept.learned_through
@@ -102,7 +135,10 @@ async def _restore_learned(
         return
     # Damage may have been detected after part of the state was restored.
     budget = scheduler.allocator.budget
-    scheduler.begin_anew(allocation.create(settings.allocator, budget=budget, objective=settings.objective, rng=rng))
+    made = allocation.create(
+        settings.allocator, budget=budget, objective=settings.objective, rng=rng, deadline=settings.deadline
+    )
+    scheduler.begin_anew(made)
     replay = Replay(scheduler.sites, scheduler.allocator)
     await replay.teach(store.history.recent_polls())
     if replay.taken:

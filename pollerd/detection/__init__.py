@@ -8,11 +8,13 @@ from pollerd.detection.detect import HEAVY_BYTES, HEAVY_FEED_BYTES, detect, heav
 from pollerd.detection.last_modified import parse_http_date
 from pollerd.detection.noise.repeat_fetch import (
     HEAVY_UNDER_MASK_BYTES,
+    doubtable_rules,
     learn_from_pair,
     mask_is_stale,
     noise_of,
     under_known_noise,
     without_noise,
+    without_rules,
 )
 from pollerd.detection.normalise import Normalised, normalise
 from pollerd.detection.summary import summarise
@@ -24,6 +26,7 @@ __all__ = [
     "Normalised",
     "common_affix_length",
     "detect",
+    "doubtable_rules",
     "heavy",
     "learn_from_pair",
     "mask_is_stale",
@@ -33,4 +36,5 @@ __all__ = [
     "summarise",
     "under_known_noise",
     "without_noise",
+    "without_rules",
 ]

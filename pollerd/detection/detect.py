@@ -6,8 +6,9 @@ import xxhash
 from msgspec.structs import replace
 
 from pollerd.detection import items, last_modified
+from pollerd.detection.feeds.window import feed_window, nothing_new, of_first_poll, with_items
 from pollerd.detection.media import essence
-from pollerd.detection.noise.repeat_fetch import HEAVY_UNDER_MASK_BYTES, fingerprint_of
+from pollerd.detection.noise.repeat_fetch import HEAVY_UNDER_MASK_BYTES, under_mask
 from pollerd.detection.normalise import Normalised, normalise
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
@@ -41,27 +42,31 @@ def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detec
     Returns a detection of kind NOT_MODIFIED, FIRST, UNCHANGED or CHANGED (never UNDECODABLE: content that cannot be
     parsed as its media is compared as text or bytes). Its evidence is
 
-    - unchanged: `changed` False. A first poll has none. - changed: `count` of new feed entries, except if all of them
+    - unchanged: `changed` False. - changed: `count` of new feed entries, except if all of them
     are new (the window has rolled over and the
       number would be a lower bound) or none is (an edit); `age` if a feed's entry or a trusted `Last-Modified`
-      dates the change, in [0, elapsed] seconds.
+      dates the change, in [0, elapsed] seconds; `at_least` and `span` of a feed's new entries.
 
-    A site with a baseline counts as seen even if `elapsed` is None, but then there is no evidence: a change without a
-    gap says nothing about a rate. `content` is set for FIRST and CHANGED.
+    A first poll has none, but a feed's may have `at_least` and `span` alone. A site with a baseline counts as seen even
+    if `elapsed` is None, but then there is no evidence: a change without a gap says nothing about a rate. `content` is
+    set for FIRST and CHANGED.
     """
     _check(outcome, elapsed)
     if outcome.body is None:
-        return Detection(OutcomeKind.NOT_MODIFIED, baseline, _unchanged(elapsed))
+        return Detection(OutcomeKind.NOT_MODIFIED, _nothing_new(baseline), _unchanged(elapsed))
     raw = xxhash.xxh3_128_digest(outcome.body)
     if raw == baseline.raw_fingerprint and baseline.fingerprint is not None:
         return _same(outcome, baseline, elapsed)
     found = normalise(outcome.body, outcome.content_type)
-    fingerprint = fingerprint_of(found.content, baseline.mask)
+    fingerprint, hidden = under_mask(found.content, baseline.mask)
     if baseline.fingerprint is None:
-        return _first(outcome, _seen(baseline, found, fingerprint, raw), found)
+        return _first(outcome, _seen(outcome, baseline, found, fingerprint, raw), found)
+    seen = _seen(outcome, baseline, found, fingerprint, raw)
     if fingerprint == baseline.fingerprint and found.media is baseline.media:
-        return _same(outcome, _seen(baseline, found, fingerprint, raw), elapsed)
-    return _changed(outcome, baseline, _seen(baseline, found, fingerprint, raw), found, elapsed)
+        detection = _same(outcome, seen, elapsed)
+    else:
+        detection = _changed(outcome, baseline, seen, found, elapsed)
+    return replace(detection, hidden=hidden) if hidden else detection
 
 
 def _check(outcome: Outcome, elapsed: float | None) -> None:
@@ -75,7 +80,16 @@ def _unchanged(elapsed: float | None) -> Evidence | None:
     return None if elapsed is None else _UNCHANGED
 
 
-def _seen(baseline: Baseline, found: Normalised, fingerprint: bytes, raw: bytes) -> Baseline:
+def _nothing_new(baseline: Baseline) -> Baseline:
+    window = nothing_new(baseline.window)
+    return baseline if window is baseline.window else replace(baseline, window=window)
+
+
+def _seen(outcome: Outcome, baseline: Baseline, found: Normalised, fingerprint: bytes, raw: bytes) -> Baseline:
+    window = None
+    if found.media is Media.FEED:
+        fresh = len(items.unseen(baseline.items, found.entries))
+        window = feed_window(baseline, found.entries, fresh, outcome)
     return replace(
         baseline,
         fingerprint=fingerprint,
@@ -83,11 +97,12 @@ def _seen(baseline: Baseline, found: Normalised, fingerprint: bytes, raw: bytes)
         media=found.media,
         items=items.remember(baseline.items, found.entries) if found.media is Media.FEED else b"",
         ttl=found.ttl,
+        window=window,
     )
 
 
 def _same(outcome: Outcome, seen: Baseline, elapsed: float | None) -> Detection:
-    after, _ = last_modified.update_trust(seen, outcome, changed=False, elapsed=elapsed)
+    after, _ = last_modified.update_trust(_nothing_new(seen), outcome, changed=False, elapsed=elapsed)
     return Detection(OutcomeKind.UNCHANGED, after, _unchanged(elapsed))
 
 
@@ -95,10 +110,11 @@ def _first(outcome: Outcome, seen: Baseline, found: Normalised) -> Detection:
     """Detection of a first poll: sets the baseline without evidence, since the site's dates are not yet trusted.
 
     An entry dated months ago (wrong dates, or edited entries) would imply no change for months, and the site would not
-    be polled for as long.
+    be polled for as long. How many items a feed published in which time is evidence for who counts items.
     """
     after, _ = last_modified.update_trust(seen, outcome, changed=False, elapsed=None)
-    return Detection(OutcomeKind.FIRST, after, None, found.content)
+    evidence = of_first_poll(found.entries, outcome) if found.media is Media.FEED else None
+    return Detection(OutcomeKind.FIRST, after, evidence, found.content)
 
 
 def _changed(outcome: Outcome, before: Baseline, seen: Baseline, found: Normalised, elapsed: float | None) -> Detection:
@@ -111,4 +127,6 @@ def _changed(outcome: Outcome, before: Baseline, seen: Baseline, found: Normalis
         age=modified_age if age is None else age,
         count=items.count(fresh, found.entries) if before.media is found.media else None,
     )
+    if elapsed is not None and seen.window is not None and before.media is found.media:
+        evidence = with_items(evidence, fresh, seen.window, outcome, elapsed)
     return Detection(OutcomeKind.CHANGED, after, evidence if elapsed is not None else None, found.content)

@@ -23,6 +23,7 @@ from pollerd.fetching.response import Response
 from pollerd.fetching.robots import MAX_ROBOTS_REDIRECTS, RobotsResponse
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import Outcome, OutcomeKind, Validators
+from pollerd.urls import host_of
 
 T = TypeVar("T")
 
@@ -32,7 +33,8 @@ class Fetcher:
 
     `clock` returns UTC epoch seconds; it dates outcomes and replaces a missing Date header. `on_sent` is called with
     the host of each request: pages, robots.txt and redirects; `before_repeat` is awaited before a request is rewritten
-    because the server dropped its kept connection.
+    because the server dropped its kept connection. `may_write` is asked with the host right before each request is
+    written that no `send` spaces; if it says no, the fetch is cancelled.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class Fetcher:
         clock: Callable[[], float] = time.time,
         on_sent: Sent | None = None,
         before_repeat: Repeat | None = None,
+        may_write: Callable[[str], bool] | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._on_sent: Sent = on_sent or _count_nothing
         self._before_repeat: Repeat = before_repeat or _wait_for_nothing
+        self._may_write = may_write
         self._egress: Router
         self._retired: set[Router] = set()
         self._mono: Callable[[], float]
@@ -174,6 +178,12 @@ class Fetcher:
         written = send(write)
         return written if isinstance(written, bool) else self._waited(state, written)
 
+    def _if_allowed(self, host: str, write: Write) -> bool:
+        """Writes a request that is not spaced by `send`: a robots.txt, or where a redirect leads."""
+        if self._may_write is not None and not self._may_write(host):
+            raise asyncio.CancelledError
+        return write()
+
     async def _repeat(self, state: FetchState, host: str) -> None:
         if not state.redirects:
             state.sent = False  # the answered request counts as the poll's start
@@ -203,6 +213,8 @@ class Fetcher:
         """Sends one request, without following redirects. Raises `RefusedError`."""
         state.status = None
         way = state.way
+        if send is None and self._may_write is not None:
+            send = partial(self._if_allowed, host_of(state.url))
         try:
             if way.proxy is not None:
                 await state.egress.check(state.url)

@@ -21,6 +21,7 @@ MAX_VALIDATOR_LENGTH = 1024
 _NO_VALIDATORS = Validators()
 _MAX_CONTENT_TYPE_LENGTH = 256
 _MOST_ROBOTS_TAGS, _MAX_ROBOTS_TAG_LENGTH = 16, 512
+_MOST_LINKS, _MAX_LINK_LENGTH = 10, 4_096
 _MAX_DATE_LENGTH = 64
 _MAX_CACHE_CONTROL_LENGTH = 1024
 _MOST_DIGITS = 12
@@ -139,3 +140,13 @@ def clean_content_type(text: str | None) -> str | None:
 def robots_tags_of(tags: Sequence[str]) -> tuple[str, ...]:
     """Returns the `X-Robots-Tag` headers as sent, at most 16, each cut to 512 characters."""
     return tuple(tag[:_MAX_ROBOTS_TAG_LENGTH] for tag in tags[:_MOST_ROBOTS_TAGS])
+
+
+def hub_links_of(links: Sequence[str]) -> tuple[str, ...]:
+    """Returns the `Link` headers as sent if one of them names a hub, at most 10 of at most 4,096 characters, else none.
+
+    A longer one is left out: its end would be missing.
+    """
+    if not any("hub" in link.lower() for link in links):
+        return ()
+    return tuple(link for link in links[:_MOST_LINKS] if len(link) <= _MAX_LINK_LENGTH)

@@ -12,6 +12,7 @@ from pollerd.fetching.headers import (
     clean_content_type,
     fresh_seconds,
     http_date,
+    hub_links_of,
     retry_after_seconds,
     robots_tags_of,
     validators_of,
@@ -60,6 +61,7 @@ class OutcomeBuilder:
         detail: str = "",
         robots_tags: tuple[str, ...] = (),
         fresh_for: float | None = None,
+        hub_links: tuple[str, ...] = (),
     ) -> Outcome:
         """Returns the outcome as of now, with the state of the fetch."""
         return Outcome(
@@ -77,6 +79,7 @@ class OutcomeBuilder:
             detail,
             robots_tags,
             fresh_for,
+            hub_links=hub_links,
         )
 
     async def of_robots(self, state: FetchState, response: Response, most: int) -> RobotsResponse:
@@ -138,6 +141,7 @@ class OutcomeBuilder:
             server_date=_date(response),
             robots_tags=robots_tags_of(headers.getall("X-Robots-Tag", ())),
             fresh_for=self._fresh_for(response),
+            hub_links=hub_links_of(headers.getall(hdrs.LINK, ())),
         )
 
     async def _failure(self, state: FetchState, response: Response) -> Outcome:

@@ -17,6 +17,7 @@ FIELDS: dict[str, bool] = {
     "headers": True,
     "credentials": True,
     "proxy": True,
+    "pdf_password": True,
     "title": True,
     "note": False,
     "body": True,

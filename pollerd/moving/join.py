@@ -11,7 +11,7 @@ DEFAULT = "default"
 _MOST_NAME = 40
 _REQUEST = ("method", "body", "headers", "credentials")
 """Fields that decide which page comes: jobs that differ in them cannot be one site."""
-_FIRST_WINS = ("proxy", "note", "windows", "muted")
+_FIRST_WINS = ("proxy", "pdf_password", "note", "windows", "muted")
 
 
 def join(drafts: Iterable[Draft]) -> list[dict[str, object]]:

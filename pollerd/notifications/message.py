@@ -77,6 +77,8 @@ class Message(Struct, frozen=True):
     """What belongs together in a mailbox, for example `site-17`; empty: nothing does."""
     unsubscribe_url: str = ""
     """An https or http URL that mutes the rule by one POST; empty: there is none."""
+    listed: int = 1
+    """How many of the events, from the first on, both `text` and `html` list."""
 
 
 class AnswerKind(StrEnum):

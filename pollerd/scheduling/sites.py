@@ -31,8 +31,9 @@ class SiteTable(Columns):
     Columns, each [capacity], meaningful up to `size`:
         site_id int64 (-1: empty) · host int32 (host slot) · weight, cost float64 · min_interval, max_interval float64
         (s, nan: the default) · min_yield float64 (probability, nan: the default) ·
-        respect_ttl float64 (1: yes, 0: no, nan: the default) · half_life float64 (s, nan) · last_poll
-        float64 (epoch s, -inf: never) · last_seen float64 (last informative poll, epoch s, -inf: never) · last_gap
+        respect_ttl float64 (1: yes, 0: no, nan: the default) · half_life, deadline float64 (s, nan) ·
+        learned_half_life float64 (learned from reads, s, nan; see `half_lives`) · last_poll float64 (epoch s, -inf:
+        never) · last_seen float64 (last informative poll, epoch s, -inf: never) · last_gap
         float32 (s between the last two informative polls, inf) · not_before float64 (epoch s) · failures int32
         (consecutive) · polls, changes int32 · state uint8 (index into STATES) · paused, in_flight, asap bool ·
         proof_at float64 (its last proof poll, epoch s, -inf) · proof_failures uint8 (proofs in a row that left a
@@ -42,7 +43,8 @@ class SiteTable(Columns):
         value float64 (of a site on trial: expected value of its first answer; nan: not on trial) · private bool (its
         last poll was refused because its address is private) · quiet_until float64 (believed unchanged until then, or
         within its TTL, epoch s; -inf: neither) · announced_ttl float64 (TTL of the last answer, s; 0: none, or not
-        respected) · hours int32 (row of the `timetable`, 0: always open)
+        respected) · items_shown float64 (of a feed: how many of its newest items it shows; nan: no limit is known) ·
+        hours int32 (row of the `timetable`, 0: always open)
     """
 
     _DEFAULTS = {  # noqa: RUF012
@@ -55,6 +57,8 @@ class SiteTable(Columns):
         "min_yield": (np.float64, math.nan),
         "respect_ttl": (np.float64, math.nan),
         "half_life": (np.float64, math.nan),
+        "deadline": (np.float64, math.nan),
+        "learned_half_life": (np.float64, math.nan),
         "last_poll": (np.float64, -math.inf),
         "last_seen": (np.float64, -math.inf),
         "last_gap": (np.float32, math.inf),
@@ -75,6 +79,7 @@ class SiteTable(Columns):
         "private": (np.bool_, False),
         "quiet_until": (np.float64, -math.inf),
         "announced_ttl": (np.float64, 0.0),
+        "items_shown": (np.float64, math.nan),
         "hours": (np.int32, 0),
     }
 
@@ -87,10 +92,13 @@ class SiteTable(Columns):
             "min_yield",
             "respect_ttl",
             "half_life",
+            "deadline",
+            "learned_half_life",
             "value",
             "private",
             "quiet_until",
             "announced_ttl",
+            "items_shown",
             "hours",
         }
     )
@@ -104,6 +112,8 @@ class SiteTable(Columns):
     min_yield: NDArray[np.float64]
     respect_ttl: NDArray[np.float64]
     half_life: NDArray[np.float64]
+    deadline: NDArray[np.float64]
+    learned_half_life: NDArray[np.float64]
     last_poll: NDArray[np.float64]
     last_seen: NDArray[np.float64]
     last_gap: NDArray[np.float32]
@@ -124,6 +134,7 @@ class SiteTable(Columns):
     private: NDArray[np.bool_]
     quiet_until: NDArray[np.float64]
     announced_ttl: NDArray[np.float64]
+    items_shown: NDArray[np.float64]
     hours: NDArray[np.int32]
 
     def __init__(self) -> None:
@@ -180,6 +191,15 @@ class SiteTable(Columns):
         inside = (site_ids >= 0) & (site_ids < len(self._slot_by_id))
         slots[inside] = self._slot_by_id[site_ids[inside]]
         return slots
+
+    def half_lives(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+        """Returns float64[k]: half-lives in force, s: those that users gave, else learned from reads; nan: neither."""
+        given = self.half_life[slots]
+        return (
+            given
+            if self.is_as_ever("learned_half_life")
+            else np.where(np.isnan(given), self.learned_half_life[slots], given)
+        )
 
     def occupied(self) -> NDArray[np.bool_]:
         """Returns bool[size]: slots that hold a site."""

@@ -1,10 +1,31 @@
 """The public names of `pollerd.storage`; other packages import them from there."""
 
+from pollerd.storage.accounts.account_store import AccountStore
+from pollerd.storage.accounts.account_values import (
+    SESSION_IDLE_SECONDS,
+    SESSION_MOST_SECONDS,
+    Existing,
+    NewSession,
+    Role,
+    Session,
+    StoredToken,
+    User,
+    UserPassword,
+    check_name,
+)
+from pollerd.storage.cluster.cluster_store import ClusterStore
+from pollerd.storage.cluster.cluster_values import LivingNode, LockTable, NodeInfo, TakenUnit
+from pollerd.storage.cluster.grant_rules import GrantAnswer, GrantReport
+from pollerd.storage.cluster.grants import BudgetStatus, GrantStore
+from pollerd.storage.cluster.news import News, NewsTable
+from pollerd.storage.cluster.shared_allocation import SharedAllocation
 from pollerd.storage.crawler.collection import CollectionStatus, StoredPage
 from pollerd.storage.crawler.crawl_store import CrawlStore
 from pollerd.storage.crawler.link_context import FIRST_VALUE
 from pollerd.storage.db.engine import check_place
 from pollerd.storage.encoding.cursors import Order
+from pollerd.storage.jobs.job_store import JobStore
+from pollerd.storage.jobs.job_values import Job, JobSpec, SiteBefore
 from pollerd.storage.keys import new_key
 from pollerd.storage.notifications.notification_store import NotificationStore
 from pollerd.storage.notifications.notification_values import (
@@ -29,7 +50,25 @@ from pollerd.storage.polls.changes import ChangeFilter, ChangesRead
 from pollerd.storage.polls.contents import Content
 from pollerd.storage.polls.history_store import HistoryStore
 from pollerd.storage.polls.readings import ReadingFilter, RecordedReading
+from pollerd.storage.reads.read_store import ReadStore
+from pollerd.storage.reads.read_values import ReadReport, ReadResult, ReadRules, ReportedRead, SiteInterest
 from pollerd.storage.settings import StorageSettings
+from pollerd.storage.signals.hub_store import HubStore
+from pollerd.storage.signals.hub_values import HubState, HubSubscription
+from pollerd.storage.signals.signal_store import SignalStore
+from pollerd.storage.signals.signal_values import (
+    ListedDate,
+    ListedSignalSource,
+    SignalHosts,
+    SignalKind,
+    SignalOrigin,
+    SignalSource,
+    SignalSourceSpec,
+    SourceOfSite,
+    StoredSignal,
+    waits,
+)
+from pollerd.storage.sites.lists.site_order import SiteOrder, SiteSort
 from pollerd.storage.sites.site_store import SiteStore
 from pollerd.storage.sources.source_store import SourceStore
 from pollerd.storage.sources.source_values import (
@@ -51,6 +90,7 @@ from pollerd.storage.values import (
     CommittedChange,
     HostRow,
     HostUpdate,
+    ImportCheck,
     KnownHost,
     ListPage,
     NewSettings,
@@ -65,22 +105,31 @@ from pollerd.storage.values import (
     SettingsResult,
     SiteChanges,
     SiteContext,
+    SiteFilter,
+    SitePage,
     SiteRestore,
     StoredRobots,
+    StripColumns,
 )
+from pollerd.storage.views.yields import YieldMinute, YieldSum
 
 __all__ = [
     "FIRST_VALUE",
+    "SESSION_IDLE_SECONDS",
+    "SESSION_MOST_SECONDS",
+    "AccountStore",
     "AddResult",
     "AllocationRow",
     "Attempt",
     "AttemptEnd",
     "Batch",
+    "BudgetStatus",
     "ChangeDraft",
     "ChangeFilter",
     "ChangesRead",
     "ChannelSpec",
     "ClaimedMessage",
+    "ClusterStore",
     "CollectionRow",
     "CollectionStatus",
     "CommitResult",
@@ -88,15 +137,34 @@ __all__ = [
     "Content",
     "CrawlStore",
     "CrawlUpdate",
+    "Existing",
     "FileResult",
+    "GrantAnswer",
+    "GrantReport",
+    "GrantStore",
     "HistoryStore",
     "HostRow",
     "HostUpdate",
+    "HubState",
+    "HubStore",
+    "HubSubscription",
+    "ImportCheck",
+    "Job",
+    "JobSpec",
+    "JobStore",
     "KnownHost",
     "ListPage",
+    "ListedDate",
+    "ListedSignalSource",
+    "LivingNode",
+    "LockTable",
     "Member",
     "MemberState",
+    "NewSession",
     "NewSettings",
+    "News",
+    "NewsTable",
+    "NodeInfo",
     "NoticeFacts",
     "NoticeFilter",
     "NoticeSite",
@@ -112,20 +180,41 @@ __all__ = [
     "PruneResult",
     "QueueCounts",
     "ReadDocument",
+    "ReadReport",
+    "ReadResult",
+    "ReadRules",
+    "ReadStore",
     "ReadingFilter",
     "RecordedReading",
+    "ReportedRead",
     "RestoreResult",
+    "Role",
     "RuleSpec",
     "RunInfo",
     "ScheduleRows",
     "SelectionRecord",
+    "Session",
     "SettingsColumns",
     "SettingsResult",
+    "SharedAllocation",
+    "SignalHosts",
+    "SignalKind",
+    "SignalOrigin",
+    "SignalSource",
+    "SignalSourceSpec",
+    "SignalStore",
+    "SiteBefore",
     "SiteChanges",
     "SiteContext",
+    "SiteFilter",
+    "SiteInterest",
+    "SiteOrder",
+    "SitePage",
     "SiteRestore",
+    "SiteSort",
     "SiteStore",
     "Source",
+    "SourceOfSite",
     "SourceRead",
     "SourceSpec",
     "SourceStore",
@@ -137,7 +226,17 @@ __all__ = [
     "StoredPage",
     "StoredRobots",
     "StoredRule",
+    "StoredSignal",
+    "StoredToken",
+    "StripColumns",
+    "TakenUnit",
     "Trial",
+    "User",
+    "UserPassword",
+    "YieldMinute",
+    "YieldSum",
+    "check_name",
     "check_place",
     "new_key",
+    "waits",
 ]

@@ -7,32 +7,49 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from pollerd.errors import SchemaError
+from pollerd.errors import InvalidValueError, SchemaError
+from pollerd.storage.accounts.account_store import AccountStore
+from pollerd.storage.cluster.cluster_store import ClusterStore
+from pollerd.storage.cluster.cluster_values import NodeInfo
+from pollerd.storage.cluster.host_partitions import HostPartitions
+from pollerd.storage.cluster.shared_allocation import SharedAllocation
 from pollerd.storage.crawler.crawl_store import CrawlStore
 from pollerd.storage.crawler.frontier import Frontier
 from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.db import migrate
+from pollerd.storage.db.day_partitions import DayPartitions
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.db.statements import Statements
+from pollerd.storage.db.writer_locks import WriterLocks, place_of
 from pollerd.storage.encoding.compression import Base, Packed, pack, pack_all
 from pollerd.storage.encoding.encryption import Encryption, check_seals, seal_of
+from pollerd.storage.jobs.job_store import JobStore
 from pollerd.storage.notifications.notification_store import NotificationStore
 from pollerd.storage.polls import retention, runs
+from pollerd.storage.polls.changes import last_change_id
 from pollerd.storage.polls.commit import BodyKey, Commit, check_batch
 from pollerd.storage.polls.history_store import HistoryStore
-from pollerd.storage.polls.notify import ChangeNotifier
+from pollerd.storage.polls.notify import ChangeListener, ChangeNotifier
 from pollerd.storage.polls.pruning import Pruning
+from pollerd.storage.reads.read_store import ReadStore
 from pollerd.storage.settings import CurrentSettings, StorageSettings
+from pollerd.storage.signals.hub_store import HubStore
+from pollerd.storage.signals.signal_store import SignalStore
 from pollerd.storage.sites import schedule
 from pollerd.storage.sites.imports import SiteImport
 from pollerd.storage.sites.site_store import SiteStore
 from pollerd.storage.sources.source_store import SourceStore
 from pollerd.storage.values import AllocationRow, Batch, CommitResult, PruneResult, RunInfo
+
+if TYPE_CHECKING:
+    from pollerd.storage.cluster.node_session import NodeSession
+    from pollerd.storage.db.session_lock import SessionLock
 
 
 class Store:
@@ -42,25 +59,59 @@ class Store:
     was written then, and the call may be repeated.
     """
 
-    def __init__(self, *, database: Database, settings: StorageSettings, encryption: Encryption) -> None:
-        sql = Statements(database.engine.dialect)
-        imports = SiteImport(sql, encryption)
+    def __init__(
+        self,
+        *,
+        database: Database,
+        settings: StorageSettings,
+        encryption: Encryption,
+        writer: str = "",
+        locks: WriterLocks | None = None,
+        session: NodeSession | None = None,
+    ) -> None:
+        """writer, locks: where there are several writers, who this one is and what they wait for. session: a node's."""
+        sql = Statements(database.engine.dialect, locks)
+        partitions = None if session is None else HostPartitions(sql)
+        imports = SiteImport(sql, encryption, partitions)
+        self._session = session
+        self.cluster: ClusterStore | None = None
+        """Nodes and partitions, if this is one of several nodes."""
+        self.shared: SharedAllocation | None = None
+        """The allocation of all nodes, if this is one of several."""
+        if session is not None and partitions is not None:
+            self.shared = SharedAllocation(database=database, sql=sql, session=session)
+            self.cluster = ClusterStore(
+                database=database, sql=sql, session=session, partitions=partitions, encryption=encryption
+            )
         frontier = Frontier(sql, imports)
         self._database, self._sql = database, sql
         self._settings = CurrentSettings(settings)
+        self._writer = writer
         self._news = ChangeNotifier()
+        self._listener = ChangeListener(database=database, locks=sql.locks, news=self._news)
         self._bases: dict[int, Base] = {}
         """Bases of contents read since the last commit, by content id, for delta-encoding the next ones."""
         self._pages = PageCommit(sql, frontier)
-        self._pruning = Pruning(database=database, sql=sql)
+        self._days = DayPartitions(database)
+        self._pruning = Pruning(database=database, sql=sql, days=self._days)
         self._run_id: int | None = None
         self._revision = migrate.head()
         self.sites = SiteStore(database=database, sql=sql, encryption=encryption, imports=imports)
         """Sites, their contexts, and their hosts."""
+        self.jobs = JobStore(database=database, sql=sql, listing=self.sites.listing)
+        """What is done to many sites."""
         self.sources = SourceStore(database=database, sql=sql)
         """Sitemaps and feeds whose pages become sites."""
+        self.signals = SignalStore(database=database, sql=sql)
+        """Signal sources, and what they said."""
+        self.reads = ReadStore(database=database, sql=sql)
+        """Reads of changes, and the half-lives learned from them."""
+        self.hubs = HubStore(database=database, encryption=encryption)
+        """Subscriptions at WebSub hubs."""
         self.notifications = NotificationStore(database=database, sql=sql, encryption=encryption)
         """Channels, rules, the outbox and the delivery log."""
+        self.accounts = AccountStore(database=database)
+        """Users, sessions, and tokens made while the daemon runs."""
         self.history = HistoryStore(
             database=database, sql=sql, settings=self._settings, news=self._news, bases=self._bases
         )
@@ -69,33 +120,79 @@ class Store:
         """The focused crawler's pages: the collection and the frontier."""
 
     @classmethod
-    async def open(cls, url: str, *, settings: StorageSettings | None = None, exclusive: bool = True) -> Store:
+    async def open(
+        cls,
+        url: str,
+        *,
+        settings: StorageSettings | None = None,
+        exclusive: bool = True,
+        several_writers: bool = False,
+        writer: str = "",
+        node: NodeInfo | None = None,
+    ) -> Store:
         """Opens the database at `url` and migrates its schema; creates a missing SQLite file.
 
-        exclusive: hold the daemon's lock until `close`. Only then is a missing file created. Raises `InvalidValueError`
-        for a URL that is neither SQLite's nor PostgreSQL's, `DatabaseInUseError` if another daemon holds it,
-        `SchemaError` if it is newer than this program, `ConfigError` if it holds secrets that the key of `settings`
-        does not decrypt, `DatabaseUnavailableError`.
+        exclusive: hold the daemon's lock until `close`. Only then is a missing file created. several_writers: others
+        may hold it at the same time and write, too, on PostgreSQL; `writer` says who this one is, and no other may have
+        that name while it runs. node: this is one of several nodes, and writes under its name what is in its
+        partitions. Raises `InvalidValueError` for a URL that is neither SQLite's nor PostgreSQL's, several writers on
+        SQLite, and a missing or needless name; `DatabaseInUseError` if another daemon holds it, `SchemaError` if it is
+        newer than this program, `ConfigError` if it holds secrets that the key of `settings` does not decrypt,
+        `DatabaseUnavailableError`.
         """
         settings = settings or StorageSettings()
-        if not exclusive:
-            await migrate.upgrade(url, settings, create=False)
-        database = Database(database_url(url), settings, create=exclusive, exclusive=exclusive)
+        target = database_url(url)
+        if node is not None:
+            several_writers, writer = True, node.name
+        _check_writer(several_writers, writer, is_sqlite=target.get_backend_name() == "sqlite")
+        if several_writers or not exclusive:
+            # A migration needs the database for itself, which one that shares it never has.
+            if several_writers:
+                await migrate.upgrade_beside_others(url, settings)
+            else:
+                await migrate.upgrade(url, settings, create=False)
+        session, node_session = _sessions(several_writers, node)
+        database = Database(target, settings, create=exclusive, exclusive=exclusive, session=session)
         try:
             if exclusive:
                 await database.lock()
                 await migrate.bring_up(database)
+            locks = WriterLocks(await database.read(place_of)) if several_writers else None
             encryption = seal_of(settings.secret_key, database.path, is_server=not database.is_sqlite)
             await database.read(lambda c: check_seals(c, encryption))
+            newest = await database.read(last_change_id)
         except BaseException:
             await database.close()
             raise
-        return cls(database=database, settings=settings, encryption=encryption)
+        store = cls(
+            database=database,
+            settings=settings,
+            encryption=encryption,
+            writer=writer,
+            locks=locks,
+            session=node_session,
+        )
+        store._news.announce(newest)
+        return store
 
     @property
     def database(self) -> Database:
         """The database shared by all methods: its connections, and the daemon's lock."""
         return self._database
+
+    @property
+    def change_retention_seconds(self) -> float | None:
+        """How long changes are kept; None: for ever."""
+        return self._settings.value.change_retention_seconds
+
+    @property
+    def several_writers(self) -> bool:
+        """Whether other daemons may write into the database at the same time."""
+        return self._sql.locks.several
+
+    async def listen_for_changes(self) -> None:
+        """Wakes readers of changes that other writers commit, until cancelled; to be run where there are several."""
+        await self._listener.run()
 
     async def close(self) -> None:
         """Closes the connections, then releases the lock. May be called twice."""
@@ -104,11 +201,15 @@ class Store:
     # Runs, the current allocation, settings.
 
     async def start_run(self, version: str, now: float) -> RunInfo:
-        """Records the start of a daemon; returns how the previous run ended. Deletes hosts without sites."""
+        """Records the start of a daemon; returns how the previous run of this writer ended.
+
+        Deletes hosts without sites, unless another writer may poll: it knows them by their ids.
+        """
 
         def work(connection: Connection) -> RunInfo:
-            retention.drop_empty_hosts(connection)
-            return runs.start_run(connection, version, now)
+            if not self.several_writers:
+                retention.drop_empty_hosts(connection)
+            return runs.start_run(connection, version, now, self._writer)
 
         info = await self._database.write(work)
         self._run_id = info.run_id
@@ -118,7 +219,7 @@ class Store:
         """Records that the run stopped cleanly; does nothing without `start_run`."""
         run_id = self._run_id
         if run_id is not None:
-            await self._database.write(lambda c: runs.end_run(c, run_id, now))
+            await self._database.write(lambda c: runs.end_run(c, run_id, now, self._writer))
 
     async def load_allocation(self) -> AllocationRow | None:
         """Returns the current allocation; None before the first."""
@@ -132,8 +233,15 @@ class Store:
         await self._database.write(lambda c: runs.save_allocation(c, self._sql, row))
 
     async def replace_learned(self, row: AllocationRow, states: Iterable[tuple[int, bytes]]) -> None:
-        """Stores another allocation with all its learned states, (site id, state) for each site."""
-        await self._database.write(lambda c: runs.replace_learned(c, self._sql, row, states))
+        """Stores another allocation with all its learned states, (site id, state) for each site.
+
+        One of several nodes stores what it learned of the sites that it holds; the allocation is of all (`shared`).
+        """
+        session = self._session
+        if session is None:
+            await self._database.write(lambda c: runs.replace_learned(c, self._sql, row, states))
+        else:
+            await self._database.write(lambda c: runs.replace_learned_here(c, self._sql, session, row, states))
 
     async def learned(self, allocator: str) -> AsyncIterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
         """Yields site ids [m] and the allocator's states [m, width], ordered by id, in pieces.
@@ -179,7 +287,8 @@ class Store:
         level = self._settings.value.zstd_level
         bodies: dict[BodyKey, Packed] = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
         robots = {host_id: await asyncio.to_thread(pack, text, level) for host_id, text in rules}
-        work = Commit(self._sql, batch, bodies, robots, self._run_id, self._pages)
+        await self._days.make_for(record.poll.at for record in batch.records)
+        work = Commit(self._sql, batch, bodies, robots, (self._writer, self._run_id), self._pages, self._session)
         result = await self._database.write(work)
         shown = sum(len(record.screenshot or b"") for record in batch.records)
         self._pruning.note_growth(self._settings.value, sum(len(packed.body) for packed in bodies.values()) + shown)
@@ -210,3 +319,24 @@ class Store:
         revision = await self._database.read(migrate.read_revision)
         if revision != self._revision:
             raise SchemaError(f"the database's schema is {revision}, not {self._revision}")
+
+
+def _check_writer(several: bool, writer: str, *, is_sqlite: bool) -> None:
+    """Raises `InvalidValueError`."""
+    if several and is_sqlite:
+        raise InvalidValueError("database", "PostgreSQL's, which alone several daemons can share", "sqlite")
+    if several != bool(writer):
+        allowed = "the name of this writer, one of several" if several else "left out where there is one writer"
+        raise InvalidValueError("writer", allowed, writer)
+
+
+def _sessions(several_writers: bool, node: NodeInfo | None) -> tuple[SessionLock | None, NodeSession | None]:
+    """Returns the writing session of one of several writers, and the same again if it is a node's."""
+    if not several_writers:
+        return None, None
+    # PostgreSQL's driver: others do not need it.
+    from pollerd.storage.cluster.node_session import NodeSession
+    from pollerd.storage.db.session_lock import SessionLock
+
+    of_node = None if node is None else NodeSession(node)
+    return of_node or SessionLock(shared=True), of_node

@@ -25,6 +25,7 @@ from pollerd.model import (
     OutcomeKind,
     Poll,
     SelectionState,
+    Site,
     SiteSpec,
     SiteState,
     Validators,
@@ -53,13 +54,18 @@ class ScheduleRows:
     respect_ttl: NDArray[np.float64]
     """1: yes, 0: no."""
     half_life: NDArray[np.float64]
+    deadline: NDArray[np.float64]
     last_poll_at: NDArray[np.float64]
     last_seen_at: NDArray[np.float64]
     """Last informative poll."""
     not_before: NDArray[np.float64]
+    items_shown: NDArray[np.float64]
+    """Feeds: how many of their newest items they show."""
     failures: NDArray[np.int64]
     polls: NDArray[np.int64]
     changes: NDArray[np.int64]
+    learned_half_life: NDArray[np.float64]
+    """Learned from reads; in force where no half_life is given."""
     windows: dict[int, Windows] = field(default_factory=dict)
     """Site id -> when it may be polled, of those that have windows."""
 
@@ -169,6 +175,10 @@ class PollRecord(Struct, frozen=True, gc=False):
     change: ChangeDraft | None = None
     learned: bytes | None = None
     """The allocator's state of this site, for `Batch.allocator`."""
+    rate: float | None = None
+    """Believed changes per day; None: nothing is believed yet."""
+    next_poll_at: float | None = None
+    """Earliest moment of its next poll; None: `not_before`."""
     mask_changed: bool = False
     """Whether this poll changed `context.baseline.mask`, or proved it."""
     misled: bool = False
@@ -292,6 +302,22 @@ class AllocationRow:
     shared_state: bytes | None = None
     learned_through: int | None = None
     """Id of the last poll included in `shared_state`. Storage sets it to the last poll."""
+    deadline: float | None = None
+    """Seconds, of sites without their own; None: none was set yet."""
+    shadows: tuple[str, ...] = ()
+    """Names of the allocators in shadow."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredForecast:
+    """What was known of a site's future at its last committed poll."""
+
+    rate_per_day: float | None
+    """Believed changes per day, within 2 %; None: nothing is believed yet."""
+    next_poll_at: float | None
+    """Earliest time of its next poll, epoch s, possibly past; None: there will be none."""
+    learned_half_life: float | None = None
+    """Learned from reads, s; None: none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +342,18 @@ class AddResult:
     deleted: list[int]
     """Indices of URLs left out because a user deleted them."""
     refused: list[tuple[int, InvalidValueError]] = field(default_factory=list)
+    """(index, reason) of sites that the active allocator cannot hold."""
+    returned: list[int] = field(default_factory=list)
+    """Ids of existing sites that a job had deleted: they are back, with the settings that they had."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportCheck:
+    """What an import would do, by index of the spec."""
+
+    existing: frozenset[int]
+    """Those whose URLs are sites already."""
+    refused: list[tuple[int, InvalidValueError]]
     """(index, reason) of sites that the active allocator cannot hold."""
 
 
@@ -372,13 +410,18 @@ class SiteFilter:
     """Which sites to list; None: any."""
 
     q: str | None = None
-    """Part of the URL, any case."""
+    """Words that are parts of URL or title, any case."""
     tag: str | None = None
     state: SiteState | None = None
     host: str | None = None
     """"host:port"."""
     source: int | None = None
     """Id of a source that lists, or listed, them."""
+    rate_min: float | None = None
+    """Least believed changes per day, as far as they are believed to change."""
+    rate_max: float | None = None
+    changed_since: float | None = None
+    """Epoch s: a change was detected then or later."""
 
 
 class SiteChanges(TypedDict, total=False):
@@ -394,6 +437,7 @@ class SiteChanges(TypedDict, total=False):
     min_yield: float | None
     respect_ttl: bool | None
     half_life: float | None
+    deadline: float | None
     windows: Windows | None
     access: Access
     paused: bool
@@ -419,6 +463,17 @@ class PollColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class StripColumns:
+    """Polls of one site as columns of one length."""
+
+    at: NDArray[np.float64]
+    """Epoch s."""
+    changed: NDArray[np.bool_]
+    """Whether it found a change."""
+    failed: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
 class PruneResult:
     """Numbers of rows and bytes removed by pruning."""
 
@@ -436,3 +491,15 @@ class ListPage(Generic[T]):
 
     items: list[T]
     next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SitePage(ListPage[Site]):
+    """Some sites of a list, with the cursor of those before them, and how many fit the filter."""
+
+    previous_cursor: str | None = None
+    """None: there are none before them."""
+    count: int | None = None
+    """None: they were not counted, or there is no filter."""
+    count_is_exact: bool = True
+    """False: there are more, or may be."""

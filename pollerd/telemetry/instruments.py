@@ -34,6 +34,9 @@ class Instruments:
         kinds = [kind for kind in OutcomeKind if kind != OutcomeKind.BODY]
         self.polls: dict[OutcomeKind, Counter] = {kind: self._polls.labels(kind.value) for kind in kinds}
         self.changes = counter("changes_total", "Changes found and committed")
+        self.full_feeds = counter(
+            "full_feeds_total", "Polls of feeds at which every item was new: others may have been lost"
+        )
         self.poll_duration = BatchHistogram(
             "pollerd_poll_duration_seconds", "From a poll's start to its answer", _DURATIONS, registry
         )
@@ -54,6 +57,12 @@ class Instruments:
         self.commit = histogram("commit_seconds", "Time of one commit of polls", _DURATIONS)
         self.price = gauge("budget_price", "Theta: value of one more poll per second under the present belief")
         self.expected = gauge("expected_detections_per_second", "Expected under the present belief", "policy")
+        self.expected_delay = gauge(
+            "expected_delay_seconds", "Mean delay of changes under the present belief, for delay and deadline", "policy"
+        )
+        self.expected_in_time = gauge(
+            "expected_in_time_ratio", "Share of changes found within their deadlines, for delay and deadline", "policy"
+        )
         deciles = [str(number) for number in range(1, DECILES + 1)]
         self._calibration_polls = counter("calibration_polls_total", "Polls, by predicted chance of a change", "decile")
         self.calibration_polls = [self._calibration_polls.labels(decile) for decile in deciles]
@@ -90,6 +99,39 @@ class Instruments:
         events = ("joined", "vanished", "returned")
         self.source_sites = {event: self._source_sites.labels(event) for event in events}
         self.sources_failing = gauge("sources_failing", "Sources whose last reading failed or was not believed")
+        self._signal_reads = counter("signal_reads_total", "Readings of signal sources by result", "result")
+        self.signal_reads = {name: self._signal_reads.labels(name) for name in ("changed", "unchanged", "failed")}
+        self._signals = counter("signals_total", "Signals that a page changed, by the kind of their source", "kind")
+        source_kinds = ("sitemap", "feed", "list", "links", "push")
+        self.signals = {name: self._signals.labels(name) for name in source_kinds}
+        self._signalled_polls = counter(
+            "signalled_polls_total",
+            "Polls of pages with signal sources, by whether a signal came before and whether a change was found",
+            "signal",
+            "found",
+        )
+        self.signalled_polls = {
+            (signal, found): self._signalled_polls.labels(signal, found)
+            for signal in ("yes", "no")
+            for found in ("yes", "no")
+        }
+        self._reads = counter(
+            "reads_total", "Reads of changes that programs reported, by what became of them", "result"
+        )
+        self.reads = {name: self._reads.labels(name) for name in ("taken", "ignored")}
+        self.read_reports_refused = counter("read_reports_refused_total", "Reports of reads that came too fast")
+        self.signal_reports_refused = counter("signal_reports_refused_total", "Reports of signals that came too fast")
+        self._index_now_reports = counter("indexnow_reports_total", "Reports in IndexNow's form, by result", "result")
+        answers = ("taken", "waiting", "ignored", "refused")
+        self.index_now_reports = {name: self._index_now_reports.labels(name) for name in answers}
+        self._hub_requests = counter("hub_requests_total", "Requests to WebSub hubs by their answer", "result")
+        self.hub_requests = {name: self._hub_requests.labels(name) for name in ("accepted", "refused")}
+        self._hub_deliveries = counter("hub_deliveries_total", "What hubs sent to callbacks, by result", "result")
+        deliveries = ("accepted", "forged", "repeated", "unreadable", "unwanted")
+        self.hub_deliveries = {name: self._hub_deliveries.labels(name) for name in deliveries}
+        self._hub_subscriptions = gauge("hub_subscriptions", "Subscriptions at WebSub hubs by state", "state")
+        subscribed = ("pending", "active", "denied", "leaving")
+        self.hub_subscriptions = {name: self._hub_subscriptions.labels(name) for name in subscribed}
         self._delivery_attempts = counter("delivery_attempts_total", "Attempts to send a message by outcome", "outcome")
         outcomes = ("sent", "retry", "refused", "dead")
         self.delivery_attempts = {outcome: self._delivery_attempts.labels(outcome) for outcome in outcomes}

@@ -11,13 +11,18 @@ import structlog
 from structlog.typing import Processor
 
 from pollerd.errors import InvalidValueError
+from pollerd.telemetry.recent_lines import RecentLines
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 
 
+RECENT = RecentLines()
+"""The last lines of this process's log."""
+
+
 def set_up_logs(format_name: str = "text", level: str = "info", stream: TextIO | None = None) -> None:
-    """Sends pollerd's own logs, and the warnings of its libraries, to one stream.
+    """Sends pollerd's own logs, and the warnings of its libraries, to one stream; the last lines are kept in `RECENT`.
 
     Raises InvalidValueError for an unknown format or level.
     """
@@ -53,8 +58,9 @@ def _rendering(format_name: str) -> Sequence[Processor]:
     if format_name == "json":
         # Without local variables, which contain passwords and tokens.
         tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
-        return [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer()]
-    return [
-        structlog.processors.format_exc_info,
-        structlog.processors.LogfmtRenderer(key_order=["at", "level", "event"], drop_missing=True, bool_as_flag=False),
-    ]
+        render: Processor = structlog.processors.JSONRenderer()
+        return [structlog.processors.ExceptionRenderer(tracebacks), RECENT.keeping(render)]
+    render = structlog.processors.LogfmtRenderer(
+        key_order=["at", "level", "event"], drop_missing=True, bool_as_flag=False
+    )
+    return [structlog.processors.format_exc_info, RECENT.keeping(render)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pollerd.allocation import Allocator, EvidenceBatch, create, names
+from pollerd.allocation.baselines.rate_based import in_proportion
 from pollerd.allocation.registry import parameters
 from pollerd.errors import InvalidValueError
 
@@ -135,6 +136,12 @@ def test_polls_are_checked(name: str) -> None:
         allocator.observe(two, np.ones(2), EvidenceBatch(np.array([True])), NOW)
     with pytest.raises(InvalidValueError, match="slots: must be"):
         allocator.observe(np.array([0.5, 1.0]), np.ones(2), changed, NOW)
+
+
+@pytest.mark.parametrize("budget", [1e-300, 1e300, 1.7e308])
+def test_periods_of_extreme_budgets_are_exact_and_without_a_warning(budget: float) -> None:
+    """Warnings fail tests: budget times amount, 8 at most, is beyond what a float holds at the largest."""
+    np.testing.assert_allclose(in_proportion(np.array([8.0, 2.0, 0.0]), budget) * budget, [1.25, 5.0, np.inf])
 
 
 def test_a_slot_without_weight_and_rate_has_an_urgency() -> None:

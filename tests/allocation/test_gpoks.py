@@ -158,8 +158,8 @@ def test_who_is_gone_counts_no_more() -> None:
 def test_a_damaged_population_is_refused(spoil: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
     allocator = made(3)
     taught(allocator, 0, 20.0, [True] * 3)
-    parts = unpack("gpoks", 2, allocator.shared_state())
-    damaged = pack("gpoks", 2, {**parts, "population": spoil(parts["population"])})
+    parts = unpack("gpoks", 3, allocator.shared_state())
+    damaged = pack("gpoks", 3, {**parts, "population": spoil(parts["population"])})
     with pytest.raises(InvalidValueError, match="shared_state"):
         made(3).restore(np.arange(3), allocator.site_state(np.arange(3)), damaged)
 
@@ -197,15 +197,19 @@ def test_old_polls_are_forgotten() -> None:
     assert allocator.change_probability(np.array([0]), np.array([20.0]))[0] > 0.7
 
 
-def test_the_state_of_a_site_does_not_grow() -> None:
-    allocator = made(3)
+@pytest.mark.parametrize(("forgetting", "most"), [("none", 2048), ("learned", 4608)])
+def test_the_state_of_a_site_does_not_grow(forgetting: str, most: int) -> None:
+    allocator = made(3, forgetting=forgetting)
     width = allocator.site_state(np.arange(3)).shape[1]
     taught(allocator, 0, 20.0, [True, False] * 500)
     assert allocator.site_state(np.arange(3)).shape == (3, width)
-    assert width < 2048
+    assert width < most
 
 
-@pytest.mark.parametrize(("parameter", "value"), [("variant", "best"), ("points", 0), ("points", 1.5), ("step", -1.0)])
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [("variant", "best"), ("points", 0), ("points", 1.5), ("step", -1.0), ("forgetting", "fast")],
+)
 def test_bad_parameters_are_named(parameter: str, value: Any) -> None:
     with pytest.raises(InvalidValueError, match=parameter):
         made(1, **{parameter: value})

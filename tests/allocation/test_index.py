@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pollerd.allocation.core.benefit import expected_benefit, value
 from pollerd.allocation.core.index import (
-    OBJECTIVES,
+    G_OBJECTIVES,
     amplitude_and_rate,
     g,
     g_inverse,
@@ -34,7 +34,7 @@ def objective_value(objective: str, x: float, lam: float, w: float, half_life: f
     return w * x * lam / mu * -math.expm1(-mu / x)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", G_OBJECTIVES)
 @pytest.mark.parametrize("tau", [10.0, 3_000.0, 1e5])
 def test_index_is_the_derivative_of_the_value(objective: str, tau: float) -> None:
     lam, w, cost, life, x = 2e-4, 1.7, 2.5, 5_000.0, 1 / tau
@@ -75,7 +75,7 @@ def test_g_inverse_at_the_ends() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 60), st.floats(1e-3, 1e4), st.sampled_from(OBJECTIVES), st.integers(0, 2**32 - 1))
+@given(st.integers(1, 60), st.floats(1e-3, 1e4), st.sampled_from(G_OBJECTIVES), st.integers(0, 2**32 - 1))
 def test_price_spends_the_budget_and_no_swap_gains(n: int, budget: float, objective: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rates, weight, cost = rng.lognormal(-6, 2, n), rng.uniform(0.2, 3, n), rng.uniform(0.5, 4, n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -64,6 +64,21 @@ def test_sherman_morrison_is_the_inverse_of_the_running_mean() -> None:
         learned.learn(phi, following, 1.0)
         mean += (np.outer(phi, phi) - mean) / (n + 1)
         np.testing.assert_allclose(learned.state()["matrix"], np.linalg.inv(mean), rtol=1e-7, atol=1e-7)
+
+
+def test_slow_averages_forget_what_came_long_ago() -> None:
+    """b(n) = c = .1 in the first thousand steps: η is the mean with weights (1 - c)^age, and so is B̄."""
+    settings = LspeSettings(inverse="tikhonov", averages="slow", epsilon=1e-3)
+    learned, rng = Evaluation(2, settings), np.random.default_rng(11)
+    rewards, phis = rng.random(40), rng.random((41, 2))
+    for reward, phi, following in zip(rewards, phis, phis[1:], strict=False):
+        learned.learn(phi, following, float(reward))
+    weights = 0.1 * 0.9 ** np.arange(39, -1, -1)
+    assert learned.average == pytest.approx(float(weights @ rewards / weights.sum()))
+    mean = np.einsum("k,ki,kj->ij", weights, phis[:-1], phis[:-1]) + 0.9**40 * 1e-3 * np.eye(2)
+    np.testing.assert_allclose(learned.state()["matrix"], mean)
+    with pytest.raises(InvalidValueError, match="averages: must be all, where inverse is sherman-morrison"):
+        LspeSettings(averages="slow")
 
 
 @pytest.mark.parametrize("inverse", ["sherman-morrison", "tikhonov"])
@@ -254,7 +269,7 @@ def test_learning_from_collected_rewards_raises_the_average(inverse: Literal["sh
 # --- the allocator -----------------------------------------------------------------------------------------------
 
 
-def lspe(n: int, **parameters: object) -> Lspe:
+def lspe(n: int, **parameters: Any) -> Lspe:
     made = create("lspe", budget=0.1, objective="interest", rng=np.random.default_rng(0), **parameters)
     assert isinstance(made, Lspe)
     made.add(np.arange(n), np.ones(n), np.ones(n), np.geomspace(60, 6e4, n))

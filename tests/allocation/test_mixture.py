@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.core.benefit import value
 from pollerd.allocation.core.crossing_times import CrossingTimes
-from pollerd.allocation.core.index import OBJECTIVES, amplitude_and_rate, solve_price
+from pollerd.allocation.core.index import G_OBJECTIVES, amplitude_and_rate, solve_price
 from pollerd.allocation.core.mixture import Mixture
 
 LATTICE = np.geomspace(1e-7, 1e-1, 24)[None]
@@ -29,7 +29,7 @@ def test_crossings_are_where_the_largest_so_far_reaches_the_level() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 60), st.floats(1e-3, 1e3), st.sampled_from(OBJECTIVES), st.integers(0, 2**32 - 1))
+@given(st.integers(1, 60), st.floats(1e-3, 1e3), st.sampled_from(G_OBJECTIVES), st.integers(0, 2**32 - 1))
 def test_a_belief_in_one_rate_gives_the_closed_form(n: int, budget: float, objective: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rates, weight, cost = rng.lognormal(-6, 2, n), rng.uniform(0.2, 3, n), rng.uniform(0.5, 4, n)
@@ -44,7 +44,7 @@ def test_a_belief_in_one_rate_gives_the_closed_form(n: int, budget: float, objec
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(2, 40), st.floats(1e-3, 1.0), st.sampled_from(OBJECTIVES), st.integers(0, 2**32 - 1))
+@given(st.integers(2, 40), st.floats(1e-3, 1.0), st.sampled_from(G_OBJECTIVES), st.integers(0, 2**32 - 1))
 def test_no_swap_gains_and_no_floor_is_broken(n: int, budget: float, objective: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     shares, weight, cost = rng.dirichlet(np.full(24, 0.3), n), rng.uniform(0.2, 3, n), rng.uniform(0.5, 4, n)

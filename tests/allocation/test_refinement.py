@@ -13,7 +13,7 @@ from pollerd.allocation.core.index import amplitude_and_rate, index
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.belief_rows import ROW
 from pollerd.allocation.whittle.rate_model.common_rate import CommonRate
-from pollerd.allocation.whittle.rate_model.likelihood import changes_of, likelihood, score
+from pollerd.allocation.whittle.rate_model.likelihood import likelihood, score
 from pollerd.allocation.whittle.rate_model.refinement import RateRefinement
 from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.errors import InvalidValueError
@@ -217,7 +217,7 @@ def test_the_score_is_the_derivative_of_the_log_likelihood(
     for rate in (1e-6, 1e-3, 3e-2):
         around = rate * np.exp([-step, step])
         low, high = np.log(likelihood(around, np.array([elapsed]), evidence))[0]
-        slope, _ = score(np.array([rate]), gap, changes_of(evidence), evidence)
+        slope, _ = score(np.array([rate]), gap, evidence.found, evidence)
         assert slope[0] == pytest.approx((high - low) / (2 * step), rel=1e-4, abs=1e-8)
 
 

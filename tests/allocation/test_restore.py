@@ -15,7 +15,7 @@ from pollerd.allocation.whittle.rate_model.belief_rows import VERSION as BELIEF_
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9
-VERSIONS = {"whittle": BELIEF_VERSION, "gpoks": 2}
+VERSIONS = {"whittle": BELIEF_VERSION, "gpoks": 3}
 SEED = 20261123
 ROW_FLIPS = 200
 SHARED_FLIPS = 400

@@ -8,7 +8,7 @@ import io
 import json
 import shutil
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,21 +28,35 @@ from pollerd.storage import StorageSettings, Store
 from pollerd.telemetry import Instruments
 
 
-@contextlib.asynccontextmanager
-async def served(app: FastAPI) -> AsyncIterator[str]:
-    """The app on a loopback port of its own: its root URL."""
+@contextlib.contextmanager
+def listening() -> Iterator[socket.socket]:
+    """A socket on a loopback port of its own, for a server to listen on."""
     # Named as TCP, so that asyncio sends answers at once instead of waiting for acknowledgements (TCP_NODELAY).
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
-        server = ApiServer(app, drain_seconds=5)
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        while not server.started:
-            await asyncio.sleep(0.005)
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            await task
+        yield listener
+
+
+@contextlib.asynccontextmanager
+async def served(app: FastAPI) -> AsyncIterator[str]:
+    """The app on a loopback port of its own: its root URL."""
+    with listening() as listener:
+        async with served_at(app, listener) as root:
+            yield root
+
+
+@contextlib.asynccontextmanager
+async def served_at(app: FastAPI, listener: socket.socket) -> AsyncIterator[str]:
+    """The app on a socket that is bound: its root URL."""
+    server = ApiServer(app, drain_seconds=5)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started:
+        await asyncio.sleep(0.005)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,7 @@ class Api:
     session: aiohttp.ClientSession
     streams: Streams
     tokens: Tokens
+    app: FastAPI
 
     async def __call__(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
         """Calls `path` below /api/v1 (or from the root where it starts with //); `body` goes as JSON."""
@@ -110,7 +125,7 @@ async def new_api(store: Store) -> AsyncIterator[NewApi]:
             app = create_api(daemon.control, store, registry, settings or ApiSettings(), "1.2.3")
             root = await stack.enter_async_context(served(app))
             session = await stack.enter_async_context(aiohttp.ClientSession())
-            return Api(root, store, daemon.control, session, app.state.streams, app.state.tokens)
+            return Api(root, store, daemon.control, session, app.state.streams, app.state.tokens, app)
 
         yield start
 

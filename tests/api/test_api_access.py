@@ -245,8 +245,8 @@ async def test_what_is_not_known_is_named_with_what_is(api: Api) -> None:
             {"url": "https://example.org/", "wait": 3},
             "proxy, body, method, pdf_password, weight",
         ),
-        ("PUT", "/allocation", {"wait": 3}, "allocator, objective, budget"),
-        ("GET", "/sites?wait=3", None, "q, tag, state, host, limit, cursor"),
+        ("PUT", "/allocation", {"wait": 3}, "allocator, objective, deadline, budget"),
+        ("GET", "/sites?wait=3", None, "limit, cursor, sort, rate_min, rate_max, changed, q, tag, state, host"),
     ]:
         reply = await api(method, path, body)
         [error] = reply.json["errors"]

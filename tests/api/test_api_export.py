@@ -30,6 +30,7 @@ SITES: list[dict[str, Any]] = [
         "min_interval": 0.1 + 0.2,
         "max_interval": 1e9,
         "half_life": 1 / 3,
+        "deadline": 7.25,
         "min_yield": 0.025,
         "respect_ttl": False,
     },

@@ -9,8 +9,8 @@ from tests.api.conftest import Api
 
 URL = "https://example.org/news"
 SITE_FIELDS = (
-    "id url title state weight cost tags min_interval max_interval min_yield respect_ttl half_life windows "
-    "header_names "
+    "id url title state weight cost tags min_interval max_interval min_yield respect_ttl half_life learned_half_life "
+    "deadline windows header_names "
     "has_credentials method proxy selections render keep_screenshots "
     "created_at last_poll_at next_poll_at rate_per_day polls changes failures "
     "last_outcome last_detail redirect_proposal"

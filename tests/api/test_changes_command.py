@@ -7,7 +7,7 @@ import json
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -76,9 +76,9 @@ async def test_more_changes_than_a_page_holds(run: Run, api: Api, monkeypatch: p
     assert [change["summary"] for change in found] == [f"change {n}" for n in (7, 6, 5, 4, 3)]
 
 
-async def follow(api: Api, *words: str) -> asyncio.subprocess.Process:
+async def follow(api: Api, *words: str, command: Sequence[str] = ("changes",)) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pollerd", "changes", "--follow", *words),
+        *(sys.executable, "-m", "pollerd", *command, "--follow", *words),
         env=environment(POLLERD_URL=api.root),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

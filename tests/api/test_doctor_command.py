@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pollerd.cli.commands import app
-from pollerd.cli.doctor import FINE, NOTE, WRONG, Metrics, calibration
+from pollerd.cli.doctor import FINE, NOTE, WRONG, Metrics, calibration, nodes
 from pollerd.scheduling.waiting import PollLimit
 from tests.api.conftest import Api
 from tests.support.origin import until
@@ -83,3 +83,17 @@ def test_the_calibration_in_words(calibrated: dict[str, Any], verdict: str, word
 def test_samples_are_summed_over_the_labels_left_out() -> None:
     metrics = Metrics('pollerd_sites{state="active"} 3.0\npollerd_sites{state="gone"} 2.0\n')
     assert (metrics.value("sites"), metrics.value("sites", state="gone"), metrics.value("offline")) == (5.0, 2.0, 0.0)
+
+
+def test_nodes_are_shown_and_what_nobody_holds_is_wrong() -> None:
+    node = {"name": "a", "partitions": 40, "roles": ["delivery", "jobs"], "grant": 12.5, "address": "http://a:8080"}
+    other = node | {"name": "b", "partitions": 24, "roles": [], "grant": None, "address": None}
+    cluster = {"partitions": 64, "unheld": 0, "budget": 20.0, "nodes": [node, other]}
+    assert list(nodes(cluster | {"nodes": []})) == []
+    found = {one.about: (one.verdict, one.text) for one in nodes(cluster)}
+    assert found["nodes"] == (FINE, "2, which hold 64 partitions")
+    assert found["node a"] == (FINE, "40 partitions, delivery and jobs; may spend 12.5 of 20 polls per second")
+    assert found["node b"][0] == NOTE
+    assert "no --node-address" in found["node b"][1]
+    (first, *_) = nodes(cluster | {"unheld": 3})
+    assert first.verdict == WRONG

@@ -128,13 +128,27 @@ EXCLUDED = {
     # Any text is a list; its bad lines are named in an answer of 200.
     "/api/v1/sites/import": [negative_data_rejection],
     "/api/v1/sites/diff": [negative_data_rejection],
+    # The tool takes the field `pattern` for the keyword of schemas, and any text in it for a mistake.
+    "/api/v1/sources": [negative_data_rejection],
+    "/api/v1/sources/{source_id}": [negative_data_rejection],
     # Any printable text is a tag; `test_tags` tries bodies that are refused.
     "/api/v1/tags/{name}": [negative_data_rejection],
 }
 UNSAID = re.compile(
-    "url: .*|proxy: .*|document: .*|passphrase: .*|header: .*|tags: words .*|credentials.*: .* printable characters"
-    "|cursor: a next_cursor of this list|order: left out or (newest|oldest), as the cursor's"
+    "name: 1 to 64 letters.*|password: .* not all the same|(name|password): given, unless a token is"
+    "|token: left out where name or password is given"
+    "|url: .*|proxy: .*|document: .*|passphrase: .*|header: .*|tags: words .*|credentials.*: .* printable characters"
+    "|cursor: a next_cursor (or previous_cursor )?of this list|order: left out or (newest|oldest), as the cursor's"
+    "|sort: left out or .*, as the cursor's|rate_max: at least rate_min .*|q: at most 16 words"
+    "|filter: given, or ids: one of the two|value: .*|value.tag: words .*|(ids.[0-9]+|filter.source): a valid integer"
     "|paused_until: .*|(tag|name): words .*|max_interval: at least min_interval .*"
+    "|tag: the tag of a site that is polled|method: POST, or left out, where a body is given"
+    "|(tags|sources|signal_sources|channels|rules|rule)[.[].*: .*|until: a moment as in .*|channel: one of .*"
+    "|(site_id|name|hosts): (given|left out|any)[, ].*kind .*|(signals|urlList|reads|complete_until)([.[].*)?: .*"
+    "|(site_id|source): the (id|name) of a .*"
+    "|ids.[0-9]+: less than or equal to .*|(limit|site_id): a valid integer|channels: names of channels .*"
+    "|name: 1 to 100 printable characters without .*"
+    "|pdf_password: .* characters of UTF-8 .*|kind: one of webhook, .*|render.[^:]*: absent; .*"
     "|shadows: .* without the one in charge|number of sites: at most .* allocates"
     "|(weight|cost): .* as for every site while .* allocates|objective: .* the only one that .* is defined for"
 )

@@ -108,7 +108,7 @@ async def test_it_steers_a_running_daemon(client: Any, start: Start, origin: Ori
             assert patched.budget == 30.0
             document = await call("transfer", "export_settings", client=at)
             report = await call("transfer", "import_settings", client=at, body=document, dry_run=True)
-            assert [one.unchanged for one in report.sections] == [1, 0, 2, 0, 0, 0, 0, 0]
+            assert [one.unchanged for one in report.sections] == [1, 0, 2, 0, 0, 0, 0, 0, 0]
             await call("sites", "delete_site", client=at, site_id=site.id)
             gone = await call("sites", "get_site", client=at, site_id=site.id)
             assert (type(gone), gone.status) == (models.Problem, 404)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pollerd.cli.commands import app
+from pollerd.errors import DatabaseUnavailableError
 from pollerd.events import EventKind, Notice, NoticeState
 from pollerd.storage import AttemptEnd
 from tests.api.conftest import Api
+from tests.api.test_changes_command import follow, line_of
 
 HOOK = "https://example.org/hook"
 Run = Callable[..., Awaitable[Result]]
@@ -269,3 +272,53 @@ async def test_deliveries_are_listed_and_sent_again(run: Run, read: Read, hook: 
     again = await run("deliveries", "resend", *(str(one["id"]) for one in dead))
     assert again.stdout == f"{len(dead)} wait anew\n"
     assert (await run("channels", "resend", "hook")).stdout == "0 wait anew\n"
+
+
+async def tell(api: Api, rule: int, channel: int, event: str) -> None:
+    """Makes one attempt to tell an event, which fails for good."""
+    store = api.store.notifications
+    kind = EventKind.BLIND
+    await store.put([Notice(event_id=event, kind=kind, at=100.0, rule_id=rule, channel_id=channel, due_at=100.0)])
+    claim = await store.claim(channel, 200.0)
+    assert claim is not None
+    await store.ended(channel, claim.message_id, 201.0, AttemptEnd(NoticeState.DEAD, "dead", 404, event))
+
+
+@pytest.mark.parametrize(("limit", "known"), [(5, ["one", "two"]), (1, ["two"]), (0, [])])
+async def test_attempts_are_followed(read: Read, hook: Any, api: Api, limit: int, known: list[str]) -> None:
+    rule = (await read("rules", "add", "all", "--channel", "hook"))["id"]
+    for event in ("one", "two"):
+        await tell(api, rule, hook["id"], event)
+    words = ("deliveries", "attempts", "--limit", str(limit))
+    process = await follow(api, command=words)
+    assert (await line_of(process)).startswith("id\tat\t")
+    assert [(await line_of(process)).split("\t")[-1] for _ in known] == [f"{event}\n" for event in known]
+    for event in ("three", "four"):
+        await tell(api, rule, hook["id"], event)
+        assert (await line_of(process)).endswith(f"\t{event}\n")
+    process.send_signal(signal.SIGINT)
+    _, err = await asyncio.wait_for(process.communicate(), 60)
+    assert (process.returncode, err) == (130, b"")
+
+
+async def test_attempts_are_followed_over_a_break(
+    read: Read, hook: Any, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def locked(*_: object) -> None:
+        raise DatabaseUnavailableError("the database is locked")
+
+    rule = (await read("rules", "add", "all", "--channel", "hook"))["id"]
+    process = await follow(api, "--json", command=("deliveries", "attempts"))
+    await tell(api, rule, hook["id"], "one")
+    assert json.loads(await line_of(process))["detail"] == "one"
+    with monkeypatch.context() as broken:
+        broken.setattr(api.store.notifications, "list_attempts", locked)
+        assert process.stderr is not None
+        told = (await asyncio.wait_for(process.stderr.readline(), 60)).decode()
+    assert told.startswith("pollerd: ")
+    assert told.endswith("the database is locked; trying again\n")
+    await tell(api, rule, hook["id"], "two")
+    assert json.loads(await line_of(process))["detail"] == "two"
+    process.send_signal(signal.SIGINT)
+    _, err = await asyncio.wait_for(process.communicate(), 60)
+    assert (process.returncode, err) == (130, b"")

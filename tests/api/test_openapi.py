@@ -46,7 +46,7 @@ def test_an_operation_says_all_of_itself(path: str, method: str) -> None:
     known = {tag["name"] for tag in DOCUMENT["tags"]}
     assert operation["tags"] == list(dict.fromkeys(operation["tags"]))
     assert set(operation["tags"]) <= known
-    assert operation["security"] == ([] if "health" in operation["tags"] else [{"bearer": []}, {}])
+    assert operation["security"] == ([] if "health" in operation["tags"] else [{"bearer": []}, {"session": []}, {}])
     for status, answer in operation["responses"].items():
         assert _followed(answer)["description"], status
         if int(status) >= 400 and "health" not in operation["tags"]:

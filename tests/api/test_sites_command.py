@@ -274,6 +274,15 @@ async def test_an_import_leaves_settings_alone_and_says_so(run: Run, api: Api, t
     assert (await run("import", str(plain))).stderr == ""
 
 
+async def test_an_import_names_the_channels_and_rules_that_it_does_not_read(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "list.toml"
+    hook = "{name = 'hook', kind = 'webhook', settings = {url = 'https://a.org/h'}}"
+    file.write_text(f"sites = ['https://a.org/']\nchannels = [{hook}]\nrules = [{{name = 'all', channels = ['hook']}}]")
+    imported = await run("import", str(file))
+    assert (imported.exit_code, imported.stdout) == (0, "1 added, 0 existed already, 0 rejected\n")
+    assert "not read: channel hook, rule all" in imported.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [("budget = 5\nsites = []", "unknown budget; known: defaults, tags, sites"), ("sites = [", "no TOML")],

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pollerd.app.listed.url_list import read_list
+from pollerd.cli.sites.commands import app as commands
 from pollerd.cli.sites.diff import diff
 from tests.api.conftest import Api
 
@@ -242,3 +243,30 @@ async def test_bodies_of_sites_are_compared_and_never_shown(api: Api) -> None:
     [found] = (await ask(api, {"url": A, "body": "another"}))["changed"]
     note = "another value, which is not shown"
     assert found["fields"] == [{"field": "body", "before": "set", "after": "set", "note": note}]
+
+
+async def test_signal_sources_are_compared_and_imported(
+    app: Any, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(f"signal_sources: [{MAP}, {{url: '{FEED}', kind: feed}}, {{name: cms, kind: push}}]")
+    told = await run(app, api, str(file))
+    assert told.exit_code == 1, told.output
+    for line in (f"+ {MAP}", f"+ {FEED}", f"+ signal source {MAP}", f"+ signal source {FEED}", "+ signal source cms"):
+        assert f"{line}\n" in told.stdout, (line, told.stdout)
+    monkeypatch.setenv("POLLERD_URL", api.root)
+    imported = await asyncio.to_thread(CliRunner().invoke, commands, ["import", str(file)])
+    assert imported.exit_code == 0, imported.output
+    shown = (await api("GET", "/signal-sources")).json["items"]
+    assert [(one["kind"], one["url"] or one["name"], one["origin"]) for one in shown] == [
+        ("sitemap", MAP, "api"),
+        ("feed", FEED, "api"),
+        ("push", "cms", "api"),
+    ]
+    changed = await run(app, api, str(file))
+    assert f"~ signal source {MAP}\n    origin: api -> file\n" in changed.stdout
+    await read_list(file, api.control, sync=True)
+    after = await run(app, api, str(file), "--sync")
+    assert (after.exit_code, after.stdout) == (0, "0 added, 0 changed, 0 removed, 0 rejected\n")
+    file.write_text("sites: []")
+    assert "- signal source cms\n" in (await run(app, api, str(file))).stdout

@@ -50,6 +50,7 @@ async def test_sites_inherit_and_explain_says_from_where(api: Api) -> None:
         "min_yield": "default",
         "respect_ttl": "default",
         "half_life": "default",
+        "deadline": "default",
         "windows": "tag news",
         "selections": "default",
         "render": "default",

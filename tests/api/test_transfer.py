@@ -60,7 +60,7 @@ async def daemon_at(database: str, settings: ApiSettings | None = None) -> Async
         app = create_api(daemon.control, store, registry, settings or ApiSettings(), "1.2.3")
         root = await stack.enter_async_context(served(app))
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        yield Api(root, store, daemon.control, session, app.state.streams, app.state.tokens)
+        yield Api(root, store, daemon.control, session, app.state.streams, app.state.tokens, app)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -94,9 +94,10 @@ async def furnish(api: Api) -> None:
     await api.store.sources.vanish(here, [B], 5.0)
     await api("PATCH", f"/sources/{here}", {"paused": True})
     await api("POST", "/sources", {"url": "https://a.invalid/feed", "kind": "feed"})
-    assert (
-        await api("PUT", "/allocation", {"allocator": "whittle", "objective": "freshness", "budget": 7.5})
-    ).status == 200
+    await api("POST", "/signal-sources", {"kind": "list", "site_id": site_id, "hosts": "any"})
+    await api("POST", "/signal-sources", {"kind": "push", "name": "cms"})
+    shared = {"allocator": "whittle", "objective": "freshness", "budget": 7.5, "shadows": ["uniform"]}
+    assert (await api("PUT", "/allocation", shared)).status == 200
 
 
 async def get(api: Api, passphrase: str | None = None) -> bytes:
@@ -139,6 +140,7 @@ async def test_what_went_out_and_in_goes_out_equal(two_databases: tuple[str, str
             ("deleted_urls", "applied", 2, 0),
             ("sources", "applied", 2, 0),
             ("source_sites", "applied", 2, 0),
+            ("signal_sources", "applied", 2, 0),
             ("channels", "applied", 0, 0),
             ("rules", "applied", 0, 0),
         ]
@@ -164,11 +166,13 @@ async def test_what_went_out_and_in_goes_out_equal(two_databases: tuple[str, str
             (0, 0, 2),
             (0, 0, 2),
             (0, 0, 2),
+            (0, 0, 2),
             (0, 0, 0),
             (0, 0, 0),
         ]
         view = (await two("GET", "/allocation")).json
         assert (view["allocator"], view["objective"], view["budget"], view["sites"]) == ("whittle", "freshness", 7.5, 4)
+        assert [shadow["allocator"] for shadow in view["shadows"]] == ["uniform"]
         # What was deleted stays so: a list leaves it out.
         result = await two.control.sites.add([SiteSpec(D)], respect_deleted=True)
         assert (len(result.added), result.deleted) == (0, [0])
@@ -225,6 +229,7 @@ def made(*records: dict[str, Any], counts: dict[str, int] | None = None, **heade
     return lines + json.dumps({"end": end}).encode() + b"\n"
 
 
+ALLOCATION = {"section": "allocation", "allocator": "whittle", "objective": "changes", "budget": 1}
 SITE = {"section": "sites", "url": A}
 MARK = {"section": "deleted_urls", "url": B, "deleted_at": 1}
 
@@ -259,6 +264,8 @@ MARK = {"section": "deleted_urls", "url": B, "deleted_at": 1}
         (made({"section": "allocation", "allocator": "whittle", "objective": "x", "budget": 1}), "objective"),
         (made({"section": "allocation", "allocator": "whittle", "objective": "changes", "budget": "1"}), "budget"),
         (made({"section": "allocation", "budget": 1}), "line 2: allocation"),
+        (made({**ALLOCATION, "shadows": "htraa"}), "shadows"),
+        (made({**ALLOCATION, "shadows": ["none"]}), "shadows"),
         (made(SITE, {"section": "deleted_urls", "url": "x", "deleted_at": 1}), "line 3: url"),
         (made({"section": "deleted_urls", "url": A, "deleted_at": "now"}), "line 2: deleted_at"),
         (made(SITE, secrets={"kdf": "scrypt", "n": 2**30, "r": 8, "p": 1, "salt": "AAAA"}), "passphrase"),
@@ -328,6 +335,7 @@ async def test_a_section_is_taken_whole_or_not_at_all(api: Api, before: int) -> 
         ("deleted_urls", "not_tried"),
         ("sources", "not_tried"),
         ("source_sites", "not_tried"),
+        ("signal_sources", "not_tried"),
         ("channels", "not_tried"),
         ("rules", "not_tried"),
     ]
@@ -400,3 +408,21 @@ async def test_mistakes_end_with_one_clear_line(
     assert told in result.stderr
     assert result.stderr.count("\n") == 1
     assert list(tmp_path.glob("x*")) == []
+
+
+async def test_signal_sources_are_set_and_need_their_sites(api: Api) -> None:
+    await api.add(A)
+    named = {"section": "signal_sources", "kind": "feed", "url": A, "name": None, "hosts": "same"}
+    report = (await put(api, made(named, sections=["signal_sources"]))).json
+    found = {one["section"]: one for one in report["sections"]}["signal_sources"]
+    assert (found["status"], found["added"]) == ("applied", 1)
+    report = (await put(api, made({**named, "kind": "links", "hosts": "any"}, sections=["signal_sources"]))).json
+    found = {one["section"]: one for one in report["sections"]}["signal_sources"]
+    assert (found["changed"], found["unchanged"]) == (1, 0)
+    (shown,) = (await api("GET", "/signal-sources")).json["items"]
+    assert (shown["kind"], shown["hosts"], shown["origin"]) == ("links", "any", "api")
+    push = {"section": "signal_sources", "kind": "push", "url": None, "name": "cms", "hosts": "any"}
+    report = (await put(api, made(push, {**named, "url": B}, sections=["signal_sources"]))).json
+    found = {one["section"]: one for one in report["sections"]}["signal_sources"]
+    assert (found["status"], "that of a site" in found["reason"]) == ("refused", True)
+    assert len((await api("GET", "/signal-sources")).json["items"]) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import shutil
 import socket
 import time
@@ -12,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from pollerd.app.config import load
 from pollerd.app.serve import serve
 from pollerd.daemon import AllocationView, Control
 from pollerd.errors import ConfigError, DatabaseInUseError, PollerdError, SchemaError
 from pollerd.model import SiteSpec
-from pollerd.storage import Store
+from pollerd.storage import Role, Store
+from pollerd.telemetry import set_up_logs
+from pollerd.telemetry.logs import RECENT
 from tests.support.origin import Origin, Page, until
 
 Watching = Callable[[Control], Awaitable[None]]
@@ -161,6 +165,41 @@ async def test_the_last_said_holds_until_something_else_is_said(serving: Serving
     assert (await seen(serving)).objective == "freshness"
 
 
+async def shadows_of(serving: Serving, *expected: str, **options: Any) -> None:
+    """Waits until a start with these options has these shadows."""
+
+    def there(control: Control) -> bool:
+        return tuple(view.allocator for view in control.allocation.view().shadows) == expected
+
+    await serving(lambda control: until(lambda: there(control)), **options)
+
+
+async def test_shadows_that_were_set_while_running_outlive_the_restart_unless_others_are_said(
+    serving: Serving, database: str
+) -> None:
+    async def change(control: Control) -> None:
+        await control.allocation.set(shadows=["htraa", "uniform"])
+
+    await serving(change)
+    await shadows_of(serving, "htraa", "uniform")
+    await shadows_of(serving, "uniform", allocator="htraa")
+    await shadows_of(serving, "lakg", shadow="lakg")
+    await shadows_of(serving, "lakg")
+
+    async def clear(control: Control) -> None:
+        await until(lambda: bool(control.allocation.view().shadows))
+        await control.allocation.set(allocator="uniform", shadows=[])
+
+    await serving(clear)
+    store = await Store.open(database)
+    try:
+        kept = await store.load_allocation()
+    finally:
+        await store.close()
+    assert kept is not None
+    assert (kept.allocator, kept.shadows) == ("uniform", ())
+
+
 async def test_a_watch_that_fails_takes_all_down_with_its_cause(serving: Serving, database: str) -> None:
     cause = RuntimeError("no eyes")
 
@@ -243,3 +282,34 @@ async def test_an_allocator_that_cannot_hold_the_stored_sites_says_why(
         "given: 2.0"
     )
     assert (await seen(serving, allocator="whittle")).sites == 2
+
+
+async def test_the_log_has_a_link_for_the_first_user_where_one_is_needed(
+    serving: Serving, database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is in no list of the last lines: whoever may read pages could use it."""
+
+    async def look(control: Control) -> None:
+        await asyncio.sleep(0.2)
+
+    async def lines(**flags: Any) -> str:
+        set_up_logs()
+        try:
+            await serving(look, **flags)
+        finally:
+            structlog.reset_defaults()
+        return capsys.readouterr().err
+
+    assert "no_users" not in await lines()
+    assert "no_users" not in await lines(sign_in=True, no_web=True)
+    proxied = {"trusted_proxy": ("192.0.2.1",), "user_header": "X-User"}
+    assert "no_users" not in await lines(**proxied)
+    told = await lines(sign_in=True, public_url="https://pollerd.example/")
+    link = re.search(r"https://pollerd\.example/first-user#\S{43}\b", told)
+    assert link is not None
+    assert not [line for line in RECENT.at_least("debug") if "first-user" in line]
+    assert re.search(r"http://127\.0\.0\.1:\d+/first-user#", await lines(token="sesame"))
+    store = await Store.open(database)
+    await store.accounts.add_user("ada", Role.WRITE, None, 1.0)
+    await store.close()
+    assert "no_users" not in await lines(sign_in=True)

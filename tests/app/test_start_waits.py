@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import make_url
 
-from tests.support.origin import Origin, until
+from tests.support.origin import Origin, Page, until
 from tests.support.postgres import execute, postgres_database
 from tests.support.process import DaemonProcess, command, daemon_process
 
@@ -59,6 +59,7 @@ async def waiting(database: str, tmp_path: Path, *arguments: str, port: int = 0)
 
 async def test_it_answers_meanwhile_and_begins_once_it_is_let_in(origin: Origin, closed: str, tmp_path: Path) -> None:
     port, urls = free_port(), tmp_path / "urls.txt"
+    origin.pages["/a"] = Page("fine")
     urls.write_text(origin.url("/a"))
     async with waiting(closed, tmp_path, str(urls), port=port) as daemon:
         (said,) = [line for line in daemon.log.splitlines() if "storage_failing" in line]

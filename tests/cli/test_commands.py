@@ -13,9 +13,10 @@ import pytest
 from pollerd import __version__
 from pollerd.api.http.settings import Scope, digest_of
 from pollerd.app.config import load
-from pollerd.storage import StorageSettings
+from pollerd.storage import NodeInfo, StorageSettings, Store
 from pollerd.storage.db import migrate
 from tests.support.origin import Origin, Page, until
+from tests.support.postgres import postgres_database
 from tests.support.process import Ended, command, daemon_process
 
 ANYWHERE = {"POLLERD_LISTEN": "127.0.0.1:0"}
@@ -80,6 +81,34 @@ async def test_db_upgrade_and_check(database: str, tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     empty = await command("db", "check", "--database", f"sqlite+aiosqlite:///{tmp_path / 'empty.db'}")
     assert (empty.code, "schema is at nothing" in empty.out) == (1, True)
+
+
+async def test_db_raise_numbers(database: str) -> None:
+    await command("db", "upgrade", "--database", database)
+    refused = await command("db", "raise-numbers", "--database", database)
+    assert_refused(refused, "database: must be PostgreSQL's")
+    with postgres_database() as url:
+        raised = await command("db", "raise-numbers", "--by", "500", "--database", url, "--json")
+        assert raised.code == 0
+        assert json.loads(raised.out)["passed_over"]["change"] == 501
+        again = await command("db", "raise-numbers", "--by", "500", "--database", url)
+        assert (again.code, again.out) == (0, "the next change has a number above 1002\n")
+
+
+async def test_db_partitions(database: str) -> None:
+    await command("db", "upgrade", "--database", database)
+    assert_refused(await command("db", "partitions", "8", "--database", database), "database: must be PostgreSQL's")
+    with postgres_database() as url:
+        done = await command("db", "partitions", "8", "--database", url, "--json")
+        assert (done.code, json.loads(done.out)) == (0, {"partitions": 8})
+        assert_refused(await command("db", "partitions", "0", "--database", url), "partitions: must be 1 to 4096")
+        store = await Store.open(url, node=NodeInfo(name="a", address="", version="1"))
+        assert store.cluster is not None
+        assert await store.cluster.prepare() == 8
+        held = await command("db", "partitions", "9", "--database", url)
+        assert held.code != 0
+        assert "holds the database" in held.err
+        await store.close()
 
 
 async def test_config_check_and_show(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ async def modules_of(*arguments: str, cwd: Path) -> set[str]:
         (("changes", *TO_A_DAEMON), 370),
         (("changes", "--follow", *TO_A_DAEMON), 370),
         (("diff", "1", *TO_A_DAEMON), 370),
+        (("plan", *TO_A_DAEMON), 390),
         (("rules", "add", "x", "--channel", "mail", "--digest", "hourly", *TO_A_DAEMON), 290),
         (("channels", "add", "x", "--kind", "webhook", "--set", "url=https://a.org", *TO_A_DAEMON), 290),
         (("deliveries", "--state", "dead", *TO_A_DAEMON), 290),

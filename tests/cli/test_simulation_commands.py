@@ -68,6 +68,15 @@ def test_simulate_by_interest() -> None:
     assert json.loads(ended.stdout)["share"][0] == pytest.approx(1.0, abs=0.2)
 
 
+@pytest.mark.parametrize("goal", [("delay",), ("deadline", "--deadline", "30")])
+def test_simulate_how_soon_changes_are_found(goal: tuple[str, ...]) -> None:
+    ended = called("simulate", "web", *SMALL, "--allocator", "optimal", "--objective", *goal, "--json")
+    assert ended.exit_code == 0, ended.output
+    assert json.loads(ended.stdout)["share"][0] == pytest.approx(1.0, abs=0.3)
+    wrong = called("simulate", "web", *SMALL, "--objective", "changes", "--deadline", "30")
+    assert "left out without --objective deadline" in str(wrong.exception)
+
+
 def test_simulate_the_knapsack() -> None:
     ended = called("simulate", "knapsack", *SMALL, "--json")
     assert ended.exit_code == 0, ended.output

@@ -65,8 +65,11 @@ def test_every_option_has_its_variable(loading: Loading, name: str) -> None:
         "allow_private": "true",
         "allow_private_channels": "true",
         "public_url": "https://a.org",
+        "indexnow": "yes",
+        "callback_url": "https://hooks.a.org/x",
         "sync": "1",
         "no_wait": "1",
+        "no_web": "1",
         "objective": "freshness",
         "listen": "127.0.0.1:99",
     }
@@ -76,7 +79,10 @@ def test_every_option_has_its_variable(loading: Loading, name: str) -> None:
     samples |= {"shadow": "htraa, uniform", "proxy": "http://p:3128", "secret_key": "A" * 43 + "="}
     samples |= {"metrics_version": "yes", "browser": "/usr/bin/chromium", "browser_proxy": "pollerd:3129"}
     samples |= {"browser_pages": "7", "browser_deadline": "7", "browser_no_sandbox": "yes"}
-    config = loading(**{f"POLLERD_{name.upper()}": samples.get(name, "60")})
+    samples |= {"sign_in": "yes", "allowed_host": "a.example, b.example:8080", "trusted_proxy": "10.0.0.0/8, ::1"}
+    samples |= {"user_header": "X-Remote-User"}
+    needed = {"trusted_proxy": {"POLLERD_USER_HEADER": "X-U"}, "user_header": {"POLLERD_TRUSTED_PROXY": "::1"}}
+    config = loading(**{f"POLLERD_{name.upper()}": samples.get(name, "60")} | needed.get(name, {}))
     assert config.sources[name] == "environment"
     assert getattr(config.options, name) != getattr(Options(), name)
 

@@ -93,6 +93,21 @@ def test_terms_of_any_script() -> None:
     assert japanese.score("天文台") > 0.1 > japanese.score("料理の店")
 
 
+@pytest.mark.parametrize(
+    ("written", "same"),
+    [
+        ("Mu\u0308hle an der E\u0301lbe", "Mühle an der Élbe"),  # base letter and mark
+        ("q\u0323uiz", "quiz"),  # no composed letter
+        ("\u0130STANBUL", "istanbul"),  # its small letter is i and a dot
+        ("\u0645\u064e\u0637\u0652\u062d\u064e\u0646\u064e\u0629", "\u0645\u0637\u062d\u0646\u0629"),  # Arabic
+        ("\u05d8\u05b7\u05d7\u05b2\u05e0\u05b8\u05d4", "\u05d8\u05d7\u05e0\u05d4"),  # Hebrew
+    ],
+)
+def test_marks_do_not_split_words(written: str, same: str) -> None:
+    assert terms(written) == terms(same)
+    assert terms(written, None).total() == len(same.split())
+
+
 def test_words_of_a_language_count_by_their_stems() -> None:
     mills = Topic(["A water mill mills flour"], ["milling"], Vocabulary("english"))
     assert terms("Mills, milling and the MILL", Vocabulary("english").stems) == {"mill": 3, "and": 1, "the": 1}

@@ -72,6 +72,15 @@ def test_an_endless_calendar_is_bounded_and_the_rest_of_the_host_is_not() -> Non
     assert sum(limits.admit(f"https://other.example/calendar/{2000 + i}/1") for i in range(50)) == 20
 
 
+def test_what_was_admitted_before_counts() -> None:
+    limits = ShapeLimits(pages=10, days=5)
+    limits.count([*(f"{HOST}/calendar/2026/{i}" for i in range(3)), f"{HOST}/story/1"])
+    assert sum(limits.admit(f"{HOST}/calendar/2027/{i}") for i in range(20)) == 2
+    assert sum(limits.admit(f"{HOST}/story/{i}") for i in range(2, 30)) == 9
+    limits.count(f"{HOST}/list/{i}" for i in range(50))
+    assert not limits.admit(f"{HOST}/list/51")
+
+
 def test_memory_is_bounded_and_values_are_checked() -> None:
     limits = ShapeLimits(pages=1, remembered=2)
     assert [limits.admit(f"{HOST}/{name}") for name in ("a", "b", "a", "c", "b")] == [True, True, False, True, True]

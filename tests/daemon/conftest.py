@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon import Control, Daemon, DaemonSettings, ExplanationView, SteadyClock
+from pollerd.daemon.signals.signal_settings import SignalSettings
 from pollerd.fetching import FetchSettings
 from pollerd.model import Change, Poll, Site, SiteSpec
 from pollerd.notifications.settings import NotificationSettings
@@ -121,6 +122,7 @@ def start(database: str, tmp_path: Path) -> Start:
         seeds: Sequence[str] = (),
         rendering: RenderingSettings | None = None,
         private_channels: bool = False,
+        signals: SignalSettings | None = None,
         **settings: Any,
     ) -> AsyncIterator[Running]:
         soon = {"flush_seconds": 0.05, "gather_seconds": 0.05}
@@ -138,6 +140,7 @@ def start(database: str, tmp_path: Path) -> Start:
                 seeds=seeds,
                 rendering=rendering,
                 notifying=NotificationSettings(allow_private_channels=private_channels),
+                signals=signals or SignalSettings(),
             )
             async with live_daemon(store, live, instruments, rng, make_clock=steady_clock) as daemon:
                 task = asyncio.create_task(daemon.run())

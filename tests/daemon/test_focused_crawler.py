@@ -385,6 +385,28 @@ async def _never(_: web.Request) -> web.Response:
     return web.Response()
 
 
+async def test_a_calendar_is_bounded_over_a_restart(origin: Origin, start: Start) -> None:
+    small = SmallWeb(origin, 1)
+
+    def days(year: int) -> str:
+        return "".join(f"<a href='{origin.url(f'/calendar/{year}/{day}')}'>day {day}</a>" for day in range(70))
+
+    async def calendar(running: Running) -> int:
+        await explored(running)
+        return sum("/calendar/" in url for url in await pages_of(running.store))
+
+    small.show(0, more=days(2026))
+    limits = replace(TOPIC, pages_per_host=1_000)
+    async with start(topic=limits, seeds=[small.seed]) as running:
+        assert await calendar(running) == 70
+    small.show(0, more=days(2026) + days(2027))
+    async with start(topic=limits, seeds=[small.seed]) as running:
+        (seed,) = [site.id for url, site in (await sites_of(running.store)).items() if url == small.seed]
+        await running.control.sites.poll_now(seed)
+        await until(lambda: running.metric("pollerd_changes_total") >= 1)
+        assert await calendar(running) == 100
+
+
 async def test_killed_in_the_middle_nothing_committed_is_asked_twice(origin: Origin, tmp_path: Path) -> None:
     small = SmallWeb(origin, 60)
     (tmp_path / "topic.toml").write_text(

@@ -7,10 +7,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pollerd.allocation import EvidenceBatch, create
+from pollerd.allocation.core.price_curve import PriceCurve
+from pollerd.allocation.registered import OBJECTIVES
 from pollerd.daemon.allocation.explain import ScheduleExplainer
 from pollerd.daemon.allocation.forecast import Forecast
+from pollerd.daemon.allocation.grant_curve import reported_curve
 from pollerd.daemon.polling.budget_meter import BudgetMeter
 from pollerd.daemon.results.calibration import CalibrationSums
+from pollerd.daemon.signals.signal_yield import SignalYield
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.model import SiteSpec
 from pollerd.scheduling import SchedulingSettings
@@ -43,7 +47,7 @@ def scheduler() -> SchedulerState:
     return scheduler
 
 
-@pytest.mark.parametrize("objective", ["changes", "freshness", "interest"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_some_of_very_many_sites_tell_of_all(
     scheduler: SchedulerState, objective: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +116,7 @@ def test_the_rank_among_very_many_is_estimated(scheduler: SchedulerState, monkey
         forecast=forecast,
         calibration=calibration,
         shadows=tuple,
+        signal_yield=SignalYield(sources=(), scheduler=scheduler, instruments=INSTRUMENTS),
         clock=lambda: NOW,
     )
     urgency = scheduler.allocator.urgency(scheduler.sites.elapsed(NOW), NOW)
@@ -124,3 +129,34 @@ def test_the_rank_among_very_many_is_estimated(scheduler: SchedulerState, monkey
         np.array([found.rank for found in shown if found], np.float64), [1, 101, 2_001], atol=150
     )
     assert [found.urgency for found in shown if found] == urgency[order[[0, 100, 2_000]]].tolist()
+
+
+async def test_a_node_reports_the_price_of_its_budget_and_the_cost_of_its_sites(
+    scheduler: SchedulerState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forecast = Forecast(scheduler, lambda: NOW)
+    cost, data = await reported_curve(forecast, 30.0)
+    assert cost == pytest.approx(scheduler.live_cost())
+    assert data is not None
+    curve = PriceCurve.from_bytes(data)
+    assert curve.price_at(scheduler.budget) == pytest.approx(forecast.figures().benefit.price, rel=0.05)
+    monkeypatch.setattr("pollerd.daemon.allocation.forecast.SAMPLE_SITES", 900)
+    some_cost, some = await reported_curve(Forecast(scheduler, lambda: NOW), 30.0)
+    assert some_cost == pytest.approx(cost)
+    assert some is not None
+    assert PriceCurve.from_bytes(some).price_at(3.0) == pytest.approx(curve.price_at(3.0), rel=0.2)
+
+
+@pytest.mark.parametrize(("name", "known"), [("uniform", False), ("whittle", True)])
+async def test_a_node_without_belief_or_without_sites_reports_so(name: str, known: bool) -> None:
+    rng = np.random.default_rng(5)
+    state = SchedulerState(
+        settings=SchedulingSettings(), allocator_name=name, allocator=create(name, budget=3.0, rng=rng)
+    )
+    cost, data = await reported_curve(Forecast(state, lambda: NOW), 30.0)
+    assert (cost, data and PriceCurve.from_bytes(data).reach) == (0.0, 0.0)
+    state.add([1, 2], [(1, "h:80")], [SiteSpec("http://h/1", cost=2.0), SiteSpec("http://h/2")])
+    assert await reported_curve(Forecast(state, lambda: NOW), 30.0) == (3.0, None), "nothing was polled twice yet"
+    state.sites.last_gap[state.sites.slots_of(np.array([1, 2]))] = 60.0
+    cost, data = await reported_curve(Forecast(state, lambda: NOW), 30.0)
+    assert (cost, data is not None) == (3.0, known)

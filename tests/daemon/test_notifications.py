@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from pollerd.daemon.notifying import daemon_events
 from pollerd.daemon.notifying.failing_watch import FailingWatch
 from pollerd.daemon.process.blindness import BlindCause, BlindPeriod
 from pollerd.daemon.results.announcing.announcer import Announcer
@@ -212,6 +213,95 @@ async def test_a_storm_is_one_message_and_nothing_is_dropped(start: Start, origi
         singles = [one for one in receiver.got if one["type"] == "site.changed"]
         assert len(receiver.got) <= 11, "then a minute passes before the rest comes as a group"
         assert len(singles) <= 10
+
+
+async def sent(running: Running, number: int) -> None:
+    """Waits until so many notices have been sent."""
+    await until(lambda: running.metric("pollerd_notices_sent_total") >= number)
+
+
+async def put_many(running: Running, channel: int, number: int, *, digest: str = "") -> list[str]:
+    """Puts events of different sites into the outbox; returns their ids, in order."""
+    ids = [f"gone-{n}" for n in range(number)]
+    data = '{"detail": "' + "x" * 300 + '"}'
+    gone = EventKind.GONE
+    notices = [Notice(one, gone, float(n), 1, channel, 5.0, data=data, digest=digest) for n, one in enumerate(ids)]
+    await running.store.notifications.put(notices)
+    return ids
+
+
+def told(receiver: Receiver) -> list[str]:
+    """Returns the ids of all events that came, in order."""
+    bodies = [one["data"].get("events", [one]) for one in receiver.got]
+    return [event["data"]["id"] for events in bodies for event in events]
+
+
+@pytest.mark.parametrize("digest", ["", "1 2026-01-01T08"])
+async def test_a_list_that_one_message_does_not_hold_goes_into_several_at_once(
+    start: Start, receiver: Receiver, digest: str
+) -> None:
+    async with start(private_channels=True) as running:
+        channel = await hook(running, receiver, events=["daemon.blind"])
+        ids = await put_many(running, channel, 300, digest=digest)
+        blindness = running.daemon.parts.runtime.blindness
+        blindness.note(BlindPeriod(BlindCause.LINK, 2_000.0, 2_120.0))  # wakes the sender
+        await until(lambda: len(told(receiver)) >= 300)
+        assert [one for one in told(receiver) if one in ids] == ids
+        assert len(set(receiver.ids)) == len(receiver.ids)
+        assert not any(one["data"].get("cut") for one in receiver.got)
+        assert len(receiver.got) < 20
+        await sent(running, 300)
+
+
+async def test_parts_of_a_list_keep_their_ids_after_a_kill(start: Start, receiver: Receiver) -> None:
+    async with start(private_channels=True, kill=True) as running:
+        channel = await hook(running, receiver)
+        ids = await put_many(running, channel, 200)
+        store = running.store.notifications
+        claim = await store.claim(channel, 10.0, group_from=2)
+        assert claim is not None
+        claim = await store.part(claim, 30)  # and is killed before it is sent
+    async with start(private_channels=True) as running:
+        await until(lambda: bool(receiver.got))
+        assert receiver.ids[0] == claim.message_id
+        assert told(receiver) == ids[:30]
+        found = (await running.store.notifications.list_notices(limit=1000)).items
+        waiting = {one.event_id for one in found if one.state is not NoticeState.SENT}
+        assert waiting - set(ids[:30]) == set(ids[30:]), "a minute after the first part"
+
+
+async def test_the_pace_of_a_channel_outlives_the_process(start: Start, origin: Origin, receiver: Receiver) -> None:
+    limited = {"url": receiver.url, "delivery": {"per_minute": 2, "group_from": 1000}}
+    async with start(private_channels=True) as running:
+        channel = await running.control.notifications.add_channel("hook", "webhook", limited)
+        await running.control.notifications.add_rule({"name": "all", "channels": ["hook"], "events": ["daemon.blind"]})
+        blindness = running.daemon.parts.runtime.blindness
+        for n in range(2):
+            blindness.note(BlindPeriod(BlindCause.LINK, n * 1_000.0, n * 1_000.0 + 100))
+            await sent(running, n + 1)
+    async with start(private_channels=True) as running:
+        await put_many(running, channel.id, 1)
+        running.daemon.parts.runtime.blindness.note(BlindPeriod(BlindCause.LINK, 5_000.0, 5_100.0))
+        for _ in range(50):
+            await asyncio.sleep(0.01)
+        assert len(receiver.got) == 2
+        assert len((await running.store.notifications.list_notices()).items) == 4
+
+
+async def test_that_the_budget_is_too_small_is_told_once_over_restarts(
+    start: Start, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon_events, "LATE_SECONDS", 0.02)
+    hourly = SchedulingSettings(min_interval_seconds=0.01, host_interval_seconds=0, max_interval_seconds=0.02)
+    for _ in range(2):
+        async with start(scheduling=hourly, private_channels=True, budget=0.01) as running:
+            if not (await running.store.notifications.rules()):
+                await hook(running, receiver, events=["daemon.over_budget"])
+                await running.add("http://127.0.0.1:9/a", "http://127.0.0.1:9/b")
+            while not running.control.explainer.late_sites() or not receiver.got:
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.3)
+    assert receiver.kinds() == ["daemon.over_budget"]
 
 
 async def test_a_channel_that_stalls_holds_up_no_other(start: Start, origin: Origin, receiver: Receiver) -> None:

@@ -178,6 +178,24 @@ async def test_a_higher_budget_ends_a_long_wait() -> None:
     assert await asyncio.wait_for(done(waiting), 10.0)
 
 
+async def test_a_wait_that_has_begun_keeps_what_has_passed_of_it_when_the_budget_rises() -> None:
+    """Half of a wait at the old budget, then half of one at the new; and less budget lengthens what is left."""
+    clock = [1000.0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: clock[0])
+        pacer = WritePacer(1.0 / WRITTEN_SHARE, last_write=1000.0)
+        clock[0] = 1000.5
+        pacer.budget = 10.0 / WRITTEN_SHARE
+        clock[0] = 1000.549
+        assert not isinstance(pacer.send(1.0, lambda: True), bool), "0.05 s are left"
+        clock[0] = 1000.551
+        other = WritePacer(1.0 / WRITTEN_SHARE, last_write=1000.0)
+        clock[0] = 1000.5
+        other.budget = 10.0 / WRITTEN_SHARE
+        clock[0] = 1000.551
+        assert other.send(1.0, lambda: True) is True
+
+
 async def test_the_last_write_of_the_run_before_counts() -> None:
     log, last = Log(), time.monotonic()
     pacer = WritePacer(4.0, last_write=last)

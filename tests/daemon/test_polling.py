@@ -348,11 +348,9 @@ async def test_max_interval_is_kept_whatever_the_allocator_says(origin: Origin, 
         ids = await running.add(*(origin.url(f"/{n}", host=n) for n in range(30)))
         (urgent,) = await running.add(origin.url("/0?must", host=40), max_interval=0.4)
         began = (await running.polled(urgent, 1))[0].at
-        polls = await running.polled(urgent, 6)
-        gaps = [b.at - a.at for a, b in itertools.pairwise(polls)]
-        assert sorted(gaps)[len(gaps) // 2] < 0.9  # round robin would leave 31 / 20 s
-        others = [p for p in await running.polls(ids[0]) if p.at >= began]
-        assert len(others) < len(polls)
+        polls = await running.polled(urgent, 12)
+        others = [len([p for p in await running.polls(one) if p.at >= began]) for one in ids]
+        assert sorted(others)[len(others) // 2] < 0.75 * len(polls), "round robin would poll all alike"
 
 
 async def test_when_we_are_offline_no_site_is_blamed(origin: Origin, start: Start) -> None:

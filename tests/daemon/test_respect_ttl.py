@@ -64,9 +64,39 @@ async def test_a_feeds_ttl_is_a_floor_and_known_after_a_restart(origin: Origin, 
         await running.polled(feed, 1)
         assert (await running.control.sites.explain(feed)).announced_ttl == 3600.0
     async with start(scheduling=RESPECTFUL) as running:
+        found = await running.control.sites.explain(feed)
+        assert (found.announced_ttl, len(await running.polls(feed))) == (3600.0, 1)
+        await running.control.sites.poll_now(feed)
         polls = await running.polled(feed, 2)
         assert polls[1].outcome is OutcomeKind.NOT_MODIFIED, "its ttl was not read again"
         assert (await running.control.sites.explain(feed)).announced_ttl == 3600.0
+
+
+@pytest.mark.parametrize("own", [None, True])
+async def test_what_headers_announced_holds_over_a_restart(
+    origin: Origin, start: Start, any_database: str, own: bool | None
+) -> None:
+    origin.pages |= {"/a": Page(headers=HOUR), "/b": Page(headers={"Cache-Control": "no-store"}), "/c": Page()}
+    scheduling = FAST if own else RESPECTFUL
+    async with start(url=any_database, scheduling=scheduling) as running:
+        (a,) = await running.add(origin.url("/a"), respect_ttl=own)
+        (b,) = await running.add(origin.url("/b", host=2), respect_ttl=own)
+        (c,) = await running.add(origin.url("/c", host=3), respect_ttl=own)
+        for site_id in (a, b, c):
+            await running.polled(site_id, 1)
+    async with start(url=any_database, scheduling=scheduling) as running:
+        for site_id in (b, c):
+            await running.polled(site_id, len(await running.polls(site_id)) + 3)
+        (poll,) = await running.polls(a)
+        found = await running.control.sites.explain(a)
+        assert found.announced_ttl == 3600.0
+        assert found.believed_unchanged_until == pytest.approx(poll.at + 3600.0)
+        origin.pages["/a"] = Page()
+        await running.control.sites.poll_now(a)
+        await running.polled(a, 4)
+    async with start(url=any_database, scheduling=scheduling) as running:
+        await running.polled(a, len(await running.polls(a)) + 3)
+        assert (await running.control.sites.explain(a)).announced_ttl is None, "what its last answer does not say"
 
 
 async def test_a_page_that_failed_is_asked_all_the_same(origin: Origin, start: Start) -> None:

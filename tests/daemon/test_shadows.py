@@ -105,7 +105,7 @@ async def test_a_shadow_that_raises_is_dropped_and_the_polling_goes_on(
         await running.add(*pages(origin))
         monkeypatch.setattr(
             "pollerd.daemon.allocation.shadows.allocation.create",
-            lambda name, *, budget, objective, rng: _Raising(budget),
+            lambda name, *, budget, objective, rng, deadline: _Raising(budget),
         )
         await running.control.allocation.set(shadows=["uniform"])
         await until(lambda: shown(running)["uniform"].state == "dropped", PATIENCE_SECONDS)

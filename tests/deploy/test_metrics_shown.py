@@ -16,6 +16,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from pollerd.telemetry import Instruments
+from pollerd.telemetry.cluster_instruments import ClusterInstruments
 
 _MATCHER = re.compile(r'(\w+)\s*(=~|!=|!~|=)\s*"([^"]*)"')
 _OF_PROMETHEUS = {"job", "instance"}
@@ -44,6 +45,7 @@ def measured() -> dict[str, dict[str, set[str]]]:
     """Series name -> label name -> values, as the daemon shows them after its start."""
     registry = CollectorRegistry()
     instruments = Instruments(registry, "0")
+    ClusterInstruments(registry)
     for policy in _POLICIES:
         instruments.expected.labels(policy).set(0)
     found: dict[str, dict[str, set[str]]] = {"up": {}}

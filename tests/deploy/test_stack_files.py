@@ -15,7 +15,7 @@ import yaml
 from pollerd import __version__
 from pollerd.app.config import load
 
-SERVICES = ("secrets", "postgres", "pollerd", "browser", "prometheus", "grafana")
+SERVICES = ("secrets", "postgres", "pollerd", "balancer", "browser", "prometheus", "grafana")
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,9 @@ def test_only_the_secrets_are_made_as_root_and_without_network(compose: dict[str
 
 def test_ports_are_on_loopback_only(compose: dict[str, Any]) -> None:
     ports = {name: one.get("ports", []) for name, one in compose["services"].items()}
-    assert {name for name, published in ports.items() if published} == {"pollerd", "grafana"}
+    assert {name for name, published in ports.items() if published} == {"balancer", "grafana"}, (
+        "a port of pollerd would be taken once"
+    )
     assert all(port.startswith("127.0.0.1:") for published in ports.values() for port in published)
 
 
@@ -73,6 +75,35 @@ def test_the_database_is_reached_by_pollerd_only(compose: dict[str, Any]) -> Non
     on_database = {name for name, one in services.items() if "database" in one.get("networks", ())}
     assert on_database == {"postgres", "pollerd"}
     assert services["prometheus"]["networks"] == ["metrics"]
+
+
+def test_one_address_leads_to_every_replica(compose: dict[str, Any], top: Path) -> None:
+    services = compose["services"]
+    pollerd, balancer = services["pollerd"], services["balancer"]
+    assert not {"container_name", "hostname", "ports"} & set(pollerd), "each replica needs its own"
+    given = pollerd["environment"]
+    assert (given["POLLERD_NODE"], given["POLLERD_NODE_ADDRESS"]) == ("auto", "auto")
+    host, _, port = given["POLLERD_LISTEN"].rpartition(":")
+    assert host == "0.0.0.0"
+    text = (top / "deploy/nginx/nginx.conf").read_text()
+    assert "set $nodes pollerd;" in text, "the name is looked up while it runs"
+    assert f"proxy_pass http://$nodes:{port};" in text
+    assert "location /internal/ { return 404; }" in text
+    assert "proxy_buffering off;" in text, "events go through as they come"
+    listened = re.search(r"listen (\d+);", text)
+    assert listened is not None
+    assert balancer["ports"] == [f"127.0.0.1:8080:{listened[1]}"]
+    assert set(balancer["networks"]) <= set(pollerd["networks"])
+    (mounted,) = balancer["volumes"]
+    assert mounted["target"] in balancer["entrypoint"]
+
+
+def test_prometheus_finds_every_replica(compose: dict[str, Any], top: Path) -> None:
+    config = yaml.safe_load((top / "deploy/prometheus/prometheus.yml").read_text())
+    (job,) = config["scrape_configs"]
+    (found,) = job["dns_sd_configs"]
+    port = int(compose["services"]["pollerd"]["environment"]["POLLERD_LISTEN"].rpartition(":")[2])
+    assert (found["names"], found["type"], found["port"]) == (["pollerd"], "A", port)
 
 
 def test_the_browser_has_no_way_out_but_pollerds_proxy(compose: dict[str, Any], top: Path) -> None:

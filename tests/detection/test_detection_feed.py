@@ -9,7 +9,7 @@ import pytest
 
 from pollerd.detection import detect, normalise
 from pollerd.detection.feed import xml_entries
-from pollerd.model import Baseline, Detection, Media, Outcome, OutcomeKind
+from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
 
 NOW = 1_700_000_000.0
 Item = tuple[str, str, float]
@@ -68,10 +68,10 @@ class TestEveryKindOfFeed:
     def first(self, build: Build) -> Detection:
         return poll(build(OLD), Baseline(), None)
 
-    def test_the_first_poll_sets_the_baseline_and_teaches_nothing(self, build: Build) -> None:
+    def test_the_first_poll_sets_the_baseline_and_tells_of_no_change(self, build: Build) -> None:
         found = self.first(build)
         assert (found.kind, found.baseline.media) == (OutcomeKind.FIRST, Media.FEED)
-        assert found.evidence is None
+        assert found.evidence == Evidence(changed=False, at_least=3, span=3 * 86_400.0)
         assert len(found.baseline.items) == 5 * 8
 
     def test_another_build_date_is_no_change(self, build: Build) -> None:

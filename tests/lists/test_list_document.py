@@ -116,7 +116,7 @@ def test_a_site_that_cannot_be_used_spoils_no_other(entry: str, told: str, tmp_p
         (
             "yaml",
             b"- https://a.example",
-            "a table with defaults, tags, sites, sources, channels and rules; given: a list",
+            "a table with defaults, tags, sites, sources, signal_sources, channels and rules; given: a list",
         ),
         ("yaml", b"defaults: [1]", "defaults must be a table"),
         ("yaml", b"defaults: {url: 'https://a.example'}", "defaults: url belongs to a site"),

@@ -100,7 +100,7 @@ def test_what_decides_becomes_conditions(text: str, conditions: object) -> None:
         ("[{css: {selector: a, exclude: b}}]", [{"remove": {"css": "b"}}, {"keep": {"css": "a"}}]),
         ("[{css: 'p:contains(\"x\")'}]", [{"keep": {"css": 'p:lexbor-contains("x")'}}]),
         ("[{jq: '.a.b[0]'}]", [{"as": "json"}, {"keep": {"jsonpath": '$["a"]["b"][0]'}}]),
-        ("[{pdf2text: {password: p}}]", [{"as": "pdf"}]),
+        ("[pdf2text]", [{"as": "pdf"}]),
         ("[sort, {sort: ','}]", [{"replace": {"re": ",", "with": r"\n"}}, {"sort": "text"}]),
         ("[strip, {css: p}]", [{"keep": {"css": "p"}}, {"space": "trim"}]),
         ("[sort, strip]", [{"space": "trim"}, {"sort": "text"}]),
@@ -138,6 +138,14 @@ def test_what_cannot_be_carried_is_named(filters: str, key: str, reason: str) ->
 @pytest.mark.parametrize("pattern", [r"\++", r"a\++b", r"[*+]+", r"\\1", r"[(?=]", r"(?P<n>a)", r"a\Z", r"\u00e9"])
 def test_patterns_that_re2_can_run_are_kept(pattern: str) -> None:
     assert default(f"filter: [{{grep: '{pattern}'}}]")["steps"] == [{"lines": {"keep": [{"re": pattern}]}}]
+
+
+def test_the_password_of_a_pdf_is_carried_and_is_not_told() -> None:
+    found = moved("url: https://a.org/\nfilter: [{pypdf: s3cret}, {pdf2text: {password: other}}]")
+    assert found.sites[0]["pdf_password"] == "s3cret"
+    assert why(found, "filter[0].pypdf.password") == (Fate.CARRIED, "")
+    assert why(found, "filter[1].pdf2text.password")[0] is Fate.NOT_CARRIED
+    assert "s3cret" not in "\n".join(map(str, found.report))
 
 
 def test_a_step_that_acts_earlier_is_told() -> None:

@@ -177,7 +177,7 @@ async def test_a_setting_put_right_brings_the_site_back(origin: Origin, start: S
 
 
 @pytest.mark.parametrize(
-    "part", ["pollerd.daemon.polling.poller.RedirectPolicy", "pollerd.daemon.polling.robots_txt.robots_url"]
+    "part", ["pollerd.daemon.polling.redirect_policies.RedirectPolicy", "pollerd.daemon.polling.robots_txt.robots_url"]
 )
 async def test_a_poll_that_raises(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, said: CapturingLogger, part: str
@@ -314,7 +314,7 @@ async def test_what_no_site_is_to_blame_for_takes_the_daemon_down(
 @pytest.mark.parametrize(
     "part",
     [
-        "pollerd.daemon.polling.poller.RedirectPolicy",
+        "pollerd.daemon.polling.redirect_policies.RedirectPolicy",
         "pollerd.daemon.polling.poller.detect",
         "pollerd.daemon.polling.robots_txt.robots_url",
         "pollerd.scheduling.HostTable.allows",

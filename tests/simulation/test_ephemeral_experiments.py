@@ -141,7 +141,7 @@ def test_what_differs_from_the_paper_is_explained(name: str, tmp_path: Path) -> 
     assert {comparison.verdict for comparison in compare(asked, results)} <= {"agrees", "differs"}
 
 
-@pytest.mark.parametrize("name", ["ours-freshness", "ours-interest"])
+@pytest.mark.parametrize("name", ["ours-freshness", "ours-interest", "ours-delay", "ours-deadline"])
 def test_every_allocator_is_tried_at_sizes_it_is_made_for(name: str) -> None:
     asked = experiment(name)
     cells = asked.cells("quick")

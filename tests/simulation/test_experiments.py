@@ -106,6 +106,19 @@ def test_another_version_or_size_is_done_anew(tmp_path: Path) -> None:
     assert math.isnan(kept.scores["y"])
 
 
+def test_a_curve_of_another_length_is_named(tmp_path: Path) -> None:
+    """As an edit by hand leaves it: runs of one cell could not be averaged point by point."""
+    with RunLog(tmp_path / "runs", 1, "quick") as ledger:
+        ledger.add("a", 0, RunOutcome({}, {"c": [1.0, 2.0]}))
+        ledger.add("b", 0, RunOutcome({}, {"c": [1.0]}))
+        ledger.add("a", 1, RunOutcome({}, {"c": [1.0, 2.0, 3.0]}))
+    told = r"curve 'c' of .*runs, line 3: must be 2 points, as in the cell's other runs"
+    with pytest.raises(InvalidValueError, match=told), RunLog(tmp_path / "runs", 1, "quick"):
+        pass
+    with RunLog(tmp_path / "runs", 2, "quick") as other:
+        assert other.get("a", 0) is None
+
+
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     run = {"version": 1, "size": "quick", "cell": "a", "run": 0, "scores": {"x": 1.0}, "curves": {"c": [1.0]}}
     strange: dict[str, list[Any]] = {

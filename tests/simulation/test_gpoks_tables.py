@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,17 @@ from pollerd.simulation.experiments.gpoks import EXPERIMENTS
 from pollerd.simulation.experiments.gpoks.claims import SAID, VARIANCE, RankingClaim
 from pollerd.simulation.experiments.gpoks.eight_pages import EIGHT_PAGES
 from pollerd.simulation.experiments.gpoks.many_pages import ManyPages
-from pollerd.simulation.experiments.gpoks.play import GAINS, automata, gpoks, materials, splits
+from pollerd.simulation.experiments.gpoks.more_bandits import MORE_BANDITS, EpsilonGreedy, Greedy
+from pollerd.simulation.experiments.gpoks.numbers import NUMBERS
+from pollerd.simulation.experiments.gpoks.play import GAINS, automata, gpoks, materials, mixes_of, splits
+from pollerd.simulation.experiments.gpoks.readings import (
+    LAKG_OF_5_1,
+    READS,
+    ThompsonByDeviations,
+    Ucb1ByChance,
+    lakg_of_5_1,
+)
+from pollerd.simulation.experiments.gpoks.reasons import even_split_of_all_pairs
 from pollerd.simulation.experiments.gpoks.running_time import FAST, RunningTime
 from pollerd.simulation.experiments.gpoks.schemes import AUTOMATA, FIXED, SPLITS, VARIANT, scores
 from pollerd.simulation.experiments.gpoks.tables import Table
@@ -67,7 +78,7 @@ def test_all_tables_are_there() -> None:
     assert {f"gpoks-8.{table}" for table in range(1, 12)} | {"gpoks-short-1", "gpoks-short-2"} <= set(TABLES)
 
 
-@pytest.mark.parametrize("row", [*VARIANT, *SPLITS, *AUTOMATA])
+@pytest.mark.parametrize("row", [*VARIANT, *SPLITS, *AUTOMATA, LAKG_OF_5_1])
 def test_no_scheme_is_better_than_the_best_mix(row: str) -> None:
     found = scores(row, PAIR, 30, SEEDS)
     assert found.shape == (6, 30)
@@ -120,6 +131,111 @@ def test_ucb1_goes_through_its_splits_in_order() -> None:
 def test_automata_start_from_the_even_split() -> None:
     for allocator in AUTOMATA.values():
         assert automata(PAIR, allocator, 1, np.random.default_rng(6))[0] == pytest.approx(0.6875, abs=0.005)
+
+
+def test_an_automaton_drawn_by_chance_starts_even_and_differs_later() -> None:
+    first, other = (automata(PAIR, "lakg", 60, np.random.default_rng(6), by_chance=chance) for chance in (False, True))
+    assert first[0] == other[0] == pytest.approx(0.6875)
+    assert not np.array_equal(first, other)
+
+
+def test_lakg_of_5_1_goes_down_though_the_knapsack_is_not_full() -> None:
+    """Two materials that never change: each poll lowers a state, so the mix, which starts even, stays near it."""
+    barren = Knapsack(np.array([1e-12, 1e-12]))
+    found = lakg_of_5_1(barren, 400, SEEDS)
+    assert found.shape == (6, 400)
+    assert (found < 1e-11).all()
+    # one material that always changes: the other falls to 1 or 2 of 100, this one rises until both add up to 1
+    certain = lakg_of_5_1(Knapsack(np.array([1 - 1e-12, 1e-12])), 400, SEEDS)
+    np.testing.assert_allclose(certain[:, 0], 0.5)
+    assert (certain[:, -1] > 0.97).all()
+
+
+def test_readings_repeat_the_printed_row_that_they_read() -> None:
+    table = table_of("gpoks-8.8")
+    numbers = {(number.row, number.column): number.value for number in table.printed()}
+    columns = {number.column for number in table.printed()}
+    for other, printed in READS.items():
+        assert all(numbers[other, column] == numbers[printed, column] for column in columns)
+        assert table.rows.index(other) > table.rows.index(printed)
+
+
+def test_ucb1_with_ties_by_chance_pulls_each_arm_once() -> None:
+    arms, rng, order = Ucb1ByChance(5), np.random.default_rng(9), list[int]()
+    for _ in range(5):
+        order.append(arms.choose(rng))
+        arms.learn(order[-1], 0.5)
+    assert sorted(order) == [0, 1, 2, 3, 4] != order
+
+
+def test_deviations_draw_as_b_3_8_has_it() -> None:
+    """Prior N(.7, .2²), ten rewards of 1, deviation .05: 1 / V = 25 + 4,000, M = V (17.5 + 4,000); against N(.7, .2²).
+
+    The chance that the untried arm's draw is larger is Φ((.7 - M) / sqrt(.04 + V)), .069; as variances it is .27.
+    """
+    arms, rng = ThompsonByDeviations(2), np.random.default_rng(3)
+    arms.counts[0], arms.sums[0] = 10, 10
+    untried = np.mean([arms.choose(rng) for _ in range(4000)])
+    variance = 1 / 4025
+    away = (0.7 - variance * 4017.5) / math.sqrt(0.04 + variance)
+    assert untried == pytest.approx(0.5 * math.erfc(-away / math.sqrt(2)), abs=0.016)
+
+
+def test_extremes_are_those_of_the_runs(tmp_path: Path) -> None:
+    table = table_of("gpoks-8.11")
+    numbers = tuple(number for number in table.numbers if number.row == "LA:H-TRAA")
+    assert {number.column: number.value for number in numbers} == {
+        "variance": "1008.4",
+        "least": "396.6",
+        "most": "766.7",
+    }
+    small = replace(table, rows=("LA:H-TRAA",), numbers=numbers, runs={"quick": 4, "full": 4})
+    found = conduct(small, "quick", tmp_path, 1, silent)
+    assert found.value("LA:H-TRAA", "least") < found.value("LA:H-TRAA", "most")
+    assert np.isnan(found.estimates["LA:H-TRAA", "least"].error)
+    with pytest.raises(KeyError):
+        found.value("LA:H-TRAA", "mean")
+
+
+def test_the_even_split_of_all_pairs_is_what_h_traa_is_printed_with() -> None:
+    """6.75, 67.5, 675: [B] 8.8 prints 6.8, 68.8 and 676.4 for each of its pairs."""
+    assert [even_split_of_all_pairs(steps) for steps in (10, 100, 1000)] == pytest.approx([6.75, 67.5, 675.0])
+
+
+def test_the_numbers_that_need_no_run_come_out(tmp_path: Path) -> None:
+    verdicts = reproduce(NUMBERS, "quick", tmp_path, jobs=1, draw=False, report_progress=silent)
+    assert verdicts == {"agrees": 9, "differs": 2}, "the sums of two webs are cut, not rounded"
+
+
+@pytest.mark.parametrize(("materials", "points", "number"), [(2, 101, 99), (3, 11, 36), (4, 11, 84), (1, 11, 1)])
+def test_mixes_fill_the_knapsack_and_leave_nobody_out(materials: int, points: int, number: int) -> None:
+    mixes = mixes_of(materials, points)
+    assert mixes.shape == (number, materials)
+    assert len(np.unique(mixes, axis=0)) == number
+    np.testing.assert_allclose(mixes.sum(1), 1.0)
+    assert mixes.min() >= 1 / (points - 1) - 1e-12
+
+
+def test_greedy_bandits_pull_all_arms_once_and_then_the_best_or_sometimes_any() -> None:
+    rng = np.random.default_rng(4)
+    for player, strays in ((Greedy, False), (EpsilonGreedy, True)):
+        arms, pulled = player(4), list[int]()
+        for _ in range(400):
+            pulled.append(arms.choose(rng))
+            arms.learn(pulled[-1], float(pulled[-1] == 2))
+        assert set(pulled) == {0, 1, 2, 3}
+        late = np.array(pulled[100:])
+        assert (late == 2).mean() > 0.8
+        assert bool((late != 2).any()) == strays
+
+
+def test_more_bandits_run_on_two_and_three_pages() -> None:
+    wanted = [cell for cell in MORE_BANDITS.cells("quick") if cell.column in ("0.75/0.25", "3 pages, 0.9/1.5")]
+    told = {cell: [MORE_BANDITS.run(cell, np.random.SeedSequence(3), "quick")] for cell in wanted}
+    results = Results(MORE_BANDITS, "quick", told)
+    assert len(results.rows) == 6
+    assert all(400 < each.value < 1000 for each in results.estimates.values())
+    assert len(MORE_BANDITS.claims(results)) == 1
 
 
 def test_running_time_is_told() -> None:

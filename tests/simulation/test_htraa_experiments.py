@@ -11,11 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pollerd.errors import InvalidValueError
+from pollerd.simulation.environments.changes import ZipfChanges
+from pollerd.simulation.environments.knapsack import Knapsack
 from pollerd.simulation.environments.zipf import Zipf
 from pollerd.simulation.experiments.catalogue import experiment, experiments
 from pollerd.simulation.experiments.experiment import Cell, Size
 from pollerd.simulation.experiments.htraa.scalability import HtraaScalability, Scalability
+from pollerd.simulation.experiments.htraa.schedulers import DRAWN, EDF, LARGEST, RULES, share_found
 from pollerd.simulation.experiments.htraa.static import AT_MIX, DOUBLING, PERTURBED, PERTURBED_LAKG, Perturbed, Steep
+from pollerd.simulation.experiments.htraa.theorem import UNIT_VALUES, by_hierarchy, by_lagrange, detection
 from pollerd.simulation.experiments.htraa.updating import UPDATING
 from pollerd.simulation.experiments.learning_curves import DETECTIONS, WINDOWS, LearningCurves
 from pollerd.simulation.experiments.ours_web.competitors import ENVIRONMENTS
@@ -148,6 +153,66 @@ def test_ours_web_runs_and_says_where_whittle_is_behind(tmp_path: Path) -> None:
         assert claim.holds == (claim.shown_by == "in no stretch")
     known = results.value("2 shuffled pages, α 0.9, β 1.5, static: optimal, rates known", "80-200")
     assert known == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.parametrize("family", UNIT_VALUES)
+def test_local_optima_of_all_nodes_are_the_global_one(family: str) -> None:
+    s = np.array([0.7, 0.1, 0.4, 0.25])
+    local, best = (split(UNIT_VALUES[family], s, 1.0) for split in (by_hierarchy, by_lagrange))
+    assert best.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(local, best, atol=1e-7)
+    assert by_hierarchy(UNIT_VALUES[family], s[:1], 0.3) == pytest.approx([0.3])
+
+
+def test_the_optimum_of_web_polling_is_in_proportion_to_the_rates() -> None:
+    """[A] 4.2."""
+    rates = np.array([1.4, 0.2, 0.8, 0.5])
+    np.testing.assert_allclose(by_lagrange(detection, rates, 1.0), rates / rates.sum(), atol=1e-9)
+
+
+def test_schedulers_that_keep_the_gaps_even_find_more_than_chance() -> None:
+    """Best amounts of eight pages. By chance the gap τ is geometric, and `E q^τ = x q / (1 - (1 - x) q)`."""
+    knapsack = Knapsack(Zipf(8, 0.6, 1.0).by_rank)
+    shares = {
+        rule: share_found(knapsack, RULES[rule](knapsack.best_mix, np.random.default_rng(2)), 8000) for rule in RULES
+    }
+    assert shares[EDF] == pytest.approx(shares[LARGEST], abs=0.005)
+    assert 0.98 < shares[EDF] < 1
+    q = 1 - knapsack.p
+    drawn = float((knapsack.best_mix * (1 - knapsack.best_mix * q / (1 - (1 - knapsack.best_mix) * q))).sum())
+    assert shares[DRAWN] == pytest.approx(drawn / knapsack.optimum, abs=0.01)
+
+
+def test_irregular_switches_come_at_the_same_times_in_all_webs() -> None:
+    zipf = Zipf(16, 0.9, 1.5, switch_every=100, irregular=True)
+    first, other = (ZipfChanges(zipf, np.random.default_rng(seed)) for seed in (1, 2))
+    ends = [phase.end for phase in first.phases(20_000.0)]
+    assert ends == [phase.end for phase in other.phases(20_000.0)]
+    gaps = np.diff([0.0, *ends])[:-1]
+    assert gaps.min() < 30 < 300 < gaps.max()
+    assert gaps.mean() == pytest.approx(100, abs=30)
+    assert repr(zipf) == repr(replace(zipf, irregular=False)), "repr is part of the keys of stored runs"
+    with pytest.raises(InvalidValueError, match="irregular: must be false where ranks do not switch"):
+        Zipf(16, irregular=True)
+
+
+def test_switches_at_random_times_are_reported(tmp_path: Path) -> None:
+    of = experiment("htraa-random-switching")
+    assert isinstance(of, LearningCurves)
+    reproduce(small(of), "quick", tmp_path, jobs=1, draw=False, report_progress=silent)
+    report = (tmp_path / of.name / "report.md").read_text()
+    assert all(f"\n| {row} |" in report for row in ("LAKG", "LAKG, at random", "H-TRAA", "H-TRAA, at random"))
+
+
+def test_the_quick_checks_of_a_come_out() -> None:
+    """Of theorem 2 one draw of one family; the claims of both experiments on what they made."""
+    theorem, schedulers = (experiment(f"htraa-{name}") for name in ("theorem-2", "schedulers"))
+    one = theorem.cells("quick")[0]
+    made = Results(theorem, "quick", {one: [theorem.run(one, np.random.SeedSequence(5), "quick")]})
+    assert [claim.holds for claim in theorem.claims(made)] == [True]
+    flat = [cell for cell in schedulers.cells("quick") if cell.column == "0.6/1.0, 8 pages"]
+    told = {cell: [schedulers.run(cell, np.random.SeedSequence(5), "quick")] for cell in flat}
+    assert [claim.holds for claim in schedulers.claims(Results(schedulers, "quick", told))] == [True]
 
 
 def test_names_are_those_of_the_command_line() -> None:

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Engine, make_url
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
 from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, Store, StoredPage, Trial
+from pollerd.storage.crawler import collection
 from tests.storage.samples import record
 
 SEED = "http://a/"
@@ -64,6 +65,17 @@ async def test_a_seed_becomes_a_site_on_trial(store: Store) -> None:
     assert (await store.sites.get(trial.site_id)).spec == SiteSpec(SEED, weight=0.5)
     assert await promote(store) == []
     assert [held.page_id async for held in store.crawl.held()] == [trial.page_id]
+
+
+async def test_the_newest_urls_are_read_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "PIECE", 2)
+    urls = [f"http://a/{n}" for n in range(5)]
+    await store.crawl.begin("hats", 1.0)
+    assert [piece async for piece in store.crawl.newest_urls(3)] == []
+    await store.crawl.add_seeds(urls, 1.0)
+    assert [piece async for piece in store.crawl.newest_urls(3)] == [urls[2:4], urls[4:]]
+    assert [piece async for piece in store.crawl.newest_urls(5)] == [urls[:2], urls[2:4], urls[4:]]
+    assert [url async for piece in store.crawl.newest_urls(100) for url in piece] == urls
 
 
 async def test_a_database_holds_one_topic(store: Store) -> None:

@@ -47,6 +47,17 @@ async def test_reading_on_passes_over_what_is_not_wanted(store: Store) -> None:
     assert (third.items, third.reached, third.whole) == ([], second.reached, True)
 
 
+async def test_gaps_between_numbers_are_not_counted(store: Store) -> None:
+    site_id = (await add(store, 1))[0]
+    for at in (10.0, 20.0, 30.0):
+        await changed(store, site_id, at)
+    move = "UPDATE change SET id = id + 1000000 WHERE id > 1"
+    await store.database.write(lambda c: c.exec_driver_sql(move))
+    history = store.history
+    assert [await history.id_before_newest(n) for n in (1, 2, 3)] == [1_000_002, 1, 0]
+    assert [c.detected_at for c in (await history.changes_after(ChangeFilter(after=1), 0)).items] == [20.0, 30.0]
+
+
 async def test_word_comes_after_the_commit_and_is_not_missed(store: Store) -> None:
     site_id = (await add(store, 1))[0]
     waiting = asyncio.create_task(store.history.news(0))

@@ -91,8 +91,9 @@ async def test_recent_polls_replay_in_time_order(store: Store) -> None:
     assert (first.elapsed[0], math.isnan(first.age[0]), first.changed[0]) == (np.inf, True, False)
 
 
-async def test_old_polls_go(url: str) -> None:
-    store = await Store.open(url, settings=StorageSettings(poll_retention_seconds=100.0))
+async def test_old_polls_go(sqlite_url: str) -> None:
+    """On PostgreSQL they go by whole days: `test_storage_poll_days`."""
+    store = await Store.open(sqlite_url, settings=StorageSettings(poll_retention_seconds=100.0))
     sites = await add(store, 2)
     for at in (10.0, 60.0, 110.0):
         await poll_all(store, sites, at)
@@ -117,3 +118,25 @@ async def test_contents_over_the_cap_go_oldest_first_but_never_the_current(url: 
     assert kept == sorted((m.content_id,) for m in contexts.values())
     assert (await store.prune(20.0)).contents == 0
     await store.close()
+
+
+async def test_delays_are_those_of_changes_whose_page_named_a_date(store: Store) -> None:
+    sites = await add(store, 3)
+    assert [len(column) for column in await store.history.dated_delays(100)] == [0, 0]
+    await poll_all(store, sites, 10.0, b"a")
+    contexts = await store.sites.contexts(sites)
+    first, second, third = sites
+    await store.commit(
+        Batch(
+            [
+                record(contexts[first], 20.0, b"b", changed=True, age=4.0),
+                record(contexts[second], 20.0, b"b", changed=True),
+                record(contexts[third], 20.0, age=9.0),
+            ]
+        )
+    )
+    contexts = await store.sites.contexts(sites)
+    await store.commit(Batch([record(contexts[one], 30.0, b"c", changed=True, age=6.0) for one in (first, third)]))
+    found, delays = await store.history.dated_delays(100)
+    assert sorted(zip(found.tolist(), delays.tolist(), strict=True)) == [(first, 4.0), (first, 6.0), (third, 6.0)]
+    assert sorted((await store.history.dated_delays(2))[0].tolist()) == [first, third], "the two newest changes"

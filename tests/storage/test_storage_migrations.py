@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,11 @@ async def test_the_tree_is_linear() -> None:
 
 async def test_the_migrated_schema_is_the_declared_one(store: Store) -> None:
     def differences(connection: Connection) -> list[object]:
-        return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))
+        # An index of trigrams has no declaration that both databases have, that of polls' times is SQLite's, and
+        # partitions follow their table.
+        apart = re.compile("trigram" if connection.dialect.name == "sqlite" else "trigram|^poll_|^ix_poll_at$")
+        options = {"compare_type": True, "include_object": lambda _, name, *__: not apart.search(name or "")}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
 
     assert await store.database.read(differences) == []
 
@@ -117,6 +122,26 @@ def test_plain_urls_get_their_driver() -> None:
         assert database_url(text).drivername == "postgresql+asyncpg"
     for text in ("sqlite:///x.db", "sqlite+aiosqlite:///x.db"):
         assert database_url(text).drivername == "sqlite"
+
+
+async def test_signal_sources_go_down_and_up_without_their_hubs(url: str, settings: StorageSettings) -> None:
+    """0027 adds columns to signal sources, and a table whose rows are made anew; only its program knows its tokens."""
+    await migrate.upgrade(url)
+    await query(url, "INSERT INTO signal_source (kind, name, hosts, created_at) VALUES ('push', 'cms', 'any', 1.0)")
+    columns = "source_id, hub, topic, callback, secret, state, created_at, next_at"
+    await query(url, f"INSERT INTO hub_subscription ({columns}) VALUES (1, 'h', 't', 'c', '', 'active', 1.0, 2.0)")
+    for name, role in (("a", "signals"), ("b", "read")):
+        token = f"'{name}', '{name}', '{role}', '{name}', 1.0"
+        await query(url, f"INSERT INTO api_token (name, key, role, digest, created_at) VALUES ({token})")
+    assert await query(url, "SELECT origin, index_id, made_site FROM signal_source") == [("api", None, False)]
+    database = Database(database_url(url), settings, create=False)
+    await database.write(lambda c: steps.down(c, "0026"))
+    await database.close()
+    assert await query(url, "SELECT kind, name FROM signal_source") == [("push", "cms")]
+    assert await query(url, "SELECT name FROM api_token") == [("b",)]
+    await migrate.upgrade(url)
+    assert await query(url, "SELECT name, origin FROM signal_source") == [("cms", "api")]
+    assert await query(url, "SELECT count(*) FROM hub_subscription") == [(0,)]
 
 
 async def test_a_reader_creates_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,10 @@ from pollerd.storage import AttemptEnd, ChannelSpec, Store
 
 NOTICE = st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from(["", "", "d", "e"]), st.integers(0, 2))
 PUT = st.tuples(st.just("put"), st.lists(NOTICE))
-CLAIM = st.tuples(st.just("claim"), st.tuples(st.integers(1, 4), st.sampled_from([None, 1, 2, 3])))
+CLAIM = st.tuples(
+    st.just("claim"),
+    st.tuples(st.integers(1, 4), st.sampled_from([None, 1, 2, 3]), st.sampled_from([None, 1, 2])),
+)
 END = st.tuples(st.just("end"), st.tuples(st.integers(0, 3), st.sampled_from(["sent", "dead", "waiting"])))
 OTHER = st.tuples(st.sampled_from(["tick", "release", "resend"]), st.none())
 STEPS = st.lists(st.one_of(PUT, CLAIM, CLAIM, END, END, OTHER), max_size=25)
@@ -80,12 +83,19 @@ async def follow(store: Store, channel: int, steps: Sequence[tuple[str, Any]]) -
                 notices.append(Notice(event, EventKind.CHANGED, now, 1, channel, row.due, digest=digest, site_id=site))
             await n.put(notices)
         elif name == "claim":
-            wanted = model.next(now, *how)
+            *asked, first = how
+            wanted = model.next(now, *asked)
             claim = await n.claim(channel, now, limit=how[0], group_from=how[1])
             found = [] if claim is None else [ids[one.event_id] for one in claim.notices]
             assert found == wanted
             if claim is not None:
                 assert {row.message for row in wanted} in ({None}, {claim.message_id})
+                if first is not None and first < len(wanted) and not claim.attempts:
+                    claim = await n.part(claim, first)
+                    for row in wanted[first:]:
+                        row.message = None
+                    wanted = wanted[:first]
+                    assert [ids[one.event_id] for one in claim.notices] == wanted
                 sending.append(claim.message_id)
                 for row in wanted:
                     row.state, row.message = "sending", claim.message_id

@@ -136,3 +136,13 @@ async def test_a_weight_of_one_was_unsaid_before_there_was_inheritance(url: str,
     found = [(site.spec.weight, site.spec.cost) for site in await store.sites.get_many([1, 2, 3])]
     assert found == [(None, None), (2.0, None), (None, None)]
     await store.close()
+
+
+async def test_sites_of_a_tag_and_tags_of_sites(store: Store) -> None:
+    specs = [SiteSpec(f"http://h/{n}", tags=tags) for n, tags in enumerate([("b", "a"), (), ("a",)])]
+    added = await store.sites.add(specs, ["h:80"] * 3, 1.0, respect_deleted=True)
+    one, two, three = [site_id for site_id, _, _ in added.added]
+    assert (await store.sites.ids_tagged("a")).tolist() == [one, three]
+    assert (await store.sites.ids_tagged("c")).tolist() == []
+    assert sorted(await store.sites.tags_among([one, two, 99])) == [(one, "a"), (one, "b")]
+    assert await store.sites.tags_among([]) == []

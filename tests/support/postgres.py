@@ -39,18 +39,33 @@ def server_url() -> str:
 _SHAPE = """
 SELECT md5(string_agg(part, ',' ORDER BY part)) FROM (
     SELECT concat_ws(' ', 'schema', nspname, nspowner, nspacl) FROM pg_namespace WHERE nspname !~ '^pg_(toast_)?temp_'
-    UNION ALL SELECT concat_ws(' ', 'relation', oid, relname, relowner, relacl) FROM pg_class WHERE oid >= 16384
+    UNION ALL SELECT concat_ws(' ', 'relation', oid, relname, relowner, relacl) FROM pg_class
+        WHERE oid >= 16384 AND relnamespace <> 'pg_toast'::regnamespace AND NOT relispartition
     UNION ALL SELECT concat_ws(' ', 'column', attrelid, attname, atttypid, attnotnull) FROM pg_attribute
-        WHERE attrelid >= 16384 AND attnum > 0
-    UNION ALL SELECT concat_ws(' ', 'constraint', oid, conname, convalidated) FROM pg_constraint WHERE oid >= 16384
+        JOIN pg_class ON pg_class.oid = attrelid WHERE attrelid >= 16384 AND attnum > 0
+        AND relnamespace <> 'pg_toast'::regnamespace AND NOT relispartition
+    UNION ALL SELECT concat_ws(' ', 'constraint', pg_constraint.oid, conname, convalidated) FROM pg_constraint
+        LEFT JOIN pg_class ON pg_class.oid = conrelid WHERE pg_constraint.oid >= 16384 AND relispartition IS NOT TRUE
     UNION ALL SELECT concat_ws(' ', 'database', datname, datdba, datallowconn, datconnlimit, datacl) FROM pg_database
         WHERE datname = current_database()
     UNION ALL SELECT concat_ws(' ', 'setting', setrole, setconfig) FROM pg_db_role_setting JOIN pg_database
         ON pg_database.oid = setdatabase WHERE datname = current_database()
 ) AS parts (part)
 """
-"""What a test that touches only rows leaves as it was. Objects that are not PostgreSQL's own have ids from 16384."""
-_TABLES = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
+"""What a test that touches only rows leaves as it was. Objects that are not PostgreSQL's own have ids from 16384.
+Partitions come and go with the days of polls."""
+_TABLES = """
+SELECT relname FROM pg_class
+WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+"""
+_PARTITIONS_GONE = """
+DO $$ DECLARE one text; BEGIN
+    FOR one IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = to_regclass('poll')
+        AND inhrelid <> to_regclass('poll_default') LOOP
+        EXECUTE 'DROP TABLE ' || one;
+    END LOOP;
+END $$
+"""
 _SEQUENCES = "SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence"
 
 
@@ -64,7 +79,7 @@ class _Fresh:
     async def of(cls, connection: asyncpg.Connection) -> _Fresh:
         """The way back to how the database is now."""
         # Rows refer to each other: as a replica does, none is checked.
-        steps = ["SET session_replication_role = replica"]
+        steps = ["SET session_replication_role = replica", _PARTITIONS_GONE]
         tables = [record[0] for record in await connection.fetch(_TABLES)]
         steps += [f'DELETE FROM "{table}"' for table in tables]
         for table in tables:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from doc_tables.layouts import ephemeral, gpoks, htraa, objectives, ours_web, robot
-from doc_tables.layouts.spot import Layout
+from doc_tables.layouts.spot import Layout, as_labelled
 from doc_tables.pages import DocTable
 
 _BY_NAME: dict[str, Layout] = {
     "htraa-updates": htraa.updates,
+    "htraa-random-switching": htraa.figure,
+    "htraa-schedulers": as_labelled,
+    "htraa-theorem-2": as_labelled,
     "gpoks-many-pages": gpoks.many_pages,
+    "gpoks-bandits": as_labelled,
+    "gpoks-switching": gpoks.switching,
     "ephemeral-table-1": ephemeral.table_1,
     "lspe-four-sources": ephemeral.four_sources,
     "robot": robot.traversals,

@@ -20,6 +20,7 @@ _POLICIES = {
 _STARTS = {"thresholds start at u": "", "at half of u*": " from half of u*", "at u*": " from u*"}
 _LEARNERS = {
     "printed reward, drawn polls": "lspe, printed reward, drawn polls",
+    "printed reward, drawn polls, b(n)": "lspe, printed reward, drawn polls, b(n)",
     "collected reward, drawn polls": "lspe, collected reward, drawn polls",
     "printed reward, the largest margin polled": "lspe, printed reward, one poll",
     "collected reward, the largest margin polled": "lspe, collected reward, one poll",

@@ -50,6 +50,13 @@ def filled(table: DocTable, columns: Iterable[str] | None = None) -> Iterator[tu
                 yield row[0], column, text
 
 
+def as_labelled(table: DocTable) -> Iterator[Spot]:
+    """Yields the numbers of a table whose labels are those of its experiment."""
+    (name,) = table.experiments
+    for row, column, text in filled(table):
+        yield Spot(row, column, text, TablePlace(name, row, column))
+
+
 def with_groups(labels: Iterable[str]) -> list[tuple[str, str]]:
     """Returns (group, label) of "A, x | y | B, x": the text before the comma applies until another follows."""
     found, group = [], ""

@@ -114,10 +114,11 @@ class Htraa(Allocator):
         weight: NDArray[np.float64],
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
+        deadline: NDArray[np.float64] | None = None,
     ) -> None:
         self._bind()
         self.admit(slots, weight, cost)
-        slots = self._slot_table.add(slots, weight, cost, half_life)
+        slots = self._slot_table.add(slots, weight, cost, half_life, deadline)
         self._grow()
         self._poll_counts.rows[slots] = 0.0
         self._credit[slots] = 0.0

@@ -1,7 +1,8 @@
 """Kinetic tournament: finds the leaf with the largest `amount x seconds since its last poll` in O(log n) a choice.
 
 Every leaf's urgency is a line in time, `x_i (t - last_i)`. If it is polled whenever it reaches the common level, a leaf
-is polled at frequency x_i: earliest deadline first ([A] 3.1.1) with periods 1/x_i that change with what is learned.
+is polled at frequency x_i. That is not earliest deadline first, which [A] 3.1.1 has: there, a moved amount would move
+the deadline of every leaf. At fixed amounts both find the same (`pollerd reproduce htraa-schedulers`).
 When an automaton moves, all leaves on one side of it change by one factor, so the leader on that side stays the same:
 only the nodes above a polled leaf are recomputed. Each node stores the leader below it, and how long it leads, because
 a steeper line may overtake it.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from pollerd.allocation.bandits.arms import Arms
 
 _PRIOR_MEAN = 0.7
-_PRIOR_VARIANCE = 0.2
-_REWARD_VARIANCE = 0.05
 
 
 class Thompson(Arms):
@@ -22,7 +22,10 @@ class Thompson(Arms):
     A choice among m arms costs O(m).
     """
 
+    prior_variance: ClassVar[float] = 0.2
+    reward_variance: ClassVar[float] = 0.05
+
     def choose(self, rng: np.random.Generator) -> int:
-        precision = 1.0 / _PRIOR_VARIANCE + self.counts / _REWARD_VARIANCE
-        mean = (_PRIOR_MEAN / _PRIOR_VARIANCE + self.sums / _REWARD_VARIANCE) / precision
+        precision = 1.0 / self.prior_variance + self.counts / self.reward_variance
+        mean = (_PRIOR_MEAN / self.prior_variance + self.sums / self.reward_variance) / precision
         return int((mean + rng.standard_normal(len(mean)) / np.sqrt(precision)).argmax())

@@ -56,9 +56,10 @@ class Ucb1Raw(Allocator):
         weight: NDArray[np.float64],
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
+        deadline: NDArray[np.float64] | None = None,
     ) -> None:
         self.admit(slots, weight, cost)
-        slots = self._slot_table.add(slots, weight, cost, half_life)
+        slots = self._slot_table.add(slots, weight, cost, half_life, deadline)
         self._rows = np.concatenate([self._rows, np.zeros((self._slot_table.capacity - len(self._rows), 2))])
         self._rows[slots] = 0.0
 

@@ -127,5 +127,8 @@ class Rated(Periodic):
 
 def in_proportion(amounts: NDArray[np.float64], budget: float) -> NDArray[np.float64]:
     """Returns periods in s for frequencies in proportion to amounts float64[n] >= 0; inf where the amount is 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(amounts > 0, amounts.sum() / (budget * amounts), np.inf)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        scaled = budget * amounts
+        # beyond 1e308 the quotients are taken one after the other; below, the rounding stays as it always was
+        every = np.where(np.isfinite(scaled), amounts.sum() / scaled, amounts.sum() / amounts / budget)
+        return np.where(amounts > 0, every, np.inf)

@@ -41,8 +41,9 @@ class Uniform(Allocator):
         weight: NDArray[np.float64],
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
+        deadline: NDArray[np.float64] | None = None,
     ) -> None:
-        self._slot_table.add(slots, weight, cost, half_life)
+        self._slot_table.add(slots, weight, cost, half_life, deadline)
 
     def remove(self, slots: NDArray[np.int64]) -> None:
         self._slot_table.remove(slots)

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.index import amplitude_and_rate, solve_price
+from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S, TIMELY
+from pollerd.allocation.core.objectives.timely_sites import TimelySites
 from pollerd.allocation.slots.validation import positive
 
 
 @dataclass(frozen=True)
 class Benefit:
-    """Figures under believed rates. Values are per second: detections for `changes`, weighted."""
+    """Figures under believed rates. Values are per second: detections for `changes`, weighted; below 0 for `delay`."""
 
     price: float
     """Shadow price θ: the value of one more unit of cost per second."""
@@ -39,17 +41,23 @@ def expected_benefit(
     budget: float,
     objective: str = "changes",
     half_life: NDArray[np.float64] | None = None,
+    deadline: NDArray[np.float64] | None = None,
 ) -> Benefit:
     """Returns the benefit of a budget (cost per second, > 0) over sites with estimated rates, all float64[n].
 
     Rows with a nan rate are left out of the sums and get a period of inf. For the actual schedule, apply `value` to the
-    actual periods.
+    actual periods. deadline: float64[n] s, for the objective `deadline`; None: the default for all.
     """
     budget = positive("budget", budget)
     believed = np.where(np.isnan(rates), 0.0, rates)
+    known = ~np.isnan(rates)
+    cycle = np.full(len(believed), float(cost[known].sum()) / budget)
+    if objective in TIMELY:
+        due = np.full(len(believed), DEFAULT_DEADLINE_S) if deadline is None else deadline
+        sites = TimelySites(weight * believed, cost, 0.0 * cost, due if objective == "deadline" else None)
+        price, best = sites.split(budget)
+        return Benefit(price, sites.value(best), sites.value(cycle), best)
     life = np.full(len(believed), np.nan) if half_life is None else half_life
     amplitude, rate = amplitude_and_rate(objective, believed, weight, life)
     price, best = solve_price(budget, amplitude, rate, cost)
-    known = ~np.isnan(rates)
-    cycle = np.full(len(believed), float(cost[known].sum()) / budget)
     return Benefit(price, value(best, amplitude, rate), value(cycle, amplitude, rate), best)

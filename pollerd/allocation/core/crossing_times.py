@@ -27,20 +27,24 @@ class CrossingTimes:
         rising = self._rows[:, 0][self._rows[:, -1] > _LEAST]
         return float(rising.min(initial=0.0)), float(self._rows[:, -1].max(initial=_LEAST))
 
-    def at(self, log_level: float) -> NDArray[np.float64]:
-        """Returns float64[k] s: when each row reaches the level with this logarithm; inf: never."""
+    def at(self, log_level: float | NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns float64[k] s: when each row reaches the level with this logarithm; inf: never.
+
+        log_level: of all rows, or float64[k] of each.
+        """
         last = len(self._log_gaps) - 1
         place = np.minimum(self._below(log_level), last)
         right = np.maximum(place, 1)
         low, high = (self._rows.take(self._starts + column) for column in (right - 1, right))
         with np.errstate(divide="ignore", invalid="ignore"):
-            part = (np.float32(log_level) - low) / (high - low)
+            part = (np.asarray(log_level, np.float32) - low) / (high - low)
         part = np.where(np.isfinite(part), part, 0.0)
         left_gap = self._log_gaps[right - 1]
-        gap = np.exp(left_gap + part * (self._log_gaps[right] - left_gap))
+        with np.errstate(over="ignore"):  # of rows that end below the level
+            gap = np.exp(left_gap + part * (self._log_gaps[right] - left_gap))
         return np.where(self._rows[:, last] < log_level, np.inf, gap)
 
-    def _below(self, log_level: float) -> NDArray[np.int64]:
+    def _below(self, log_level: float | NDArray[np.float64]) -> NDArray[np.int64]:
         """Returns the number of columns of each row below the level, by a binary search in all rows at once."""
         number = self._rows.shape[1]
         found = np.zeros(len(self._rows), np.int64)

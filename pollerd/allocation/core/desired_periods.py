@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,18 @@ _COLUMNS = 64
 _SPENT_UP_TO = 1e-7
 _BEYOND = 1e-4
 _WIDER = 30.0
+
+
+def gaps_around(cycle: float, most: float = math.inf, jumps: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Returns gaps in s, ascending, at which a table has urgencies, up to `most`; cycle: the uniform cycle, s.
+
+    jumps: further gaps float64[m] s, of `Allocator.urgency_jumps`; those beyond the others stay out.
+    """
+    shortest = cycle / _CYCLES
+    gaps = np.geomspace(shortest, max(min(cycle * _CYCLES, most), 2 * shortest), _COLUMNS)
+    if jumps is None or not len(jumps):
+        return gaps
+    return np.unique(np.concatenate([gaps, jumps[(jumps > gaps[0]) & (jumps < gaps[-1])]]))
 
 
 def desired_periods(
@@ -36,7 +50,7 @@ def desired_periods(
     shares = allocator.shares(slots)
     cycle = float(cost.sum()) / budget
     if shares is None:
-        gaps = np.geomspace(cycle / _CYCLES, cycle * _CYCLES, _COLUMNS)
+        gaps = gaps_around(cycle, jumps=allocator.urgency_jumps)
         urgency = [allocator.urgency_of(slots, np.full(len(slots), gap), now) for gap in gaps]
         crossings = CrossingTimes(gaps, np.fmax(np.stack(urgency, axis=1), 0.0))
         low, high = crossings.range
@@ -46,7 +60,7 @@ def desired_periods(
             usual = 1.0 / shares
         low = high = float(np.log(cycle))
 
-        def at(log_level: float) -> NDArray[np.float64]:
+        def at(log_level: float | NDArray[np.float64]) -> NDArray[np.float64]:
             return np.asarray(np.exp(log_level) * usual)
 
     within = low - _WIDER, high + (_BEYOND if shares is None else _WIDER)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
 
-OBJECTIVES = ("changes", "freshness", "interest")
+G_OBJECTIVES = ("changes", "freshness", "interest")
+"""Objectives whose index is `(A / C) g(r τ)`."""
 DEFAULT_HALF_LIFE_S = 86_400.0
 """Default half-life for `interest`: news loses half its value in a day."""
 
@@ -72,9 +73,14 @@ def amplitude_and_rate(
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(rates > 0, weight / rates, 0.0), rates
     if objective == "interest":
-        decay = math.log(2) / np.where(np.isnan(half_life), DEFAULT_HALF_LIFE_S, half_life)
+        decay = decay_rates(half_life)
         return weight * rates / decay, decay
-    raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", objective)
+    raise InvalidValueError("objective", f"one of {', '.join(G_OBJECTIVES)}", objective)
+
+
+def decay_rates(half_life: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the decay rates μ of interest, 1/s, for half-lives in s, nan: the default; float64 of the same shape."""
+    return np.asarray(math.log(2) / np.where(np.isnan(half_life), DEFAULT_HALF_LIFE_S, half_life))
 
 
 def index(

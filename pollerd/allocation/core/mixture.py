@@ -44,6 +44,11 @@ class Mixture:
     ) -> None:
         self._amplitude, self._rate, self._cost, self._floor = amplitude, rate, cost, floor
 
+    @property
+    def columns(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Amplitude, rate, cost and floor, as given."""
+        return self._amplitude, self._rate, self._cost, self._floor
+
     @classmethod
     def believed(
         cls,
@@ -64,7 +69,8 @@ class Mixture:
         return cls(mixed, rate, cost, floor)
 
     @cached_property
-    def _crossings(self) -> CrossingTimes:
+    def crossings(self) -> CrossingTimes:
+        """Table of the gaps at which the index of each site reaches a level, without floors."""
         gaps = _gaps(self._rate)
         return CrossingTimes(gaps, self._index(gaps))
 
@@ -105,12 +111,12 @@ class Mixture:
         every = self._unbounded()
         if float((self._cost / every).sum()) <= budget:
             return 0.0, every
-        low, high = self._crossings.range
+        low, high = self.crossings.range
         level, every = share_out(budget, self._cost, self._periods, (low - _WIDER, high + _BEYOND), _SPENT_UP_TO)
         return math.exp(level), np.maximum(every, self._floor)
 
     def _periods(self, log_price: float) -> NDArray[np.float64]:
-        return np.maximum(self._crossings.at(log_price), self._floor)
+        return np.maximum(self.crossings.at(log_price), self._floor)
 
     def _unbounded(self) -> NDArray[np.float64]:
         """Returns the periods if polls cost nothing: as short as allowed."""

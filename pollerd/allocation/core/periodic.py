@@ -81,9 +81,10 @@ class Periodic(Allocator):
         weight: NDArray[np.float64],
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
+        deadline: NDArray[np.float64] | None = None,
     ) -> None:
         self.admit(slots, weight, cost)
-        slots = self._slot_table.add(slots, weight, cost, half_life)
+        slots = self._slot_table.add(slots, weight, cost, half_life, deadline)
         self._edf.grow(self._slot_table.capacity)
         self._grow(self._slot_table.capacity)
         self._forget(slots)

@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from pollerd.allocation.core.knapsack import water_filling
 from pollerd.allocation.core.periodic import Periodic
 from pollerd.allocation.gpoks.belief import GaussianBelief, believe
+from pollerd.allocation.gpoks.forgetting import KEPT, Forgetting
+from pollerd.allocation.gpoks.gap_counts import GapCounts, rounds
 from pollerd.allocation.gpoks.kernel import IndexSet, Kernel, index_set
+from pollerd.allocation.gpoks.rate_groups import COLUMNS, RateGroups
+from pollerd.allocation.gpoks.rate_groups import SOUND as SOUND_GROUPS
 from pollerd.allocation.gpoks.sampling import VARIANTS, value_functions
 from pollerd.allocation.slots.poll_counts import FIELDS, MEMORY_POLLS, SOUND, PollCounts, rate_without_polls
 from pollerd.allocation.slots.rng_state import dump_rng, load_rng, own_generator
@@ -33,6 +37,9 @@ _MOST_VALUE = 100.0
 """Upper bound of drawn functions: 300 deviations of the prior above a chance of 1."""
 _DEVIATIONS_WITHOUT_POLLS = 1.25
 """A site without polls has the value of the prior mean plus this many deviations, less than a site seen to change."""
+GROUPS = ("auto", "none", "rates")
+GROUPED_FROM = 2_048
+"""Number of sites from which "auto" has groups: from here on they save more than half of a poll's work."""
 _UPDATES_PER_CYCLE = 16
 """Number of prior updates in as many polls as there are sites."""
 
@@ -42,15 +49,22 @@ class GpoksSettings:
     """How value functions are drawn and stored.
 
     variant: one of `VARIANTS`, see gpoks/sampling.py. points: points of the index set for each doubling of the gap, a
-    whole number from 1 to 8. step: s between two polls, above 0; 0: 1 / budget.
+    whole number from 1 to 8. step: s between two polls, above 0; 0: 1 / budget. forgetting: one of `KEPT`: "none", or
+    "learned": how fast earlier polls fade is chosen by marginal likelihood, see gpoks/forgetting.py. groups: one of
+    `GROUPS`: "none", or "rates": two levels, groups of sites with like rates and sites, see gpoks/rate_groups.py;
+    "auto": "rates" from `GROUPED_FROM` sites on.
     """
 
     variant: str = "ots+mono"
     points: int = 2
     step: float = 0.0
+    forgetting: str = "learned"
+    groups: str = "auto"
 
     def __post_init__(self) -> None:
         one_of("variant", self.variant, VARIANTS)
+        one_of("forgetting", self.forgetting, KEPT)
+        one_of("groups", self.groups, GROUPS)
         put(self, points=whole("points", self.points, 1, 8), step=positive_or_0("step", self.step))
 
 
@@ -69,17 +83,19 @@ class Gpoks(Periodic):
     its end when its new period is a short one. No gap is shorter than an eighth of the site's last: far from all polls
     a drawn function follows the prior, and without that bound little-known sites get the whole budget in turn. Of a
     site's polls the last 64 to 128 count. And the kernel is narrower: σ_f² = .1 and σ_n² = .02 instead of 1 and .1 (l²
-    = 1 as in [B]). [B]'s exact program is in pollerd/simulation/experiments/gpoks.
+    = 1 as in [B]). Earlier polls fade where that predicts better what polls find (gpoks/forgetting.py). [B]'s exact
+    program is in pollerd/simulation/experiments/gpoks.
 
     The variants "ts" and "ips" do worse here: a draw that is neither optimistic nor falling may hold a site back for a
     long gap. After 20 to 40 polls a page they reach .85 and .83 of the optimum on 8 pages, "gpr" and "ots+mono" .95, an
     even split .79.
 
     For n sites and m gaps in the index set a choice is one pass over all sites, O(n), but the first after a poll solves
-    the knapsack again, O(n m log(n m)). A poll costs the draw of its function (gpoks/sampling.py), O(m) in the number
-    of gaps, and its part of an O(n) count of all rates after every n / 16 polls. Only for the objective `changes` and
-    sites of equal weight and cost: others raise InvalidValueError. No site waits longer than 16 times the gap of an
-    even split.
+    the knapsack again, O(n m log(n m)); from 2,048 sites on, in groups, that of √n sites and one pass over all. A poll
+    costs the draw of its function (gpoks/sampling.py), O(m) in the number of gaps, and its part of an O(n) count of all
+    rates after every n / 16 polls. Only for the objective `changes` and sites of equal weight and cost: others raise
+    InvalidValueError.
+    No site waits longer than 16 times the gap of an even split.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create
@@ -95,7 +111,7 @@ class Gpoks(Periodic):
     """
 
     NAME = "gpoks"
-    VERSION = 2
+    VERSION = 3
     _PERIODS_JUMP = True
     _VARYING = ("population",)
 
@@ -103,7 +119,12 @@ class Gpoks(Periodic):
         super().__init__(budget)
         self._settings = settings
         self._bins = _DOUBLINGS * settings.points + 1
-        self._FIELDS = len(FIELDS) + 3 * self._bins + 1  # type: ignore[misc]
+        self._forgetting = Forgetting(settings.forgetting)
+        self._gap_counts = GapCounts(self._bins, self._forgetting.kept)
+        self._groups = None if settings.groups == "none" else RateGroups()
+        self._widths = [len(FIELDS), self._gap_counts.width, self._bins, 1, 0 if self._groups is None else COLUMNS]
+        """Numbers of the parts of a site's row, see `_parts`."""
+        self._FIELDS = sum(self._widths)  # type: ignore[misc]
         self._bit_generator, self._rng = own_generator(rng)
         self._poll_counts = PollCounts()
         self._population = np.zeros(self._bins)
@@ -118,12 +139,17 @@ class Gpoks(Periodic):
     # --- rows ----------------------------------------------------------------------------------------------------
 
     def _resize_rows(self, rows: NDArray[np.float64]) -> None:
-        """Sets rows and their views: poll counts; by gap, ascending: polls, changes, function; the last gap, s."""
-        self._learned, at = rows, len(FIELDS)
-        self._poll_counts.rows = rows[:, :at]
-        self._counts, self._sums, self._held = (
-            rows[:, at + part * self._bins : at + (part + 1) * self._bins] for part in range(3)
-        )
+        """Sets rows and their views."""
+        self._learned = rows
+        self._poll_counts.rows, counts, self._held, last, groups = self._parts(rows)
+        self._gap_counts.set_rows(counts)
+        self._last_gap = last[:, 0]
+        if self._groups is not None:
+            self._groups.set_rows(groups)
+
+    def _parts(self, rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Returns views of rows: poll counts; by gap, rising: polls and changes, function; the last gap, s; group."""
+        return np.split(rows, np.cumsum(self._widths[:-1]), axis=1)
 
     def _grow(self, capacity: int) -> None:
         extra = np.zeros((capacity - len(self._learned), self._FIELDS))
@@ -133,17 +159,30 @@ class Gpoks(Periodic):
         return self._learned
 
     def _check(self, rows: NDArray[np.float64]) -> None:
-        at, bins = len(FIELDS), self._bins
-        counts, sums, held = (rows[:, at + part * bins : at + (part + 1) * bins] for part in range(3))
-        all_sound(self.NAME, SOUND, self._poll_counts.sound(rows[:, :at]), rows[:, :at])
-        all_sound(self.NAME, "no more changes than polls at any gap", (sums >= 0) & (sums <= counts), sums)
-        all_sound(self.NAME, f"at most {MEMORY_POLLS} polls at all gaps", counts.sum(1) <= MEMORY_POLLS, counts)
+        polls, counts, held, last, groups = self._parts(rows)
+        fewer, within = self._gap_counts.no_more_changes_than_polls(counts), self._gap_counts.within_memory(counts)
+        all_sound(self.NAME, SOUND, self._poll_counts.sound(polls), polls)
+        all_sound(self.NAME, "no more changes than polls at any gap", fewer, counts)
+        all_sound(self.NAME, f"at most {MEMORY_POLLS} polls at all gaps", within, counts)
         all_sound(self.NAME, f"a function from 0 to {_MOST_VALUE:g}", (held >= 0) & (held <= _MOST_VALUE), held)
-        last = rows[:, -1]
         all_sound(self.NAME, "a last gap >= 0 s", np.asarray((last >= 0) & np.isfinite(last)), last)
+        if self._groups is not None:
+            all_sound(self.NAME, SOUND_GROUPS, self._groups.sound(groups), groups)
 
     def _resized(self) -> None:
         self._every = None
+        if self._groups is None:
+            return
+        if self._in_groups is None:
+            self._groups.dissolve()
+        else:
+            self._groups.reset()
+
+    @property
+    def _in_groups(self) -> RateGroups | None:
+        """The groups that the sites are in now; None: there are none."""
+        enough = self._settings.groups == "rates" or self._slot_table.size >= GROUPED_FROM
+        return self._groups if enough else None
 
     def _forget(self, slots: NDArray[np.int64]) -> None:
         super()._forget(slots)
@@ -192,12 +231,18 @@ class Gpoks(Periodic):
         rates = self._poll_counts.rates(n, self._cycle())[polled]
         self._population = np.bincount(self._bin(1.0 / rates), minlength=self._bins).astype(np.float64)
         self._polls = 0
+        if self._in_groups is not None:
+            self._in_groups.dissolve()
 
     def _belief(self, slots: NDArray[np.int64]) -> GaussianBelief:
-        """Returns the posterior of slots int64[k], at `_gaps`; polls beyond its ends count at its ends."""
+        """Returns the posterior of slots int64[k], at `_gaps`, as it forgets now."""
+        return self._posterior(*self._gap_counts.of(slots, self._forgetting.chosen))
+
+    def _posterior(self, counts: NDArray[np.float64], sums: NDArray[np.float64]) -> GaussianBelief:
+        """Returns the posterior after polls and changes float64[k, bins]; polls beyond its ends count at its ends."""
         first, last = self._window()
         index = _index(last - first + 1, self._settings.points)
-        counts, sums = (_folded(kept[slots], first, last)[:, ::-1] for kept in (self._counts, self._sums))
+        counts, sums = (_folded(of_gaps, first, last)[:, ::-1] for of_gaps in (counts, sums))
         return believe(index, counts, sums, self._prior(self._gaps()))
 
     # --- choosing ------------------------------------------------------------------------------------------------
@@ -209,48 +254,79 @@ class Gpoks(Periodic):
 
     def _split(self) -> NDArray[np.float64]:
         """Runs DET-KS on the current functions; every site gets at least the smallest amount, as [B] starts from ε."""
-        slots, gaps = np.flatnonzero(self._slot_table.used), self._gaps()
+        slots = np.flatnonzero(self._slot_table.used)
         every = np.full(self._slot_table.n, np.inf)
         if len(slots):
-            first, last = self._window()
-            values = self._held[slots, first : last + 1][:, ::-1]
-            unknown = self._learned[slots, 0] == 0
-            values[unknown] = _DEVIATIONS_WITHOUT_POLLS * _KERNEL.signal**0.5 + self._prior(gaps)
-            amounts = np.minimum(self._step() / gaps, 1.0)
-            rest = 1.0 - len(slots) * float(amounts[0])
-            most = self._most_steps(slots)
-            values = np.where(np.arange(len(gaps)) > most[:, None], -1.0, values)
-            steps = water_filling(values[None, :, 1:], np.diff(amounts), rest)[0]
-            chosen = amounts[np.minimum(steps, most)]  # what no site may take is shared out below
-            if unknown.any():  # the last step may be one of many
-                chosen[unknown] = chosen[unknown].mean()
+            steps = np.minimum(self._step() / self._gaps(), 1.0)
+            groups = self._in_groups
+            chosen = self._amounts(slots, steps) if groups is None else self._grouped_amounts(groups, slots, steps)
             every[slots] = self._step() * chosen.sum() / chosen
         return every
+
+    def _amounts(self, slots: NDArray[np.int64], steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns the amounts of all sites, slots int64[k], by one knapsack: float64[k]; steps float64[m] to choose."""
+        taken = water_filling(self._values(slots)[None, :, 1:], np.diff(steps), 1.0 - len(slots) * float(steps[0]))[0]
+        chosen = steps[np.minimum(taken, self._most_steps(slots))]  # what no site may take is shared out by `_split`
+        unknown = self._learned[slots, 0] == 0
+        if unknown.any():  # the last step may be one of many
+            chosen[unknown] = chosen[unknown].mean()
+        return np.asarray(chosen)
+
+    def _grouped_amounts(
+        self, groups: RateGroups, slots: NDArray[np.int64], steps: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Returns the amounts like `_amounts`, by knapsacks in two levels."""
+        n = self._slot_table.n
+        if self._every_for != self.budget:
+            groups.reset()
+        rates = np.where(self._learned[:n, 0] > 0, self._poll_counts.rates(n, self._cycle()), np.nan)
+        return groups.amounts(slots, rates[slots], self._values, steps)
+
+    def _values(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns the value of each amount to slots int64[k], float64[k, m]; -1 where a site may not take it."""
+        gaps, (first, last) = self._gaps(), self._window()
+        values = self._held[slots, first : last + 1][:, ::-1]
+        values[self._learned[slots, 0] == 0] = _DEVIATIONS_WITHOUT_POLLS * _KERNEL.signal**0.5 + self._prior(gaps)
+        return np.where(np.arange(len(gaps)) > self._most_steps(slots)[:, None], -1.0, values)
 
     def _most_steps(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns how many steps slots int64[k] may take up from the longest gap, int64[k]."""
         first, last = self._window()
-        shortest = self._bin(self._learned[slots, -1]) - _DOUBLINGS_A_POLL * self._settings.points
+        shortest = self._bin(self._last_gap[slots]) - _DOUBLINGS_A_POLL * self._settings.points
         shortest = np.where(self._learned[slots, 0] > 0, shortest, first)
         return np.asarray(last - np.clip(shortest, first, last))
 
     # --- learning ------------------------------------------------------------------------------------------------
 
     def _learn(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
-        self._poll_counts.note(slots, elapsed, changed)
-        bins = self._bin(elapsed)
-        np.add.at(self._counts, (slots, bins), 1.0)
-        np.add.at(self._sums, (slots, bins), changed)
         polled = np.unique(slots)
-        while (full := self._counts[polled].sum(1) >= MEMORY_POLLS).any():
-            self._counts[polled[full]] /= 2
-            self._sums[polled[full]] /= 2
-        self._learned[slots, -1] = elapsed
+        first = self._learned[polled, 0] == 0
+        self._poll_counts.note(slots, elapsed, changed)
+        self._note_gaps(slots, self._bin(elapsed), changed)
+        self._last_gap[slots] = elapsed
         self._polls += len(slots)
         if self._polls * _UPDATES_PER_CYCLE >= self._slot_table.size:
             self._count()
         self._draw(polled)
+        if self._in_groups is not None:
+            self._in_groups.polled(polled, first)
         self._every = None
+
+    def _note_gaps(self, slots: NDArray[np.int64], bins: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
+        """Counts polls by gap; if forgetting is learned, scores each candidate by what it expected of them."""
+        if not self._forgetting.is_learned:
+            self._gap_counts.note(slots, bins, changed)
+            return
+        for rows in rounds(slots):
+            belief = self._posterior(*self._gap_counts.of_all(slots[rows]))
+            mean = self._mean_at(belief, np.repeat(bins[rows], len(self._forgetting.kept)))
+            self._forgetting.score(mean.reshape(len(rows), -1), changed[rows])
+            self._gap_counts.note(slots[rows], bins[rows], changed[rows])
+
+    def _mean_at(self, belief: GaussianBelief, bins: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns the posterior mean of each row at its gap's bin, int64[k]: float64[k]."""
+        first, last = self._window()
+        return np.asarray(belief.mean[np.arange(len(bins)), last - np.clip(bins, first, last)])
 
     def _draw(self, slots: NDArray[np.int64]) -> None:
         """Draws new functions for slots int64[k], constant beyond the index set; values below 0 become 0."""
@@ -265,19 +341,18 @@ class Gpoks(Periodic):
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         slots = self._slot_table.known(slots)
-        first, last = self._window()
-        at = last - np.clip(self._bin(np.nan_to_num(elapsed, posinf=np.inf)), first, last)
-        return np.asarray(np.clip(self._belief(slots).mean[np.arange(len(slots)), at], 0.0, 1.0))
+        return np.clip(self._mean_at(self._belief(slots), self._bin(np.nan_to_num(elapsed, posinf=np.inf))), 0.0, 1.0)
 
     # --- storage -------------------------------------------------------------------------------------------------
 
     def _shared(self) -> dict[str, NDArray[Any]]:
         form = np.array([VARIANTS.index(self._settings.variant), self._settings.points])
-        return {
+        shared: dict[str, NDArray[Any]] = {
             "form": form,
             "population": np.append(self._population, self._polls),
             "random": dump_rng(self._bit_generator),
         }
+        return shared | ({"forgetting": self._forgetting.log_evidence} if self._forgetting.is_learned else {})
 
     def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
         form, population = self._shared()["form"], kept["population"]
@@ -287,6 +362,8 @@ class Gpoks(Periodic):
             raise InvalidValueError("shared_state", f"a population of {self._bins} numbers >= 0", population)
         self._population, self._polls = population[:-1], int(population[-1])
         load_rng(self._bit_generator, kept["random"])
+        if self._forgetting.is_learned:
+            self._forgetting.take(kept["forgetting"])
 
 
 @lru_cache(maxsize=64)

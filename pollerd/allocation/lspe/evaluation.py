@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from pollerd.allocation.lspe.settings import LspeSettings
 
 _SCALARS = ("steps", "earned", "lasted")
+_SLOW_STEPS, _SLOW_POWER = 1000, 2 / 3
+"""Of b(n) ([D] section IV)."""
 
 
 class Evaluation:
@@ -29,6 +32,9 @@ class Evaluation:
 
     ([D] prints n/(n-1) outside, n - 1 inside, and an n for an n - 1 on the right). A step costs O(ℓ²) for ℓ features,
     with Tikhonov's regularised inverse O(ℓ³). V is known up to a constant, which no feature stands for.
+
+    With `averages="slow"` the steps 1/(n+1), of η too, are `b(n) = c / ⌈n/1000⌉^(2/3)`: [D]'s second time scale, on
+    which what was learned under earlier thresholds is forgotten.
     """
 
     def __init__(self, features: int, settings: LspeSettings) -> None:
@@ -62,16 +68,24 @@ class Evaluation:
     ) -> None:
         """Learns from one step from φ(X(n)) to φ(X(n+1)), float64[ℓ] each."""
         surplus = reward - self.average * lasted
-        self.earned += reward
-        self.lasted += lasted
         self.steps += 1.0
-        step = 1.0 / (self.steps + 1.0)
+        span = self._span()
+        step = 1.0 / span
+        kept, taken = (1.0, 1.0) if self._settings.averages == "all" else (1.0 - step, step)
+        self.earned = kept * self.earned + taken * reward
+        self.lasted = kept * self.lasted + taken * lasted
         self._a += step * (np.outer(phi, following - phi) - self._a)
         self._b += step * (phi * surplus - self._b)
-        self._take(phi)
+        self._take(phi, span)
         self.weights += self._settings.gain * self._solved(self._a @ self.weights + self._b)
 
-    def _take(self, phi: NDArray[np.float64]) -> None:
+    def _span(self) -> float:
+        """Returns the inverse of the weight that step n = `steps` has in the averages."""
+        if self._settings.averages == "all":
+            return self.steps + 1.0
+        return math.pow(math.ceil(self.steps / _SLOW_STEPS), _SLOW_POWER) / self._settings.ascent
+
+    def _take(self, phi: NDArray[np.float64], span: float) -> None:
         """Updates B̄, or its inverse, from n - 1 to n = `steps`."""
         n, kept = self.steps, self._matrix
         if self._inverted:
@@ -79,7 +93,7 @@ class Evaluation:
             kept -= np.outer(along, along / (n + phi @ along))
             kept *= (n + 1.0) / n
         else:
-            kept += (np.outer(phi, phi) - kept) / (n + 1.0)
+            kept += (np.outer(phi, phi) - kept) / span
 
     def _solved(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns `B̄⁻¹` times right, float64[ℓ]."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
-from pollerd.allocation.core.index import OBJECTIVES, amplitude_and_rate
+from pollerd.allocation.core.index import G_OBJECTIVES, amplitude_and_rate
 from pollerd.allocation.lspe.arrivals import FIELDS, Arrivals
 from pollerd.allocation.lspe.learner import Learner
 from pollerd.allocation.lspe.observation import Observation, Transition
@@ -80,8 +80,9 @@ class Lspe(Allocator):
 
     def __init__(self, budget: float, objective: str, settings: LspeSettings, rng: np.random.Generator) -> None:
         super().__init__(budget)
-        if objective not in OBJECTIVES:
-            raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", objective)
+        if objective not in G_OBJECTIVES:
+            allowed = f"one of {', '.join(G_OBJECTIVES)}, which {NAME} is defined for"
+            raise InvalidValueError("objective", allowed, objective)
         self._objective, self._settings = objective, settings
         self._bit_generator, self._rng = own_generator(rng)
         self._slot_table, self._arrivals, self._state_index = SlotTable(), Arrivals(), StateIndex()
@@ -108,10 +109,11 @@ class Lspe(Allocator):
         weight: NDArray[np.float64],
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
+        deadline: NDArray[np.float64] | None = None,
     ) -> None:
         self._bind()
         self.admit(slots, weight, cost)
-        slots = self._slot_table.add(slots, weight, cost, half_life)
+        slots = self._slot_table.add(slots, weight, cost, half_life, deadline)
         self._arrivals.grow(self._slot_table.capacity)
         self._last = np.concatenate([self._last, np.full(self._slot_table.capacity - len(self._last), np.nan)])
         self._last[slots] = np.nan
@@ -267,7 +269,7 @@ class Lspe(Allocator):
     def _form(self) -> NDArray[np.float64]:
         """Returns the settings that must be equal in a stored state and the allocator that restores it."""
         settings = self._settings
-        kinds = (OBJECTIVES.index(self._objective), REWARDS.index(settings.reward), INVERSES.index(settings.inverse))
+        kinds = (G_OBJECTIVES.index(self._objective), REWARDS.index(settings.reward), INVERSES.index(settings.inverse))
         law = (LAWS.index(settings.law), settings.sharpness)
         numbers = (
             settings.start,

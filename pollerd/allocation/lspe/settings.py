@@ -11,6 +11,7 @@ from pollerd.errors import InvalidValueError
 REWARDS = ("collected", "printed")
 INVERSES = ("sherman-morrison", "tikhonov")
 LAWS = ("shared", "independent")
+AVERAGES = ("all", "slow")
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class LspeSettings:
 
     Given in [D]: steepness κ = 2 per unit of interest and shift 0.5 of independent probabilities; gain γ = 0.05. Not
     given there, chosen once and never tuned to match its numbers: ascent c = 0.1 of `a(n) = c / ⌈n/500⌉`; ε = 0.001, δ
-    = 10⁻⁶; r(0) = 0; constant initial thresholds. Averages use steps of 1/(n + 1).
+    = 10⁻⁶; r(0) = 0; constant initial thresholds.
     """
 
     reward: Literal["collected", "printed"] = "collected"
@@ -30,6 +31,9 @@ class LspeSettings:
 
     law: Literal["shared", "independent"] = "shared"
     """Probability law of polls and of the gradient; see `lspe/thresholds.py`."""
+
+    averages: Literal["all", "slow"] = "all"
+    """Steps of η, B̄, Ā, b̄: 1/(n + 1), all steps alike, or [D]'s `b(n) = c / ⌈n/1000⌉^(2/3)`, which needs "tikhonov"."""
 
     sharpness: float = 50.0
     """κ' of the shared law, in units of the mean u*. Not from [D]."""
@@ -45,10 +49,12 @@ class LspeSettings:
     delta: float = 1e-6
 
     def __post_init__(self) -> None:
-        for name, known in (("reward", REWARDS), ("inverse", INVERSES), ("law", LAWS)):
+        for name, known in (("reward", REWARDS), ("inverse", INVERSES), ("law", LAWS), ("averages", AVERAGES)):
             one_of(name, getattr(self, name), known)
         for name in ("sharpness", "steepness", "shift", "gain", "ascent", "epsilon", "delta"):
             positive(name, getattr(self, name))
         between("start", self.start, 0, 1)
+        if self.averages == "slow" and self.inverse != "tikhonov":
+            raise InvalidValueError("averages", "all, where inverse is sherman-morrison", self.averages)
         if self.gain > 1:
             raise InvalidValueError("gain", "at most 1", self.gain)

@@ -17,8 +17,9 @@ ROWS_AT_A_TIME = 65_536
 class SlotTable(Columns):
     """Rows of the sites.
 
-    `used` bool[capacity], `weight`, `cost` float64[capacity], `half_life` float64[capacity] in s (nan: default),
-    `weight_per_cost` = weight / cost.
+    `used` bool[capacity], `weight`, `cost` float64[capacity], `half_life`, `deadline` float64[capacity] in s (nan:
+    default), `weight_per_cost` = weight / cost, `items_shown` float64[capacity] >= 1, how many of its newest items a
+    site shows (nan: no limit is known).
     `n` is the highest slot in use + 1, `size` the number of sites, `total_cost` the sum of their costs.
     """
 
@@ -27,15 +28,19 @@ class SlotTable(Columns):
         "weight": (np.float64, 1.0),
         "cost": (np.float64, 1.0),
         "half_life": (np.float64, np.nan),
+        "deadline": (np.float64, np.nan),
         "weight_per_cost": (np.float64, 1.0),
+        "items_shown": (np.float64, np.nan),
     }
-    _SELDOM_SET = frozenset({"weight", "cost", "half_life", "weight_per_cost"})
+    _SELDOM_SET = frozenset({"weight", "cost", "half_life", "deadline", "weight_per_cost", "items_shown"})
 
     used: NDArray[np.bool_]
     weight: NDArray[np.float64]
     cost: NDArray[np.float64]
     half_life: NDArray[np.float64]
+    deadline: NDArray[np.float64]
     weight_per_cost: NDArray[np.float64]
+    items_shown: NDArray[np.float64]
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,24 +54,38 @@ class SlotTable(Columns):
         weight: NDArray[np.float64],
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None,
+        deadline: NDArray[np.float64] | None = None,
     ) -> NDArray[np.int64]:
         """Adds the slots and returns them as int64[k]; raises InvalidValueError, then changes nothing."""
         slots = distinct_slots(slots)
         k = len(slots)
         weight = column("weight", weight, k, zero=True)
         cost = column("cost", cost, k)
-        life = np.full(k, np.nan) if half_life is None else column("half_life", half_life, k, missing=True)
+        life, due = (
+            np.full(k, np.nan) if given is None else column(name, given, k, missing=True)
+            for name, given in (("half_life", half_life), ("deadline", deadline))
+        )
         if (slots < self.capacity).any() and self.used[slots[slots < self.capacity]].any():
             raise InvalidValueError("slots", "unused rows", slots[slots < self.capacity])
         if k:
             self.grow(int(slots.max()) + 1)
         self.used[slots] = True
-        columns = {"weight": weight, "cost": cost, "half_life": life, "weight_per_cost": weight / cost}
+        columns = {"weight": weight, "cost": cost, "half_life": life, "deadline": due}
+        columns |= {"weight_per_cost": weight / cost, "items_shown": np.full(k, np.nan)}
         for name, values in columns.items():
             self.put(name, slots, values)
         self.n = max(self.n, int(slots.max(initial=-1)) + 1)
         self.size += k
         self._sum_costs()
+        return slots
+
+    def set_items_shown(self, slots: NDArray[np.int64], items: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sets `items_shown` of slots int64[k] in use, float64[k] >= 1, inf: no limit is known. Returns them."""
+        slots = self.known(slots)
+        shown = floats("items", items)
+        if shown.shape != slots.shape or (shown < 1).any():
+            raise InvalidValueError("items", f"{len(slots)} values >= 1 or nan", items)
+        self.put("items_shown", slots, np.where(np.isfinite(shown), shown, np.nan))
         return slots
 
     def remove(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:

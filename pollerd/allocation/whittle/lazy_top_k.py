@@ -13,6 +13,7 @@ at. Gaps are measured on the clock of the index; its progress since the last loo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,8 @@ PIECE, _LOOKS_A_PLACE = 32_768, 4
 """Slots per choice in a sweep, and the least number of them per place."""
 _SKIPPED_PER_LOOK = 8
 """This many slots that are not free cost as much as one that is looked at: with 10^7 sites they are most."""
+_LATER = (4.0, 1.6, 1.15)
+"""Factors of a gap at which a slot whose growth is not bounded may be looked at next."""
 _LEAST_LEVEL = float(np.finfo(np.float64).tiny)
 """Below any positive index."""
 AT_ONCE = 65_536
@@ -195,12 +198,59 @@ class LazyTopK:
         places = _places(eligible, k)
         self._advance_sweep(slots, value, places / eligible)
         self._set_level(value, places, everyone=len(slots) == eligible)
+        self.limit(slots, elapsed, gap, value, progress)
+
+    def limit(
+        self,
+        slots: NDArray[np.int64],
+        elapsed: NDArray[np.float64],
+        gap: NDArray[np.float64],
+        value: NDArray[np.float64],
+        progress: float,
+    ) -> None:
+        """Stores until when slots int64[m] cannot reach the level, from bounds `value` float64[m] of their indices.
+
+        elapsed float64[m] s; gap float64[m] s on the clock, and the clock's `progress` (s).
+        """
+        origin = self._origin or 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
             grows = np.fmax(gap * (np.sqrt(np.sqrt(_CAREFUL * self._target_level / value)) - 1.0), 0.0)
         # Rounded down to float32: never due later than computed, and due at the gap itself.
         self._least_gap[slots] = elapsed / _ROUNDED_UP
-        due = np.where(value < self._target_level, progress - self._origin + grows, -np.inf).astype(np.float32)
+        due = np.where(value < self._target_level, progress - origin + grows, -np.inf).astype(np.float32)
         self._due[slots] = np.nextafter(due, np.float32(-np.inf))
+
+    def limit_growth(
+        self,
+        slots: NDArray[np.int64],
+        gap: NDArray[np.float64],
+        value: NDArray[np.float64],
+        most: Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.float64]],
+        shortest: float,
+        progress: float,
+    ) -> None:
+        """Stores until when slots int64[m] of any growth, with indices `value` float64[m] at gap float64[m] s, wait.
+
+        most: of places int64[j] and later gaps float64[j] s, the largest index up to then, float64[j]. The gaps tried
+        are multiples of the present one, or of `shortest` (s), so that a slot is looked at a few times between polls.
+        """
+        level = _CAREFUL * self._target_level
+        wait, unsettled = np.zeros(len(slots)), np.ones(len(slots), np.bool_)
+        for factor in _LATER:
+            # An index mostly grows faster than its gap: the others are not below then, and not worth the search.
+            some = np.flatnonzero(unsettled & (factor * value < level))
+            if not some.size:
+                continue
+            later = factor * np.maximum(gap[some], shortest)
+            below = most(some, later) < level
+            wait[some[below]] = later[below] - gap[some[below]]
+            unsettled[some[below]] = False
+        self.limit_wait(slots, wait, progress)
+
+    def limit_wait(self, slots: NDArray[np.int64], wait: NDArray[np.float64], progress: float) -> None:
+        """Has slots int64[m] looked at after `wait` float64[m] s of the clock, when their indices jump, or before."""
+        due = (progress - (self._origin or 0.0) + wait).astype(np.float32)
+        self._due[slots] = np.minimum(self._due[slots], np.nextafter(due, np.float32(-np.inf)))
 
     def _advance_sweep(self, slots: NDArray[np.int64], value: NDArray[np.float64], share: float) -> None:
         """Finishes a piece; share: of the slots that are to reach the level."""

@@ -6,12 +6,11 @@ is its expectation: with a plugged-in mean, under `freshness`, a page with an ov
 again and never corrected. Under `changes` the rate λ is in g only, and the number of changes since the last poll is
 replaced by its certainty equivalent (`grid.log_utility`), between the expectation and the mean. For `interest` the rate
 is in the amplitude only, so the expectation is that of the mean; pages that may turn out better get a bonus
-(`exploration.py`).
+(`exploration.py`). Under `delay` and `deadline` the index is linear in the rate (`timely_index.py`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,20 +18,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
-from pollerd.allocation.core.index import DEFAULT_HALF_LIFE_S, OBJECTIVES, g
+from pollerd.allocation.core.index import decay_rates, g
+from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S, OBJECTIVES, TIMELY
+from pollerd.allocation.signals.evidence import SignalEvidence
+from pollerd.allocation.signals.signals import Signals
 from pollerd.allocation.slots.ranking import top
 from pollerd.allocation.slots.since import Since
 from pollerd.allocation.slots.slot_table import SlotTable
 from pollerd.allocation.slots.ties import tie_breaks
 from pollerd.allocation.slots.validation import host_numbers, positive
+from pollerd.allocation.source_quality import ELSEWHERE, SourceQuality
 from pollerd.allocation.whittle import estimates
+from pollerd.allocation.whittle.age_split import Part, split_by_age
 from pollerd.allocation.whittle.explanations import words
 from pollerd.allocation.whittle.exploration import Exploration, ahead
+from pollerd.allocation.whittle.feed_index import FeedIndex
 from pollerd.allocation.whittle.lazy_top_k import LazyTopK
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.belief import Belief
 from pollerd.allocation.whittle.settings import LearningSettings
-from pollerd.columns import rows_of
+from pollerd.allocation.whittle.signal_index import SIGNAL_ARRAYS, SignalIndex
+from pollerd.allocation.whittle.timely_index import TimelyIndex
 from pollerd.errors import InvalidValueError
 
 NEVER_POLLED = 1e15
@@ -43,12 +49,13 @@ LONGEST_GAP_S = 1e12
 """Upper bound of gaps: no index changes beyond it."""
 _TIE_SLOPE = 1e-6
 """Relative increase of an index under `interest` per uniform cycle: breaks ties by waiting time where g is 1."""
+_ORDINARY_CLOCK = ("interest", "deadline")
+"""Objectives whose gaps are not measured on the activity clock."""
+_SHORTEST_LOOK = 0.01
+"""Gaps below this share of a uniform cycle are as good as none for the next look at a feed."""
 _ROWS_AT_A_TIME = 16_384
 _SAME_CYCLE = 0.002
 """Changes of the cycle up to this keep every index within the margin of `LazyTopK`: 50 cycles times .06 times this."""
-
-Part = slice | NDArray[np.int64]
-"""Slots 0..n-1, or the given ones."""
 
 
 @dataclass(frozen=True)
@@ -84,16 +91,27 @@ class Whittle(Allocator):
     array([1.063, 0.914])
     """
 
-    def __init__(self, budget: float, objective: str = "changes", settings: WhittleSettings | None = None) -> None:
+    def __init__(
+        self,
+        budget: float,
+        objective: str = "changes",
+        settings: WhittleSettings | None = None,
+        deadline: float = DEFAULT_DEADLINE_S,
+    ) -> None:
         super().__init__(budget)
         if objective not in OBJECTIVES:
             raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", objective)
         self._objective = objective
+        self.counts_items = objective == "interest"
         self._settings = settings or WhittleSettings()
         self._slot_table = SlotTable()
         self._belief = Belief(self._cycle(), self._settings)
         self._lazy_top_k = LazyTopK()
         self._exploration = Exploration()
+        self._timely = TimelyIndex(self._slot_table, deadline if objective == "deadline" else None)
+        self._feeds = FeedIndex(self._slot_table, self._belief)
+        self._signal_index = SignalIndex(self._belief, self._slot_table, objective, self._timely)
+        self._belief.since_last_polls = self._signal_index
         self._looked_at = 0
         self._version = 0
         self._inputs_seen = self._index_inputs()
@@ -109,9 +127,22 @@ class Whittle(Allocator):
         self._belief.set_cycle(self._cycle(), self._slot_table.size)
 
     @property
+    def starvation_gap(self) -> float:
+        return self._settings.starvation_cycles * self._belief.cycle
+
+    @property
+    def urgency_jumps(self) -> NDArray[np.float64]:
+        return self._timely.jumps()
+
+    @property
     def belief(self) -> Belief:
         """Beliefs about the sites, on which the indices are based."""
         return self._belief
+
+    @property
+    def signals(self) -> Signals:
+        """Sources of signals, and what was learned of them."""
+        return self._signal_index.signals
 
     @property
     def looked_at(self) -> int:
@@ -132,8 +163,9 @@ class Whittle(Allocator):
         weight: NDArray[np.float64],
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
+        deadline: NDArray[np.float64] | None = None,
     ) -> None:
-        slots = self._slot_table.add(slots, weight, cost, half_life)
+        slots = self._slot_table.add(slots, weight, cost, half_life, deadline)
         self._belief.grow(self._slot_table.capacity)
         self._lazy_top_k.grow(self._slot_table.capacity)
         self._lazy_top_k.invalidate(slots)
@@ -145,9 +177,50 @@ class Whittle(Allocator):
         self._belief.place(slots, host_numbers(host, len(slots)))
         self._lazy_top_k.invalidate(slots)
 
+    def set_items_shown(self, slots: NDArray[np.int64], items: NDArray[np.float64]) -> None:
+        self._lazy_top_k.invalidate(self._slot_table.set_items_shown(slots, items))
+
     def remove(self, slots: NDArray[np.int64]) -> None:
-        self._belief.forget(self._slot_table.remove(slots))
+        slots = self._slot_table.remove(slots)
+        if self._signal_index.signals.active:
+            self._signal_index.signals.forget(slots, self._slot_table.capacity)
+        self._belief.forget(slots)
         self._belief.set_cycle(self._cycle(), self._slot_table.size)
+
+    def add_source(self, source: int, slots: NDArray[np.int64], *, polled_as: int | None = None) -> None:
+        slots = self._slot_table.known(slots)
+        here = polled_as is not None and polled_as != ELSEWHERE
+        if here:
+            self._slot_table.known(np.array([polled_as], np.int64))
+        signals = self._signal_index.signals
+        host = self._belief.host_of(np.array([polled_as]) if here else slots)
+        signals.add(source, slots, polled_as, self._belief.cycle, self._slot_table.capacity, host)
+        self._signal_index.forget(source)
+        self._lazy_top_k.clear()
+
+    def remove_source(self, source: int) -> None:
+        self._signal_index.signals.remove(source, self._slot_table.capacity)
+        self._signal_index.forget(source)
+        self._lazy_top_k.clear()
+
+    def signal(self, slots: NDArray[np.int64], source: int, at: NDArray[np.float64], now: float) -> None:
+        slots, at = self._slot_table.known(slots), np.asarray(at, np.float64)
+        if at.shape != slots.shape:
+            raise InvalidValueError("at", f"float64 of shape {slots.shape}", at.shape)
+        if self._signal_index.signals.active:
+            self._lazy_top_k.invalidate(self._signal_index.receive(slots, source, at, now))
+
+    def fetched(self, source: int, now: float) -> None:
+        of = self._signal_index.signals.sources.get(source)
+        if of is not None:
+            of.alive(now)
+            self._signal_index.forget(source)
+
+    def source_quality(self, source: int) -> SourceQuality | None:
+        return self._signal_index.signals.quality(source)
+
+    def signals_waiting(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self._signal_index.signals.waiting(self._slot_table.known(slots))
 
     def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         slot_table = self._slot_table
@@ -183,10 +256,11 @@ class Whittle(Allocator):
         number = int(np.count_nonzero(free))
         if k <= 0 or not number:
             return np.empty(0, np.int64)
-        latest = self._settings.starvation_cycles * self._belief.cycle
+        latest = self.starvation_gap
         top_k = self._lazy_top_k if self._lazy_top_k.pays(number, k) else None
         progress = self._progress(now)
-        never, late, mask = _split_by_age(free, elapsed, latest, k, top_k, progress)
+        pinned = self._source_slots(elapsed, now)
+        never, late, mask = split_by_age(free, elapsed, latest, k, top_k, progress)
         if len(never) == k:  # equal, above all others: no need to look at a million of them
             return never
         if len(never) + len(late) >= k:
@@ -196,16 +270,62 @@ class Whittle(Allocator):
             slots = np.flatnonzero(free)
             return _first(slots, self._look_at(slots, elapsed, now), k)
         mask = self._lazy_top_k.with_sweep(mask, free, k)
+        mask[pinned] = free[pinned]
         slots = np.flatnonzero(mask)
         value = self._look_at(slots, elapsed, now)
         if len(slots) < number and not self._lazy_top_k.enough(value, k):
             more = self._lazy_top_k.more(mask, free, k)
             if more is not mask:
+                more[pinned] = free[pinned]
                 slots = np.flatnonzero(more)
                 value = self._look_at(slots, elapsed, now)
         gap = self._gap(elapsed[slots], now)
         self._lazy_top_k.note(slots, elapsed[slots], gap, value, progress, k, number)
+        if self._signal_index.active:
+            self._limit(slots, elapsed[slots], value, now)
+        if self.counts_items and self._feeds.any_limited:
+            self._limit_feeds(slots, elapsed[slots], value, progress)
+        if self._objective == "deadline":
+            wait = np.minimum(self._timely.until_due(slots, gap), self._signal_index.until_due(slots, now))
+            self._lazy_top_k.limit_wait(slots, wait, progress)
         return _first(slots, value, k)
+
+    def _source_slots(self, elapsed: NDArray[np.float64] | Since, now: float) -> NDArray[np.int64]:
+        """Returns the slots whose polls read a source, int64[m], always to be looked at; updates their indices."""
+        if not self._signal_index.active:
+            return np.empty(0, np.int64)
+        self._signal_index.signals.know_last_polls(elapsed, now)
+        pinned = self._signal_index.polled_slots()
+        if pinned.size:
+            self._signal_index.refresh(elapsed, now)
+        return pinned
+
+    def _limit(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], value: NDArray[np.float64], now: float
+    ) -> None:
+        """Looks at pages with sources as early as if their sources fell silent now: their indices can grow faster."""
+        told = np.flatnonzero(self._signal_index.signals.pairs.first(slots) >= 0)
+        some, gap = slots[told], self._gap(elapsed[told], now)
+        index = self._signal_index.bound(some, gap, now, self._index(some, gap))
+        most = np.maximum(index * self._slot_table.weight_per_cost[some], value[told])
+        self._lazy_top_k.limit(some, elapsed[told], gap, most, self._progress(now))
+
+    def _limit_feeds(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], value: NDArray[np.float64], progress: float
+    ) -> None:
+        """Looks at sites of few items as early as theirs may be displaced: then an index grows without bound."""
+        here = self._feeds.limited(slots)
+        limited, gap = slots[here], _clipped(elapsed[here])
+
+        def most(places: NDArray[np.int64], later: NDArray[np.float64]) -> NDArray[np.float64]:
+            """Returns the urgency after gaps float64[j] s, under the belief of now or of then, float64[j]."""
+            some = limited[places]
+            beliefs = (self._belief.predicted_rows(some, each) for each in (gap[places], later))
+            index = np.maximum(*(self._interest_of(some, later, rows) for rows in beliefs))
+            return np.asarray(index * self._slot_table.weight_per_cost[some])
+
+        shortest = _SHORTEST_LOOK * self._belief.cycle
+        self._lazy_top_k.limit_growth(limited, gap, value[here], most, shortest, progress)
 
     def _look_at(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64] | Since, now: float
@@ -225,20 +345,26 @@ class Whittle(Allocator):
         return self._version + self._belief.version + self._belief.clock.version, self._belief.cycle
 
     def _gap(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        """Returns the gap used by the index, float64[k] s. Interest decays by the ordinary clock."""
+        """Returns the gap used by the index, float64[k] s. News fades, and deadlines pass, by the ordinary clock."""
         gap = _clipped(elapsed)
-        return gap if self._objective == "interest" else self._belief.clock.gap(gap, now)
+        return gap if self._objective in _ORDINARY_CLOCK else self._belief.clock.gap(gap, now)
 
     def _progress(self, now: float) -> float:
         """Returns a reading (s) whose advance bounds the growth of `_gap` of any slot."""
-        return now if self._objective == "interest" else self._belief.clock.progress(now)
+        return now if self._objective in _ORDINARY_CLOCK else self._belief.clock.progress(now)
 
     def _urgency(self, part: Part, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         """Returns the urgency of the slots in `part`, all in use, at elapsed float64[k] s, float64[k]."""
         gap = _clipped(elapsed)
         never = np.isposinf(elapsed)
-        value = self._index(part, self._gap(elapsed, now)) * self._slot_table.weight_per_cost[part]
-        late = gap > self._settings.starvation_cycles * self._belief.cycle
+        value = self._index(part, self._gap(elapsed, now))
+        if self._signal_index.active:
+            slots = np.arange(part.start, part.stop) if isinstance(part, slice) else part
+            value = self._signal_index.apply(slots, self._gap(elapsed, now), now, value)
+            value = self._signal_index.raise_sources(slots, value * self._slot_table.weight_per_cost[part])
+        else:
+            value = value * self._slot_table.weight_per_cost[part]
+        late = gap > self.starvation_gap
         if late.any():
             value[late] = np.minimum(OVERDUE + gap[late] / self._belief.cycle, NEVER_POLLED / 2)
         if never.any():
@@ -247,31 +373,60 @@ class Whittle(Allocator):
 
     def _index(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns the index of the slots in `part` for weight and cost 1, float64[k]."""
+        if self._objective in TIMELY:
+            return self._timely_index(part, gap)
         if self._objective != "interest":
             return self._integrated(part, gap)
-        rows, decay = self._belief.predicted_rows(part, gap), self._decay(part)
+        return self._interest_of(part, gap, self._belief.predicted_rows(part, gap))
+
+    def _interest_of(self, part: Part, gap: NDArray[np.float64], rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Returns the index under `interest` with bonuses, float64[k], of beliefs float32[k, K]."""
+        decay = self._decay(part)
         index = self._interest_index(part, gap, rows, decay)
         tie_breaker = 1.0 + _TIE_SLOPE * gap / self._belief.cycle
+        return tie_breaker * self._with_claims(part, gap, rows, index, decay)
+
+    def _timely_index(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns the index under `delay` or `deadline`, float64[k]. Sites that are due may have claims, too."""
+        rows = self._belief.predicted_rows(part, gap)
+        index = self._timely.index(part, gap, self._mean(part, rows, lambda rates: rates))
+        if self._objective == "delay":
+            return index
+        due = np.isinf(self._timely.until_due(part, gap))
+        claimed = self._with_claims(part, gap, rows, index, 1.0 / self._timely.deadlines(part))
+        return np.where(due, claimed, index)
+
+    def _with_claims(
+        self,
+        part: Part,
+        gap: NDArray[np.float64],
+        rows: NDArray[np.float32],
+        index: NDArray[np.float64],
+        often: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Returns the index float64[k] with bonuses: a poll gains λ / often, at most `often` float64[k] times a s."""
         if not self._exploration.price:
-            return index * tie_breaker
+            return index
         value_per_cost = self._slot_table.weight_per_cost[part]
         with np.errstate(divide="ignore"):
             price = (self._exploration.price / value_per_cost)[:, None]
-        better = self._mean(part, rows, lambda rates: np.maximum(rates / decay[:, None] - price, 0.0))
-        often = np.minimum(self._budget / self._slot_table.cost[part], decay)
-        polls = often * ahead(self._belief.observed[part]) * gap
-        return tie_breaker * self._exploration.with_claims(index, better, polls, value_per_cost)
+        better = self._mean(part, rows, lambda rates: np.maximum(rates / often[:, None] - price, 0.0))
+        if self.counts_items and self._feeds.any_limited:
+            better, often = self._feeds.gain(part, rows, price, better, often)
+        most = np.minimum(self._budget / self._slot_table.cost[part], often)
+        polls = most * ahead(self._belief.observed[part]) * gap
+        return self._exploration.with_claims(index, better, polls, value_per_cost)
 
     def _decay(self, part: Part) -> NDArray[np.float64]:
         """Returns the decay rate of news of the slots in `part`, per second, float64[k]."""
-        life = self._slot_table.half_life[part]
-        return math.log(2) / np.where(np.isnan(life), DEFAULT_HALF_LIFE_S, life)
+        return decay_rates(self._slot_table.half_life[part])
 
     def _interest_index(
         self, part: Part, gap: NDArray[np.float64], rows: NDArray[np.float32], decay: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Returns the index under `interest` without bonuses, float64[k], of beliefs float32[k, K]."""
-        return np.asarray(self._mean(part, rows, lambda rates: rates) / decay * g(decay * gap))
+        index = np.asarray(self._mean(part, rows, lambda rates: rates) / decay * g(decay * gap))
+        return self._feeds.index(part, gap, rows, decay, index) if self._feeds.any_limited else index
 
     def _mean(
         self, part: Part, rows: NDArray[np.float32], value: Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -325,22 +480,49 @@ class Whittle(Allocator):
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
         slots, elapsed = self._slot_table.check_polls(slots, elapsed, evidence)
+        evidence = evidence.without_items(~self._counts_items(slots))
         for rows in _rounds(slots):
-            self._learn(slots[rows], elapsed[rows], evidence.take(rows), now)
+            signals = None
+            if self._signal_index.active:
+                signals = self._learn_signals(slots[rows], elapsed[rows], evidence.take(rows), now)
+            self._learn(slots[rows], elapsed[rows], evidence.take(rows), now, signals)
         self._lazy_top_k.invalidate(slots)
 
-    def _learn(
+    def _counts_items(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Returns whether the numbers of items of slots int64[k] are evidence, bool[k]: what counts is each of them."""
+        if not self.counts_items:
+            return np.zeros(len(slots), np.bool_)
+        return ~np.isnan(self._slot_table.items_shown[slots])
+
+    def _learn_signals(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
+    ) -> SignalEvidence | None:
+        """Learns the quality of sources from polls of distinct slots; returns what their signals say besides."""
+        pages = ~np.isin(slots, self._signal_index.polled_slots())
+        self._signal_index.note_price(self._urgency(slots[pages], elapsed[pages], now))
+        return self._signal_index.learn(slots, elapsed, evidence.found, now)
+
+    def _learn(
+        self,
+        slots: NDArray[np.int64],
+        elapsed: NDArray[np.float64],
+        evidence: EvidenceBatch,
+        now: float,
+        signals: SignalEvidence | None,
     ) -> None:
-        """Learns from polls of distinct slots."""
-        if self._objective == "interest":
+        """Learns from polls of distinct slots, and the signals before them."""
+        if self._objective in _ORDINARY_CLOCK:
             again = np.isfinite(elapsed)
             polled = slots[again]
             gap = _clipped(elapsed[again])
-            index = self._interest_index(polled, gap, self._belief.predicted_rows(polled, gap), self._decay(polled))
+            rows = self._belief.predicted_rows(polled, gap)
+            if self._objective == "interest":
+                index = self._interest_index(polled, gap, rows, self._decay(polled))
+            else:
+                index = self._timely.index(polled, gap, self._mean(polled, rows, lambda rates: rates))
             index *= self._slot_table.weight_per_cost[polled]
             self._version += self._exploration.observe(index)
-        self._belief.observe(slots, elapsed, evidence, now, self._slot_table.size)
+        self._belief.observe(slots, elapsed, evidence, now, self._slot_table.size, signals)
 
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         return self._urgency(self._slot_table.known(slots), np.asarray(elapsed, np.float64), now)
@@ -363,11 +545,15 @@ class Whittle(Allocator):
         return estimates.fine_posterior(self._belief, self._slot_table.known(slots))
 
     def notes(self, slot: int) -> dict[str, str]:
-        return words(self._belief, slot)
+        return words(self._belief, slot) | (self._signal_index.words(slot) if self._signal_index.active else {})
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        gap = _clipped(np.asarray(elapsed, np.float64))
-        return estimates.change_probability(self._belief, self._slot_table.known(slots), gap)
+        gap, slots = _clipped(np.asarray(elapsed, np.float64)), self._slot_table.known(slots)
+        without = estimates.change_probability(self._belief, slots, gap)
+        if not self._signal_index.active:
+            return without
+        now = self._belief.now
+        return self._signal_index.change_probability(slots, self._belief.clock.gap(gap, now), now, without)
 
     def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         gap = _clipped(np.asarray(elapsed, np.float64))
@@ -377,53 +563,15 @@ class Whittle(Allocator):
         return self._belief.rows(self._slot_table.known(slots))
 
     def shared_state(self) -> bytes:
-        return self._belief.shared("whittle", self._exploration.state())
+        return self._belief.shared("whittle", {**self._exploration.state(), **self._signal_index.state()})
 
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
         slots = self._slot_table.known(slots)
-        self._exploration.restore(self._belief.put_shared("whittle", shared_state, self._exploration.state()))
+        arrays = self._belief.put_shared("whittle", shared_state, self._exploration.state(), (SIGNAL_ARRAYS,))
+        self._exploration.restore(arrays)
+        self._signal_index.restore(arrays)
         self._belief.put_rows(slots, site_state)
         self._lazy_top_k.clear()
-
-
-def _split_by_age(
-    free: NDArray[np.bool_],
-    elapsed: NDArray[np.float64] | Since,
-    latest: float,
-    k: int,
-    lazy_top_k: LazyTopK | None,
-    progress: float,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Splits the free slots by age, in one pass, because reading millions of times from memory dominates the cost.
-
-    Returns the first free slots never polled, int64[<= k]; if fewer than k, also all that were polled longer ago than
-    `latest` s, int64[m]; and which slots may have a high index by `lazy_top_k`, if given, bool[n].
-    """
-    never: list[NDArray[np.int64]] = []
-    late: list[NDArray[np.int64]] = []
-    mask = np.zeros(len(free), np.bool_)
-    reached = np.float32(0.0) if lazy_top_k is None else lazy_top_k.reached(progress)
-    for part in rows_of(free):
-        gap, there = elapsed[part], free[part]
-        if lazy_top_k is not None:
-            mask[part] = there & lazy_top_k.may_reach_level(part, gap, reached, latest)
-        chosen = there & (gap > latest)
-        if not chosen.any():
-            continue
-        never.append(_slots_at(part, chosen & (gap == np.inf)))
-        late.append(_slots_at(part, chosen & (gap < np.inf)))
-        k -= len(never[-1])
-        if k <= 0:
-            never[-1] = never[-1][: len(never[-1]) + k]
-            break
-    none = np.empty(0, np.int64)
-    return np.concatenate([none, *never]), np.concatenate([none, *late]), mask
-
-
-def _slots_at(part: Part, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns the chosen ones, bool[m], of the m slots in `part`."""
-    rows = np.flatnonzero(chosen)
-    return part.start + rows if isinstance(part, slice) else part[rows]
 
 
 def _first(slots: NDArray[np.int64], urgency: NDArray[np.float64], k: int) -> NDArray[np.int64]:

@@ -5,48 +5,65 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Sequence
 from http import HTTPStatus
 
 import structlog
-from fastapi import HTTPException
+from fastapi import HTTPException, Request, Response
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
 
-from pollerd.api.auth.foreign_pages import foreign_page
-from pollerd.api.auth.tokens import RevokedError, Tokens
+from pollerd.api.auth.cookies import clear_cookie, secret_in
+from pollerd.api.auth.foreign_pages import foreign_origin, foreign_page
+from pollerd.api.auth.open_calls import HUB_PATHS, INDEXNOW_PATH, OpenCalls
+from pollerd.api.auth.policies import READING, RoutePolicies, RoutePolicy
+from pollerd.api.auth.recognition import CallerRecognition
+from pollerd.api.auth.tokens import RevokedError
 from pollerd.api.auth.wrong_tokens import WrongTokens, counted_address
-from pollerd.api.http.problems import ProblemResponse, problem
-from pollerd.api.http.settings import ApiToken, Scope, digest_of
+from pollerd.api.http.caller import API_FORM, CALLER, CSRF_HEADER, By, SignedIn, csrf_is_right
+from pollerd.api.http.problems import ProblemResponse, problem, unavailable
+from pollerd.api.http.settings import digest_of
+from pollerd.errors import DatabaseUnavailableError
 
 METRICS_PATH = "/metrics"
-OPEN_PATHS = frozenset({"/healthz", "/readyz", METRICS_PATH})
-OPEN_BELOW = "/unsubscribe/"
-"""Paths below it are open: each is signed."""
-LIST_PATHS = frozenset({"/api/v1/sites/import", "/api/v1/sites/diff"})
+LIST_PATHS = frozenset({"/api/v1/sites/import", "/api/v1/sites/diff", "/sites/import"})
 """Paths that accept lists of up to `MAX_IMPORT_BYTES`."""
 MAX_IMPORT_BYTES = 64 * 1024 * 1024
 TRANSFER_PATH = "/api/v1/import"
 MAX_TRANSFER_BYTES = 1024 * 1024 * 1024
+MAX_HUB_BYTES = 10 * 1024 * 1024
+"""Of what a WebSub hub sends: as of a page that is fetched, by default."""
+MAX_INDEXNOW_BYTES = 2 * 1024 * 1024
 MAX_BODY_BYTES = 1024 * 1024
 KNOWN_CALLER = "pollerd.known_caller"
 """Scope key of metrics calls: whether a token was sent."""
 PEER = "pollerd.peer"
 """Scope key: (address, port) of the connection's peer, whatever the headers say."""
+ADDRESS = "pollerd.address"
+"""Scope key: the caller's address, as the limits count it."""
+ShowRefusal = Callable[[Request, ProblemResponse], Response]
+"""Shows a refusal to somebody at a browser; `app.state.refused_page` may have one."""
 _MAX_DRAINED_BYTES = 2 * MAX_IMPORT_BYTES
-_READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _REALM = 'Bearer realm="pollerd"'
+_API = ("/api/", "/openapi.json")
+_ENDED = "the bearer token was replaced, or the session ended, meanwhile"
+_OVER = "the session is over: sign in again"
 _LAST_WORD_SECONDS = 1.0
 _EVENT_STREAM = b"text/event-stream"
 
 
 class AuthMiddleware:
-    """Admits calls with a token of the right scope; without tokens, calls from this machine but not from a page."""
+    """Admits calls by their route's policy: who they come from, and that no page of another site makes them.
 
-    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
-        self._app, self._tokens = app, tokens
-        self._wrong = WrongTokens()
+    Callers are recognised by a bearer token, by a trusted proxy, or by a session's cookie. If there are neither tokens
+    nor users, all callers from this machine are admitted that are no page.
+    """
+
+    def __init__(self, app: ASGIApp, recognition: CallerRecognition, policies: RoutePolicies) -> None:
+        self._app, self._recognition, self._policies = app, recognition, policies
+        self._wrong, self._open_calls = WrongTokens(), OpenCalls(time.monotonic)
         self._log = structlog.get_logger("pollerd.api")
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
@@ -55,69 +72,178 @@ class AuthMiddleware:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        shown = self._admitted(scope, headers)
-        refusal = shown if isinstance(shown, ProblemResponse) else _refused_length(scope, headers)
+        scope[ADDRESS] = counted_address(self._address(scope))
+        policy = self._policies.of(scope["method"], scope["path"])
+        try:
+            shown = await self._admitted(policy, scope, headers)
+        except DatabaseUnavailableError as error:
+            shown = unavailable(str(error))
+        refusal: Response | None = shown if isinstance(shown, ProblemResponse) else _refused_length(scope, headers)
         if refusal is not None:
             if "expect" not in headers:
                 await _drain(receive)
-            await refusal(scope, receive, send)
-        elif _is_open(scope["path"]):
-            await self._app(scope, _Limited(receive, MAX_BODY_BYTES), send)
+            await _as_page(scope, refusal)(scope, receive, send)
+            return
+        assert not isinstance(shown, ProblemResponse)
+        scope[CALLER] = shown
+        if policy in (RoutePolicy.OPEN, RoutePolicy.VISITOR):
+            await self._app(scope, _Limited(receive, _most_bytes(scope)), send)
         else:
-            assert not isinstance(shown, ProblemResponse)
             await self._let_in(shown, scope, receive, send)
 
-    async def _let_in(self, token: ApiToken | None, scope: Connection, receive: Receive, send: Send) -> None:
-        """Runs the call while its token is in force; a write whose body is complete may finish."""
-        limited = _Limited(receive, _most_bytes(scope), lambda: self._tokens.in_force(token))
-        if scope["method"] not in _READING:
-            await self._app(scope, limited, send)
+    async def _let_in(self, caller: SignedIn | None, scope: Connection, receive: Receive, send: Send) -> None:
+        """Runs the call while what admitted it is in force; a write whose body is complete may finish."""
+        recognition = self._recognition
+        limited = _Limited(receive, _most_bytes(scope), lambda: recognition.may_go_on(caller))
+        if scope["method"] not in READING:
+            with recognition.held(caller):
+                await self._app(scope, limited, send)
             return
         answer = _Answer(send)
         try:
-            async with self._tokens.while_in_force(token):
+            async with recognition.while_in_force(caller):
                 await self._app(scope, limited, answer)
         except RevokedError:
             await answer.end(scope, receive)
 
-    def _admitted(self, scope: Connection, headers: Headers) -> ApiToken | ProblemResponse | None:
-        """Returns the token that admits the call, None if it needs none; or the refusal."""
-        writes = scope["method"] not in _READING
-        if _is_open(scope["path"]):
+    async def _admitted(
+        self, policy: RoutePolicy, scope: Connection, headers: Headers
+    ) -> SignedIn | ProblemResponse | None:
+        """Returns who is admitted, None if the call needs nobody; or the refusal."""
+        settings, writes = self._recognition.tokens.settings, scope["method"] not in READING
+        if policy is RoutePolicy.OPEN:
+            wait = self._open_calls.wait(scope["path"], scope[ADDRESS])
+            if wait > 0:
+                return _too_many_calls(wait)
             if scope["path"] == METRICS_PATH:
-                scope[KNOWN_CALLER] = self._tokens.needed and isinstance(self._holder(scope, headers), ApiToken)
+                scope[KNOWN_CALLER] = await self._shows_a_token(scope, headers)
             return None
-        if not self._tokens.needed:
-            reason = foreign_page(headers, writes=writes)
+        allowed = settings.entrance.allowed_hosts
+        if not await self._recognition.needed():
+            reason = foreign_page(headers, writes=writes, allowed=allowed)
             return None if reason is None else problem(HTTPStatus.FORBIDDEN, reason)
-        found = self._holder(scope, headers)
-        needed = Scope.WRITE if writes else Scope.READ
-        if isinstance(found, ApiToken) and needed not in found.scopes:
-            challenge = {"WWW-Authenticate": f'{_REALM}, error="insufficient_scope", scope="{needed.value}"'}
-            detail = f"the bearer token does not allow to {needed.value}"
-            return problem(HTTPStatus.FORBIDDEN, detail, headers=challenge)
+        found = await self._caller(scope, headers)
+        if policy is RoutePolicy.VISITOR:
+            reason = foreign_origin(headers, writes=writes, allowed=allowed)
+            if reason is not None:
+                return problem(HTTPStatus.FORBIDDEN, reason, kind="foreign-page")
+            return found if isinstance(found, SignedIn) else None
+        if isinstance(found, SignedIn):
+            return _refused_page(found, headers, scope, allowed) or _refused_role(found, policy) or found
         return found
 
-    def _holder(self, scope: Connection, headers: Headers) -> ApiToken | ProblemResponse:
-        """Returns the token that was sent, or the refusal."""
-        kind, _, secret = headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not secret.strip():
-            challenge = {"WWW-Authenticate": _REALM}
-            return problem(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", headers=challenge)
-        digest = digest_of(secret.strip())
-        peer = scope.get(PEER) or scope.get("client") or ("", 0)
-        address = counted_address(peer[0])
+    async def _shows_a_token(self, scope: Connection, headers: Headers) -> bool:
+        """Returns whether a caller of the metrics sends a right token."""
+        if "authorization" not in headers or not await self._recognition.needed():
+            return False
+        holder = await self._holder(scope, headers)
+        return isinstance(holder, SignedIn) and holder.may_read
+
+    async def _caller(self, scope: Connection, headers: Headers) -> SignedIn | ProblemResponse:
+        """Returns who calls, or the refusal."""
+        if _bearer(headers) is not None:
+            return await self._holder(scope, headers)
+        entrance = self._recognition.tokens.settings.entrance
+        if entrance.user_header is not None and entrance.trusts(_peer(scope)):
+            names = headers.getlist(entrance.user_header)
+            if names:
+                return await self._named(names)
+        secret = secret_in(scope, headers)
+        if secret is None:
+            return problem(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", headers={"WWW-Authenticate": _REALM})
+        found = await self._recognition.by_session(secret)
+        if found is None:
+            over = problem(HTTPStatus.UNAUTHORIZED, _OVER, kind="session-over", headers={"WWW-Authenticate": _REALM})
+            clear_cookie(over, scope)
+            return over
+        await self._recognition.seen(found)
+        return found
+
+    async def _named(self, names: Sequence[str]) -> SignedIn | ProblemResponse:
+        """Returns the user whom a trusted proxy names, or the refusal."""
+        found = await self._recognition.by_proxy(names[0]) if len(names) == 1 else None
+        if found is None:
+            detail = "the proxy names a user who is not known here: add the user with `pollerd users add`"
+            return problem(HTTPStatus.FORBIDDEN, detail, kind="unknown-user")
+        return found
+
+    async def _holder(self, scope: Connection, headers: Headers) -> SignedIn | ProblemResponse:
+        """Returns who has the token that was sent, or the refusal."""
+        digest = digest_of(_bearer(headers) or "")
+        address = scope[ADDRESS]
         wait = self._wrong.wait(address, digest)
         if wait > 0:
             return _too_many_wrong(wait)
-        token = self._tokens.find(digest)
-        if token is not None:
+        found = await self._recognition.by_token(digest)
+        if found is not None:
             self._wrong.right(address, digest)
-            return token
-        if not self._tokens.was_revoked(digest) and self._wrong.wrong(address):
+            return found
+        if not self._recognition.tokens.was_revoked(digest) and self._wrong.wrong(address):
             self._log.warning("wrong_tokens", address=address, instead="its tokens are looked at one a second")
         challenge = {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'}
         return problem(HTTPStatus.UNAUTHORIZED, "the bearer token is not known", headers=challenge)
+
+    def _address(self, scope: Connection) -> str:
+        """Returns the caller's address: the peer's, or as a trusted proxy has it."""
+        peer = _peer(scope)
+        if self._recognition.tokens.settings.entrance.trusts(peer):
+            return str((scope.get("client") or (peer, 0))[0])
+        return peer
+
+
+def _peer(scope: Connection) -> str:
+    peer = scope.get(PEER) or scope.get("client") or ("", 0)
+    return str(peer[0])
+
+
+def _bearer(headers: Headers) -> str | None:
+    """Returns the bearer token that was sent; None: none was."""
+    kind, _, secret = headers.get("authorization", "").partition(" ")
+    return secret.strip() if kind.lower() == "bearer" and secret.strip() else None
+
+
+def _refused_page(
+    caller: SignedIn, headers: Headers, scope: Connection, allowed: Collection[str]
+) -> ProblemResponse | None:
+    """Returns the refusal of a call that another site's page may have made in the caller's name, or None.
+
+    Only calls whose credentials a browser sends by itself can be such. A change over REST must come from a page of
+    ours, or show the session's token; a form shows its own, which its page checks.
+    """
+    if not caller.secret:
+        return None
+    writes = scope["method"] not in READING
+    if writes and csrf_is_right(caller, API_FORM, headers.get(CSRF_HEADER, "")):
+        return None
+    reason = foreign_origin(headers, writes=writes, allowed=allowed)
+    if reason is None and writes and "origin" not in headers and scope["path"].startswith(_API):
+        reason = f"a change with a session's cookie needs an Origin of ours, or the header {CSRF_HEADER}"
+    return None if reason is None else problem(HTTPStatus.FORBIDDEN, reason, kind="foreign-page")
+
+
+def _refused_role(caller: SignedIn, policy: RoutePolicy) -> ProblemResponse | None:
+    may = {
+        RoutePolicy.READ: caller.may_read,
+        RoutePolicy.WRITE: caller.may_write,
+        RoutePolicy.SIGNALS: caller.may_report,
+    }
+    if may.get(policy, True):
+        return None
+    if caller.by is not By.TOKEN:
+        return problem(HTTPStatus.FORBIDDEN, "you may look, not change", kind="read-only")
+    challenge = {"WWW-Authenticate": f'{_REALM}, error="insufficient_scope", scope="{policy.value}"'}
+    what = "report signals and reads" if policy is RoutePolicy.SIGNALS else policy.value
+    return problem(HTTPStatus.FORBIDDEN, f"the bearer token does not allow to {what}", headers=challenge)
+
+
+def _as_page(scope: Connection, refusal: Response) -> Response:
+    """Returns the refusal as a page, if one was asked for and there are pages."""
+    show: ShowRefusal | None = getattr(scope["app"].state, "refused_page", None)
+    if show is None or scope["path"].startswith(_API) or not isinstance(refusal, ProblemResponse):
+        return refusal
+    if "text/html" not in Headers(scope=scope).get("accept", ""):
+        return refusal
+    return show(Request(scope), refusal)
 
 
 def _too_many_wrong(wait: float) -> ProblemResponse:
@@ -126,7 +252,16 @@ def _too_many_wrong(wait: float) -> ProblemResponse:
     return problem(HTTPStatus.TOO_MANY_REQUESTS, detail, kind="too-many-wrong-tokens", headers=headers)
 
 
+def _too_many_calls(wait: float) -> ProblemResponse:
+    headers = {"Retry-After": str(math.ceil(wait))}
+    return problem(HTTPStatus.TOO_MANY_REQUESTS, "too many calls from this address", kind="too-many", headers=headers)
+
+
 def _most_bytes(scope: Connection) -> int:
+    if scope["path"].startswith(HUB_PATHS):
+        return MAX_HUB_BYTES
+    if scope["path"] == INDEXNOW_PATH:
+        return MAX_INDEXNOW_BYTES
     if scope["path"] == TRANSFER_PATH:
         return MAX_TRANSFER_BYTES
     return MAX_IMPORT_BYTES if scope["path"] in LIST_PATHS else MAX_BODY_BYTES
@@ -178,7 +313,7 @@ class _Limited:
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _too_large(self._most), {"Connection": "close"})
         if not self._allowed():
             headers = {"WWW-Authenticate": f'{_REALM}, error="invalid_token"', "Connection": "close"}
-            raise HTTPException(HTTPStatus.UNAUTHORIZED, "the bearer token was replaced meanwhile", headers)
+            raise HTTPException(HTTPStatus.UNAUTHORIZED, _ENDED, headers)
         return message
 
 
@@ -200,16 +335,9 @@ class _Answer:
     async def end(self, scope: Connection, receive: Receive) -> None:
         """Ends the answer: an event stream regularly, others so that the client sees the truncation."""
         if self._start is None:
-            await problem(HTTPStatus.UNAUTHORIZED, "the bearer token was replaced meanwhile")(
-                scope, receive, self._send
-            )
+            await problem(HTTPStatus.UNAUTHORIZED, _ENDED)(scope, receive, self._send)
         elif not self._whole and any(_EVENT_STREAM in value for _, value in self._start["headers"]):
             # A client that does not read cannot be notified; the server drops it when the call is over.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORD_SECONDS):
                     await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _is_open(path: str) -> bool:
-    """Returns whether the path is for everybody who reaches the API."""
-    return path in OPEN_PATHS or path.startswith(OPEN_BELOW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -25,7 +25,8 @@ class Tokens:
     def __init__(self, settings: ApiSettings) -> None:
         self._settings = settings
         self._revoked: deque[bytes] = deque(maxlen=_REVOKED_KEPT)
-        self._reading: dict[asyncio.Timeout, ApiToken | None] = {}
+        self._reading: dict[asyncio.Timeout, Callable[[], bool]] = {}
+        """Calls under way -> whether they may go on."""
 
     @property
     def settings(self) -> ApiSettings:
@@ -34,8 +35,8 @@ class Tokens:
 
     @property
     def needed(self) -> bool:
-        """Whether calls need a token."""
-        return bool(self._settings.tokens)
+        """Whether the settings alone demand that callers say who they are."""
+        return self._settings.closed
 
     def find(self, digest: bytes) -> ApiToken | None:
         """Returns the token with this digest, or None."""
@@ -46,10 +47,6 @@ class Tokens:
                 found = token
         return found
 
-    def in_force(self, token: ApiToken | None) -> bool:
-        """Returns whether calls admitted by the token may continue; None: admitted when no token was needed."""
-        return not self.needed if token is None else self.find(token.digest) is not None
-
     def was_revoked(self, digest: bytes) -> bool:
         """Returns whether this token was revoked recently: its sender is not guessing."""
         return is_among(self._revoked, digest)
@@ -59,23 +56,29 @@ class Tokens:
         self._beside_address(settings)
 
     def put_in_force(self, settings: ApiSettings) -> None:
-        """Applies all settings but the address; ends reading calls under removed tokens. Raises as `check` does."""
+        """Applies all settings but those that need a restart; ends what may not go on. Raises as `check` does."""
         before, self._settings = self._settings, self._beside_address(settings)
         self._revoked.extend(token.digest for token in before.tokens if self.find(token.digest) is None)
-        for reading, token in self._reading.items():
-            if not self.in_force(token):
+        self.review()
+
+    def review(self) -> None:
+        """Ends the calls under `while_allowed` that may not go on."""
+        for reading, allowed in self._reading.items():
+            if not allowed():
                 reading.reschedule(0.0)
 
     def _beside_address(self, settings: ApiSettings) -> ApiSettings:
-        return replace(settings, host=self._settings.host, port=self._settings.port)
+        before = self._settings
+        entrance = replace(before.entrance, allowed_hosts=settings.entrance.allowed_hosts)
+        return replace(settings, host=before.host, port=before.port, entrance=entrance)
 
     @asynccontextmanager
-    async def while_in_force(self, token: ApiToken | None) -> AsyncIterator[None]:
-        """Context that ends with `RevokedError` as soon as the token is no longer in force."""
+    async def while_allowed(self, allowed: Callable[[], bool]) -> AsyncIterator[None]:
+        """Context that ends with `RevokedError` once `review` finds that it is no longer allowed."""
         reading = asyncio.timeout(None)
         try:
             async with reading:
-                self._reading[reading] = token
+                self._reading[reading] = allowed
                 try:
                     yield
                 finally:

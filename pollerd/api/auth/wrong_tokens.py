@@ -12,6 +12,8 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 
+from pollerd.api.auth.leaky_buckets import MOST_KEYS, LeakyBuckets
+
 BURST = 10
 """Wrong tokens that an address may send in a burst."""
 PER_SECOND = 1.0
@@ -19,7 +21,7 @@ PER_SECOND = 1.0
 FAMILIAR_BURST = 40
 FAMILIAR_PER_SECOND = 20.0
 """Rate, for an address over the limit, of comparisons with tokens that were right there before."""
-MOST_ADDRESSES = 10_000
+MOST_ADDRESSES = MOST_KEYS
 _FAMILIAR_KEPT = 4
 _IPV6_PREFIX = 64
 """Prefix assigned to one customer, who has all of its addresses."""
@@ -29,8 +31,8 @@ class WrongTokens:
     """Counts wrong tokens by address, for the last `MOST_ADDRESSES` addresses that sent one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._wrong = _Buckets(BURST, PER_SECOND, clock)
-        self._unfamiliar = _Buckets(FAMILIAR_BURST, FAMILIAR_PER_SECOND, clock)
+        self._wrong = LeakyBuckets(BURST, PER_SECOND, clock)
+        self._unfamiliar = LeakyBuckets(FAMILIAR_BURST, FAMILIAR_PER_SECOND, clock)
         self._familiar: OrderedDict[str, deque[bytes]] = OrderedDict()
 
     @property
@@ -68,34 +70,6 @@ class WrongTokens:
         self._familiar.move_to_end(address)
         if len(self._familiar) > MOST_ADDRESSES:
             self._familiar.popitem(last=False)
-
-
-class _Buckets:
-    """Leaky buckets of this `size` that leak `per_second`."""
-
-    def __init__(self, size: float, per_second: float, clock: Callable[[], float]) -> None:
-        self._size, self._per_second, self._clock = size, per_second, clock
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """Address -> (level, its time); in order of the last addition."""
-
-    def __len__(self) -> int:
-        """Returns the number of addresses."""
-        return len(self._levels)
-
-    def _level(self, address: str) -> float:
-        level, at = self._levels.get(address, (0.0, 0.0))
-        return max(level - (self._clock() - at) * self._per_second, 0.0)
-
-    def wait(self, address: str) -> float:
-        """Returns the seconds until one more fits."""
-        return max(self._level(address) + 1 - self._size, 0.0) / self._per_second
-
-    def add(self, address: str) -> None:
-        """Adds one."""
-        self._levels[address] = (self._level(address) + 1, self._clock())
-        self._levels.move_to_end(address)
-        if len(self._levels) > MOST_ADDRESSES:
-            self._levels.popitem(last=False)
 
 
 def is_among(digests: Iterable[bytes], digest: bytes) -> bool:

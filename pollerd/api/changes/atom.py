@@ -11,14 +11,15 @@ from http import HTTPStatus
 from typing import Any
 from xml.etree import ElementTree
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import Announced, Limit
+from pollerd.api.http.routing import api_router
 from pollerd.api.http.timestamps import rfc3339
 from pollerd.model import Change
 
-router = APIRouter(tags=["changes"])
+router = api_router(tag="changes")
 MEDIA_TYPE = "application/atom+xml"
 _NAMESPACE = "http://www.w3.org/2005/Atom"
 _IDS = uuid.UUID("0c1f3a52-6f0e-4d4b-9a53-5b6d3c1c7a10")

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from pollerd.api.changes.diff_render import Difference, Form, Pair, describe, plain
 from pollerd.api.http.context import Daemon
-from pollerd.api.http.parameters import ChangeId
+from pollerd.api.http.parameters import MAX_ID, ChangeId
 from pollerd.api.http.problems import RETRY_SECONDS, problem
-from pollerd.errors import NotFoundError
+from pollerd.api.http.routing import api_router
+from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.model import Change
 from pollerd.storage import HistoryStore
 
-router = APIRouter(prefix="/changes", tags=["changes"])
+router = api_router("/changes", tag="changes")
 MAX_CONTEXT = 100_000
 MAX_WAITING = 16
 _EXAMPLE = "--- https://example.org/\t2026-01-31T12:00:00.000Z\n+++ …\n@@ -1 +1 @@\n-old words\n+new words\n"
@@ -63,21 +65,31 @@ async def diff_change(
     change_id: ChangeId,
     form: Annotated[Form, Query(alias="format")] = Form.UNIFIED,
     context: Context = 3,
+    since: Annotated[
+        int | None,
+        Query(
+            alias="from",
+            ge=1,
+            le=MAX_ID,
+            description="an earlier change of the site: from what it led to",
+            examples=[7],
+        ),
+    ] = None,
 ) -> Response:
-    """The difference between what a reader saw before and after, line by line.
+    """The difference between what a reader saw before and after, line by line; with `from` since an earlier change.
 
     `unified` is text, or JSON where `Accept` prefers it; `side-by-side` is JSON. 410 where one of the contents was
     pruned, which names the limit (`content_retention`, `content_cap_bytes`); of binary contents only kind and size
     are told.
     """
-    change = await daemon.store.history.get_change(change_id)
+    change = await since_change(daemon.store.history, await daemon.store.history.get_change(change_id), since)
     comparer: Comparer = request.app.state.comparer
     if comparer.full:
         why, headers = "too many differences are asked for at once", {"Retry-After": str(RETRY_SECONDS)}
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="busy", headers=headers)
     as_json = form is Form.SIDE_BY_SIDE or _prefers_json(request.headers.get("accept", ""))
     async with comparer.turn():
-        pair = await _pair(daemon.store.history, change)
+        pair = await stored_pair(daemon.store.history, change)
         if pair is None:
             return _pruned(change, *await daemon.store.history.limit_passed(change))
         shown = await asyncio.to_thread(_shown, pair, form, context, as_json)
@@ -93,7 +105,21 @@ def _shown(pair: Pair, form: Form, context: int, as_json: bool) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-async def _pair(store: HistoryStore, change: Change) -> Pair | None:
+async def since_change(store: HistoryStore, change: Change, since: int | None) -> Change:
+    """Returns the change as it is seen by who knows what the earlier change `since` led to; None: as it is.
+
+    Raises `NotFoundError`, and `InvalidValueError` for a change of another site or selection, or a later one.
+    """
+    if since is None:
+        return change
+    earlier = await store.get_change(since)
+    known = (earlier.site_id, earlier.selection) == (change.site_id, change.selection)
+    if not known or since > (change.id or 0):
+        raise InvalidValueError("from", "an earlier change of the same site and selection", since)
+    return replace(change, before_content_id=earlier.after_content_id, previous_poll_at=earlier.detected_at)
+
+
+async def stored_pair(store: HistoryStore, change: Change) -> Pair | None:
     """Returns the contents before and after; None if one was pruned, possibly just now."""
     if change.before_content_id is None or change.after_content_id is None:
         return None

@@ -1,28 +1,33 @@
-"""Changes as server-sent events, read from the database, so that a client can resume where it stopped."""
+"""Server-sent events. Changes are read from the database, so that a client can resume where it stopped."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Receive, Scope, Send
 
-from pollerd.api.http.context import Daemon
+from pollerd.api.changes.live_state import HEALTH_SECONDS, TICK_SECONDS, LiveState
+from pollerd.api.changes.shared_changes import EventsRead, SharedChanges
+from pollerd.api.http.context import ApiPorts, Daemon
 from pollerd.api.http.parameters import MAX_ID, Announced
 from pollerd.api.http.problems import RETRY_SECONDS, problem
-from pollerd.api.schemas.polls import ChangeSchema
-from pollerd.errors import DatabaseUnavailableError
+from pollerd.api.http.routing import api_router
+from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import ChangeFilter, HistoryStore
 
-router = APIRouter(prefix="/events", tags=["changes"])
+router = api_router("/events", tag="changes")
 MAX_STREAMS = 64
-"""Most streams: each reads the database separately."""
+"""Most streams."""
 HEARTBEAT_SECONDS = 15.0
 _PAGE = 100
 _PACE_SECONDS = 0.5
@@ -35,6 +40,17 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
         "content": {"text/event-stream": {"example": 'event: change\ndata: {"id":7,"site_id":1}\nid: 7\n\n'}},
     },
 }
+TYPES = ("change", "polls", "health")
+Types = Annotated[
+    str,
+    Query(
+        max_length=50,
+        description="which events, separated by commas: change, polls (as they happen; above 20 a second a sample), "
+        "health (how the daemon is, every 5 s)",
+        examples=["change,polls,health"],
+        json_schema_extra={"pattern": "^(change|polls|health)(,(change|polls|health)){0,2}$"},
+    ),
+]
 LastId = Annotated[int | None, Query(ge=0, le=MAX_ID, description="as Last-Event-ID, for readers without headers")]
 LastIdHeader = Annotated[
     int | None, Header(alias="Last-Event-ID", ge=0, le=MAX_ID, description="the last event that was seen")
@@ -107,15 +123,17 @@ async def follow_changes(
     request: Request,
     daemon: Daemon,
     wanted: Announced,
+    types: Types = "change",
     last_event_id: LastId = None,
     last_event_id_header: LastIdHeader = None,
 ) -> Response:
-    """Events `change` as soon as they are committed, each once and in the order found.
+    """Events `change` as soon as they are committed, each once and in the order found; and others by `types`.
 
     A reader that comes again with the last id it saw (`Last-Event-ID`, which browsers send by themselves, or
     `last_event_id`; the header wins) gets what it missed, then what comes. Without one it gets what comes from now
     on, or what was found since `since`. A slow reader holds nothing up: it is served from the database.
     """
+    kinds = _kinds(types)
     streams: Streams = request.app.state.streams
     if streams.full or streams.ending:
         why = "the daemon ends" if streams.ending else f"there are {MAX_STREAMS} event streams already"
@@ -123,7 +141,26 @@ async def follow_changes(
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="no-stream", headers=headers)
     last = last_event_id if last_event_id_header is None else last_event_id_header
     start = await _start(daemon.store.history, wanted, last)
-    return _EventStream(_events(daemon.store.history, wanted, start, streams), streams)
+    source = _Source(request.app.state.shared_changes, request.app.state.live_state, daemon, streams)
+    return _EventStream(_events(source, wanted, start, kinds), streams)
+
+
+def _kinds(types: str) -> frozenset[str]:
+    """Returns the kinds of events. Raises `InvalidValueError`."""
+    kinds = frozenset(one.strip() for one in types.split(","))
+    if not kinds <= set(TYPES):
+        raise InvalidValueError("types", "some of " + ", ".join(TYPES), types)
+    return kinds
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a stream tells from."""
+
+    changes: SharedChanges
+    state: LiveState
+    ports: ApiPorts
+    streams: Streams
 
 
 async def _start(store: HistoryStore, wanted: ChangeFilter, last: int | None) -> int:
@@ -135,27 +172,44 @@ async def _start(store: HistoryStore, wanted: ChangeFilter, last: int | None) ->
     return newest if last is None else min(last, newest)
 
 
-async def _events(store: HistoryStore, wanted: ChangeFilter, position: int, streams: Streams) -> AsyncIterator[bytes]:
+async def _events(source: _Source, wanted: ChangeFilter, position: int, kinds: frozenset[str]) -> AsyncIterator[bytes]:
+    """Yields the events of the wanted kinds until the streams end."""
     # An id without data is no event; a client resumes from it if it receives none.
     yield format_sse_event(id=str(position), retry=_RETRY_MILLISECONDS)
-    while not streams.ending:
-        try:
-            read = await store.changes_after(wanted, position, _PAGE)
-        except DatabaseUnavailableError:
-            yield format_sse_event(comment="the database does not answer")
-            await streams.wait(RETRY_SECONDS)
-            continue
-        position = read.reached
-        if read.items:
-            shown = map(ChangeSchema.model_validate, read.items)
-            yield b"".join(_event(change) for change in shown)
-        if not read.whole:
-            continue
-        if await streams.wait(HEARTBEAT_SECONDS, store.news(position)):
-            await streams.wait(_PACE_SECONDS)
-        else:
-            yield format_sse_event(comment="nothing new", id=str(position))
+    with source.ports.control.poll_feed.watching() if kinds & {"polls", "health"} else contextlib.nullcontext():
+        sent, read = (b"", b""), EventsRead([], position, whole=True)
+        while not source.streams.ending:
+            if "change" in kinds:
+                try:
+                    read = await source.changes.after(source.ports.store.history, wanted, position, _PAGE)
+                except DatabaseUnavailableError:
+                    yield format_sse_event(comment="the database does not answer")
+                    await source.streams.wait(RETRY_SECONDS)
+                    continue
+                position = read.reached
+            new = (
+                source.state.polls() if "polls" in kinds else b"",
+                source.state.health() if "health" in kinds else b"",
+            )
+            others = b"".join(one for one, before in zip(new, sent, strict=True) if one is not before)
+            sent = new
+            if read.events or others:
+                yield b"".join(read.events) + others
+            if not read.whole:
+                continue
+            if not await _pause(source, position, kinds):
+                yield format_sse_event(comment="nothing new", id=str(position))
 
 
-def _event(change: ChangeSchema) -> bytes:
-    return format_sse_event(event="change", data_str=change.model_dump_json(), id=str(change.id))
+async def _pause(source: _Source, position: int, kinds: frozenset[str]) -> bool:
+    """Waits for the next event; returns False where none came for `HEARTBEAT_SECONDS`."""
+    if "polls" in kinds:
+        # All streams wake at the same moments, so that an event is made once for all.
+        await source.streams.wait(TICK_SECONDS - time.monotonic() % TICK_SECONDS)
+        return True
+    news = source.ports.store.history.news(position) if "change" in kinds else None
+    most = HEALTH_SECONDS - time.monotonic() % HEALTH_SECONDS if "health" in kinds else HEARTBEAT_SECONDS
+    came = await source.streams.wait(most, news)
+    if came and news is not None:
+        await source.streams.wait(_PACE_SECONDS)
+    return came or "health" in kinds

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import ChangeId, Cursor, GivenOrder, Limit, Wanted
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.common import Listing
 from pollerd.api.schemas.polls import ChangeSchema
 
-router = APIRouter(prefix="/changes", tags=["changes"])
+router = api_router("/changes", tag="changes")
 
 
 @router.get("", summary="Changes of all sites")

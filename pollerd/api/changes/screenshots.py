@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import ContentId, SiteId
 from pollerd.api.http.pictures import picture, picture_answers
+from pollerd.api.http.routing import api_router
 
-router = APIRouter(tags=["changes"])
+router = api_router(tag="changes")
 _MEDIA = "image/png"
 _ANSWERS = picture_answers(_MEDIA, "PNG")
 

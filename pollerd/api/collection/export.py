@@ -9,16 +9,17 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Annotated, Any, TypeVar
 
 import orjson
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import StreamingResponse
 
 from pollerd.api.collection import graphml
 from pollerd.api.collection.routes import KnownPage, require_collection
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.format_names import CollectionFormat, CollectionPart
+from pollerd.api.http.routing import api_router
 from pollerd.storage import CrawlStore
 
-router = APIRouter(prefix="/collection", tags=["collection"])
+router = api_router("/collection", tag="collection")
 T = TypeVar("T")
 _PIECE = 250
 PAGE_FIELDS = tuple(KnownPage.model_fields)

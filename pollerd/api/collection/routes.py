@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.api.http.context import ApiPorts, Daemon
 from pollerd.api.http.parameters import Cursor, Limit, Words
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.common import Listing, Moment
 from pollerd.errors import NotFoundError
 from pollerd.model import PageState
 
-router = APIRouter(prefix="/collection", tags=["collection"])
+router = api_router("/collection", tag="collection")
 Share = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Protocol
@@ -12,14 +13,29 @@ import numpy as np
 from fastapi import Depends, Request
 from numpy.typing import NDArray
 
-from pollerd.model import Site, SiteSpec, Tags, TagSettings
+from pollerd.allocation.source_quality import SourceQuality
+from pollerd.api.http.caller import caller_of
+from pollerd.crawling.sources.hub_verification import HubVerification
+from pollerd.crawling.sources.index_now import IndexNowReport
+from pollerd.model import Poll, Site, SiteSpec, SiteState, Tags, TagSettings
+from pollerd.planning.budget_plan import BudgetPlan
 from pollerd.storage import (
     AddResult,
     ChannelSpec,
     FileResult,
+    HubSubscription,
+    ImportCheck,
+    Job,
+    JobSpec,
     KnownHost,
+    ListedDate,
+    ListedSignalSource,
+    ReadResult,
+    ReportedRead,
     RestoreResult,
     RuleSpec,
+    SignalSource,
+    SignalSourceSpec,
     SiteChanges,
     SiteRestore,
     Source,
@@ -40,6 +56,10 @@ class LiveView(Protocol):
     @property
     def next_poll_at(self) -> float | None:
         """Earliest time of the next poll, epoch s."""
+
+    @property
+    def learned_half_life(self) -> float | None:
+        """Learned from reads, s."""
 
 
 class HostsPort(Protocol):
@@ -64,6 +84,9 @@ class SitesPort(Protocol):
     async def add_one(self, spec: SiteSpec) -> Site:
         """Adds one site. Raises DuplicateError with the existing id."""
 
+    async def would_add(self, specs: Sequence[SiteSpec]) -> ImportCheck:
+        """Returns what adding these sites would do, without doing it."""
+
     async def restore(self, pieces: Callable[[], Iterator[list[SiteRestore]]]) -> RestoreResult:
         """Adds or changes all of them or none. Raises InvalidValueError."""
 
@@ -82,11 +105,24 @@ class SitesPort(Protocol):
     async def pause(self, site_id: int, paused: bool) -> Site:
         """Pauses or resumes a site. Raises NotFoundError."""
 
-    def live(self, site_ids: Sequence[int]) -> Mapping[int, LiveView]:
-        """Returns in-memory values; unknown sites are left out."""
+    async def shown(self, site_ids: Sequence[int]) -> Mapping[int, LiveView]:
+        """Returns in-memory values, or stored ones of sites of other nodes; unknown sites are left out."""
+
+    async def current(self, site_id: int) -> LiveView | None:
+        """Returns the in-memory values of a site, of whichever node; None: there are none, or none gives them."""
 
     async def explain(self, site_id: int) -> object:
-        """Explains why a site is polled as it is. Raises NotFoundError."""
+        """Explains why a site is polled as it is. Raises NotFoundError, HolderUnavailableError."""
+
+
+class JobsPort(Protocol):
+    """Does one thing to many sites."""
+
+    async def start(self, spec: JobSpec, *, by: str) -> Job:
+        """Starts a job; a small one has ended then. Raises InvalidValueError."""
+
+    async def undo(self, job_id: int, *, by: str) -> Job:
+        """Takes back what a job did. Raises NotFoundError, InvalidValueError if it cannot be undone."""
 
 
 class PreviewPort(Protocol):
@@ -97,6 +133,72 @@ class PreviewPort(Protocol):
 
     async def of_stored(self, site_id: int, selections: str) -> object:
         """Returns what they keep of a site's stored content. Raises NotFoundError, InvalidValueError."""
+
+
+class SignalSourcesSetPort(Protocol):
+    """What became of signal sources that were named."""
+
+    added: list[str]
+    changed: list[str]
+
+
+class HubsPort(Protocol):
+    """Answers WebSub hubs."""
+
+    async def at(self, callback: str) -> HubSubscription | None:
+        """Returns the subscription with this end of its callback URL."""
+
+    async def verify(self, callback: str, asked: HubVerification) -> str | None:
+        """Returns what is answered to a hub that verifies; None: it is refused."""
+
+    async def deliver(
+        self, one: HubSubscription, receive: Callable[[], Awaitable[bytes]], content_type: str | None, signature: str
+    ) -> str:
+        """Reads what a hub sent, by `receive`; returns what became of it. Raises TooManyError before."""
+
+
+class IndexNowPort(Protocol):
+    """Takes reports in IndexNow's form."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether a setting allows them."""
+
+    @property
+    def bodies(self) -> asyncio.Semaphore:
+        """Held while a body is read: so many are at once."""
+
+    async def take(self, report: IndexNowReport) -> str:
+        """Takes a report; returns "taken", "waiting", "ignored" or "refused". Raises TooManyError."""
+
+
+class SignalsPort(Protocol):
+    """Adds and removes signal sources, and takes reports."""
+
+    async def add(self, spec: SignalSourceSpec) -> SignalSource:
+        """Adds a signal source. Raises DuplicateError with the existing id, InvalidValueError without its site."""
+
+    async def delete(self, source_id: int) -> None:
+        """Deletes a signal source. Raises NotFoundError, and InvalidValueError for one of the list."""
+
+    async def restore(self, listed: Sequence[ListedSignalSource]) -> SignalSourcesSetPort:
+        """Adds or changes signal sources of an export; those whose sites are not there are left out."""
+
+    async def report(self, name: str, reports: Sequence[ListedDate]) -> tuple[int, int]:
+        """Takes reports; returns how many URLs were news, and not. Raises TooManyError, InvalidValueError."""
+
+    def quality(self, source_id: int) -> SourceQuality | None:
+        """Returns what was learned of a signal source; None: nothing."""
+
+
+class ReadsPort(Protocol):
+    """Takes reports of reads, and forgets them."""
+
+    async def report(self, name: str, reads: Sequence[ReportedRead], complete_until: float | None = None) -> ReadResult:
+        """Takes a report. Raises TooManyError before anything is looked up, InvalidValueError for its times."""
+
+    async def forget(self, site_id: int) -> None:
+        """Forgets the reads of a site's changes. Raises NotFoundError."""
 
 
 class SourcesPort(Protocol):
@@ -211,6 +313,9 @@ class NotificationsPort(Protocol):
 class AllocationPort(Protocol):
     """Shows and changes the allocation. The views have the attributes named in `schemas.allocation`."""
 
+    def view(self) -> object:
+        """Returns the present allocation, without the yield of other budgets."""
+
     async def over_budgets(self) -> object:
         """Returns the present allocation, and the yield of other budgets."""
 
@@ -219,10 +324,25 @@ class AllocationPort(Protocol):
         *,
         allocator: str | None = None,
         objective: str | None = None,
+        deadline: float | None = None,
         budget: float | None = None,
         shadows: Sequence[str] | None = None,
     ) -> object:
         """Changes the allocation. Raises InvalidValueError."""
+
+
+class PlanPort(Protocol):
+    """Plans the budget."""
+
+    async def plan(self, share: float, within: float, tag: str | None = None) -> BudgetPlan:
+        """Returns the budget needed to learn of a share of the changes in time. Raises InvalidValueError."""
+
+
+class ClusterPort(Protocol):
+    """Shows the nodes of the database."""
+
+    async def view(self) -> object:
+        """Returns the attributes of `schemas.health.ClusterState`. Raises DatabaseUnavailableError."""
 
 
 class CollectionPort(Protocol):
@@ -230,6 +350,42 @@ class CollectionPort(Protocol):
 
     async def view(self) -> object | None:
         """Returns the attributes of `collection.Collection`; None if no topic was ever set."""
+
+
+class DaemonStatus(Protocol):
+    """What the daemon is doing."""
+
+    @property
+    def sites(self) -> int:
+        """Number of sites."""
+
+    @property
+    def polls(self) -> int:
+        """Number of polls so far."""
+
+    @property
+    def rate(self) -> float:
+        """Polls per second now."""
+
+    @property
+    def budget(self) -> float:
+        """Polls per second allowed."""
+
+    @property
+    def offline(self) -> bool:
+        """Whether our own link is believed to be down."""
+
+    @property
+    def storage_failure(self) -> str | None:
+        """Why the database takes no commits; None: it does."""
+
+    @property
+    def by_state(self) -> Mapping[SiteState, int]:
+        """Number of sites by state."""
+
+    @property
+    def loop_lag(self) -> float:
+        """How late the event loop ran a timer, s, at worst in the last 15."""
 
 
 class HealthPort(Protocol):
@@ -240,6 +396,69 @@ class HealthPort(Protocol):
 
     async def not_ready(self) -> str | None:
         """Returns why the daemon cannot work; None if it can."""
+
+    def status(self) -> DaemonStatus:
+        """Returns the daemon's current state."""
+
+
+class WatchedPollsView(Protocol):
+    """What came since a position."""
+
+    @property
+    def position(self) -> int:
+        """To continue from."""
+
+    @property
+    def polls(self) -> Sequence[tuple[Poll, str]]:
+        """The newest of them, oldest first, each with its site's URL."""
+
+    @property
+    def skipped(self) -> int:
+        """How many older ones were left out."""
+
+
+class PollFeedPort(Protocol):
+    """The polls as they are committed."""
+
+    @property
+    def position(self) -> int:
+        """Where it stands."""
+
+    def watching(self) -> AbstractContextManager[None]:
+        """Keeps polls while the block runs."""
+
+    def since(self, position: int, most: int) -> WatchedPollsView:
+        """Returns the newest polls after a position, at most `most`."""
+
+    def others(self) -> Sequence[OtherNodeView]:
+        """Returns how the other nodes are, while somebody watches; empty without any."""
+
+
+class OtherNodeView(Protocol):
+    """How another node is."""
+
+    @property
+    def sites(self) -> int:
+        """Number of its sites."""
+
+    @property
+    def rate(self) -> float:
+        """Its polls per second now."""
+
+    @property
+    def budget(self) -> float:
+        """Polls per second that it may start."""
+
+    @property
+    def by_state(self) -> Mapping[SiteState, int]:
+        """Number of its sites by state."""
+
+
+class NodeAnswersPort(Protocol):
+    """Answers the other nodes of the database."""
+
+    async def answer(self, signature: str, body: bytes) -> tuple[int, bytes]:
+        """Returns status and body. Raises DatabaseUnavailableError."""
 
 
 class GaugesPort(Protocol):
@@ -257,12 +476,32 @@ class ControlPort(Protocol):
         """The sites and their polling."""
 
     @property
+    def reads(self) -> ReadsPort:
+        """Reads of changes."""
+
+    @property
+    def jobs(self) -> JobsPort:
+        """What is done to many sites."""
+
+    @property
     def preview(self) -> PreviewPort:
         """Previews of selections."""
 
     @property
     def sources(self) -> SourcesPort:
         """The sitemaps and feeds whose pages become sites."""
+
+    @property
+    def signals(self) -> SignalsPort:
+        """The signal sources."""
+
+    @property
+    def hubs(self) -> HubsPort:
+        """The callbacks of WebSub hubs."""
+
+    @property
+    def index_now(self) -> IndexNowPort:
+        """Reports in IndexNow's form."""
 
     @property
     def notifications(self) -> NotificationsPort:
@@ -281,12 +520,28 @@ class ControlPort(Protocol):
         """The allocation of the budget."""
 
     @property
+    def planner(self) -> PlanPort:
+        """The planning of the budget."""
+
+    @property
+    def cluster(self) -> ClusterPort:
+        """The nodes of the database."""
+
+    @property
     def collection(self) -> CollectionPort:
         """The focused crawler's collection."""
 
     @property
     def health(self) -> HealthPort:
         """The daemon's health."""
+
+    @property
+    def poll_feed(self) -> PollFeedPort:
+        """The polls as they are committed."""
+
+    @property
+    def node_answers(self) -> NodeAnswersPort | None:
+        """Answers the other nodes; None: the daemon runs alone."""
 
     @property
     def gauges(self) -> GaugesPort:
@@ -310,7 +565,12 @@ async def _ports(request: Request) -> ApiPorts:
 
 async def _caller(request: Request) -> str:
     """Returns a description of the caller of a write, as far as known: how it was authorised."""
-    return "a token of scope write" if request.app.state.tokens.needed else "somebody on this machine"
+    caller = caller_of(request)
+    if caller is None:
+        return "somebody on this machine"
+    if caller.is_user:
+        return f"user {caller.name}"
+    return "a token of scope write" if caller.of_settings else f"token {caller.name}"
 
 
 Daemon = Annotated[ApiPorts, Depends(_ports)]

@@ -20,7 +20,7 @@ MAX_TAGS = 64
 MAX_TAG_LENGTH = 64
 MAX_TITLE_LENGTH = 200
 _WEIGHT, _COST, _MIN_YIELD, _HALF_LIFE = SITE["weight"], SITE["cost"], SITE["min_yield"], SITE["half_life"]
-_MIN_INTERVAL, _MAX_INTERVAL = SITE["min_interval"], SITE["max_interval"]
+_MIN_INTERVAL, _MAX_INTERVAL, _DEADLINE = SITE["min_interval"], SITE["max_interval"], SITE["deadline"]
 
 
 def check_spec(spec: SiteSpec) -> SiteSpec:
@@ -38,6 +38,8 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
         _MIN_YIELD.check(spec.min_yield)
     if spec.half_life is not None:
         _HALF_LIFE.check(spec.half_life)
+    if spec.deadline is not None:
+        _DEADLINE.check(spec.deadline)
     tags = _tags(spec.tags) if spec.tags else ()
     access = check_access(spec.access) if spec.access else spec.access
     selections = check_selections(orjson.loads(spec.selections)) if spec.selections else ""

@@ -20,13 +20,17 @@ from pollerd.errors import (
     DatabaseInUseError,
     DatabaseUnavailableError,
     DuplicateError,
+    HolderUnavailableError,
     InvalidValueError,
     NotFoundError,
     SchemaError,
+    TooManyError,
 )
 from pollerd.masking import NOT_SHOWN, masked
 
 RETRY_SECONDS = 1
+_HOLDER_RETRY_SECONDS = 5
+"""A handover takes some seconds; after a death it takes longer, and the caller comes again."""
 _SHOWN = 200
 _EXACT = 2**53
 
@@ -51,6 +55,24 @@ def problem(
     return ProblemResponse(content, status_code=status, headers=dict(headers or {}))
 
 
+def unavailable(detail: str) -> ProblemResponse:
+    """Returns a 503: the database does not answer."""
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, kind="database-unavailable", headers=headers)
+
+
+def stopping() -> ProblemResponse:
+    """Returns a 503: the daemon stops, and the call was not carried out to its end."""
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, "pollerd is stopping", headers=headers)
+
+
+def holder_unavailable(detail: str) -> ProblemResponse:
+    """Returns a 503: no node holds the site at present, or the one that does gives no answer."""
+    headers = {"Retry-After": str(_HOLDER_RETRY_SECONDS)}
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, kind="holder-unavailable", headers=headers)
+
+
 def invalid(errors: list[dict[str, Any]]) -> ProblemResponse:
     """Returns a 422: each error has field, allowed, given."""
     first = errors[0]
@@ -70,9 +92,17 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(InvalidValueError, _on_invalid)
     app.add_exception_handler(NotFoundError, _on_not_found)
     app.add_exception_handler(DuplicateError, _on_duplicate)
+    app.add_exception_handler(TooManyError, _on_too_many)
     for kind in (DatabaseUnavailableError, DatabaseInUseError, SchemaError):
         app.add_exception_handler(kind, _on_unavailable)
+    app.add_exception_handler(HolderUnavailableError, _on_holder_unavailable)
     app.add_exception_handler(Exception, _on_fault)
+
+
+async def _on_too_many(_: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, TooManyError)
+    headers = {"Retry-After": str(math.ceil(error.seconds))}
+    return problem(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="too-many", headers=headers)
 
 
 async def _on_http(request: Request, error: Exception) -> ProblemResponse:
@@ -118,8 +148,11 @@ async def _on_duplicate(_: Request, error: Exception) -> ProblemResponse:
 
 
 async def _on_unavailable(_: Request, error: Exception) -> ProblemResponse:
-    headers = {"Retry-After": str(RETRY_SECONDS)}
-    return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), kind="database-unavailable", headers=headers)
+    return unavailable(str(error))
+
+
+async def _on_holder_unavailable(_: Request, error: Exception) -> ProblemResponse:
+    return holder_unavailable(str(error))
 
 
 async def _on_fault(_: Request, error: Exception) -> ProblemResponse:
@@ -137,8 +170,12 @@ def _entry(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
         return field_error(field, "given", None)
     if entry["type"] == "json_invalid":
         return field_error("body", "JSON", entry["ctx"]["error"])
-    allowed = str(entry["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
-    return field_error(field, allowed, given)
+    return field_error(field, allowed_by(entry), given)
+
+
+def allowed_by(entry: Mapping[str, Any]) -> str:
+    """Returns what one of pydantic's errors says that a value must be."""
+    return str(entry["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
 
 
 def _left_out(request: Request, place: Sequence[str | int]) -> str:

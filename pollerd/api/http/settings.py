@@ -1,10 +1,11 @@
-"""The user's settings of the API: listening address and tokens."""
+"""The user's settings of the API: listening address, tokens, and who else is let in."""
 
 from __future__ import annotations
 
 import hashlib
 import ipaddress
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,6 +16,12 @@ _LISTEN = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<plain>[^:\[\]]+)):(?P<po
 _HASHED = "sha256:"
 _HASH = re.compile(r"sha256:(?P<digest>[0-9a-f]{64})")
 _MAX_PORT = 65_535
+_HOST_NAME = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\.?)+(?::[0-9]{1,5})?|\[[0-9a-f:.]+\](?::[0-9]{1,5})?")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
+_NOT_FOR_USERS = frozenset(
+    {"authorization", "cookie", "host", "origin", "content-type", "content-length", "x-forwarded-for", "x-csrf-token"}
+)
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Scope(StrEnum):
@@ -64,32 +71,109 @@ def digest_of(secret: str) -> bytes:
 
 
 @dataclass(frozen=True)
+class EntranceSettings:
+    """Who is let in besides those with a token of the settings.
+
+    Raises `InvalidValueError` for field `allowed_host`, `trusted_proxy` or `user_header`.
+    """
+
+    required: bool = False
+    """Whether everybody must sign in, even if there are neither tokens nor users yet."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names, perhaps with a port, under which pages of ours are reached, in small letters."""
+    trusted_proxies: tuple[Network, ...] = ()
+    """Addresses of proxies that say who calls."""
+    user_header: str | None = None
+    """Header in which they name the user."""
+
+    def __post_init__(self) -> None:
+        for host in self.allowed_hosts:
+            if not _HOST_NAME.fullmatch(host):
+                raise InvalidValueError("allowed_host", "a host name or address, perhaps with :port", host)
+        if self.user_header is not None and (
+            not _HEADER_NAME.fullmatch(self.user_header) or self.user_header.lower() in _NOT_FOR_USERS
+        ):
+            allowed = "the name of a header that only the proxy sets, such as X-Remote-User"
+            raise InvalidValueError("user_header", allowed, self.user_header)
+        if self.trusted_proxies and self.user_header is None:
+            raise InvalidValueError("user_header", "given where trusted_proxy is", None)
+        if self.user_header is not None and not self.trusted_proxies:
+            raise InvalidValueError("trusted_proxy", "given where user_header is", None)
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        required: bool = False,
+        allowed_hosts: Sequence[str] = (),
+        trusted_proxies: Sequence[str] = (),
+        user_header: str | None = None,
+    ) -> EntranceSettings:
+        """Parses what the user wrote."""
+        hosts = tuple(host.lower() for host in allowed_hosts)
+        return cls(required, hosts, tuple(map(_network, trusted_proxies)), user_header)
+
+    def trusts(self, address: str) -> bool:
+        """Returns whether the address is that of a trusted proxy."""
+        if not self.trusted_proxies:
+            return False
+        try:
+            found = ipaddress.ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        plain = getattr(found, "ipv4_mapped", None) or found
+        return any(plain in network for network in self.trusted_proxies)
+
+
+def _network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        raise InvalidValueError("trusted_proxy", "an IP address, or a network such as 10.0.0.0/8", text) from None
+
+
+_NO_ENTRANCE = EntranceSettings()
+
+
+@dataclass(frozen=True)
 class ApiSettings:
     """Listening address and tokens of the API.
 
-    host: an IP address or a name, without brackets. port: 0 to 65535; 0: any free one. Without tokens all callers may
-    do everything, so only loopback (127.0.0.0/8, ::1, localhost) is allowed. metrics_version: whether the metrics show
-    the program's version to callers without a token. Raises `InvalidValueError` for field `listen`, `token` or
-    `read_token`.
+    host: an IP address or a name, without brackets. port: 0 to 65535; 0: any free one. Without tokens, and unless
+    everybody must sign in, all callers may do everything, so only loopback (127.0.0.0/8, ::1, localhost) is allowed.
+    metrics_version: whether the metrics show the program's version to callers without a token. Raises
+    `InvalidValueError` for field `listen`, `token` or `read_token`.
     """
 
     host: str = "127.0.0.1"
     port: int = 8080
     tokens: tuple[ApiToken, ...] = ()
     metrics_version: bool = False
+    entrance: EntranceSettings = _NO_ENTRANCE
 
     def __post_init__(self) -> None:
         if not self.host or not 0 <= self.port <= _MAX_PORT:
             raise InvalidValueError("listen", "a host and a port from 0 to 65535", f"{self.host}:{self.port}")
-        if not self.tokens and not is_loopback(self.host):
-            allowed = "a loopback address (127.0.0.1, ::1, localhost) unless a token is set"
+        if not self.closed and not is_loopback(self.host):
+            allowed = "a loopback address (127.0.0.1, ::1, localhost) unless a token or sign_in is set"
             raise InvalidValueError("listen", allowed, self.host)
         if len({token.digest for token in self.tokens}) < len(self.tokens):
             raise InvalidValueError("read_token", "another than token", "(not shown)")
 
+    @property
+    def closed(self) -> bool:
+        """Whether these settings alone demand that callers say who they are."""
+        return bool(self.tokens) or self.entrance.required or bool(self.entrance.trusted_proxies)
+
     @classmethod
     def listening(
-        cls, listen: str, *, token: str | None = None, read_token: str | None = None, metrics_version: bool = False
+        cls,
+        listen: str,
+        *,
+        token: str | None = None,
+        read_token: str | None = None,
+        metrics_version: bool = False,
+        entrance: EntranceSettings = _NO_ENTRANCE,
     ) -> ApiSettings:
         """Parses "host:port" ("[host]:port" for IPv6). `token` allows reading and writing, `read_token` reading."""
         match = _LISTEN.fullmatch(listen)
@@ -100,7 +184,8 @@ class ApiSettings:
             tokens.append(ApiToken.of("token", token, Scope.READ, Scope.WRITE))
         if read_token is not None:
             tokens.append(ApiToken.of("read_token", read_token, Scope.READ))
-        return cls(match["bracketed"] or match["plain"], int(match["port"]), tuple(tokens), metrics_version)
+        host = match["bracketed"] or match["plain"]
+        return cls(host, int(match["port"]), tuple(tokens), metrics_version, entrance)
 
 
 def is_loopback(host: str) -> bool:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 
 from pollerd.api.http.context import ApiPorts, Daemon
 from pollerd.api.http.parameters import MAX_ID, json_body
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.common import Listing
 from pollerd.api.schemas.notifications import ChannelPatch, ChannelSchema, NewChannel, Resent, Rotation, TestAnswer
 from pollerd.storage import QueueCounts, StoredChannel
 
-router = APIRouter(prefix="/channels", tags=["notifications"])
+router = api_router("/channels", tag="notifications")
 ChannelId = Annotated[int, Path(ge=1, le=MAX_ID, description="the channel's id")]
 _JSON = [Depends(json_body)]
 _NOTHING = QueueCounts()
@@ -22,9 +23,14 @@ _NOTHING = QueueCounts()
 @router.get("", summary="List channels")
 async def list_channels(daemon: Daemon) -> Listing[ChannelSchema]:
     """All channels, by id, with what each has still to tell."""
+    return Listing.of(await shown_channels(daemon), None)
+
+
+async def shown_channels(daemon: ApiPorts) -> list[ChannelSchema]:
+    """Returns all channels, by id, without secrets."""
     store, shown = daemon.store.notifications, daemon.control.notifications.shown
     rows, counts = await store.channels(), await store.counts()
-    return Listing.of((ChannelSchema.of(row, shown(row), counts.get(row.id, _NOTHING)) for row in rows), None)
+    return [ChannelSchema.of(row, shown(row), counts.get(row.id, _NOTHING)) for row in rows]
 
 
 @router.post("", status_code=HTTPStatus.CREATED, dependencies=_JSON, summary="Add a channel")

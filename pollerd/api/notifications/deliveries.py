@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import MAX_ID, Cursor, GivenOrder, Limit, Words, json_body
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.common import Listing
 from pollerd.api.schemas.notifications import AttemptSchema, Delivery, Resend, Resent
 from pollerd.events import NoticeState
 from pollerd.storage import NoticeFilter
 
-router = APIRouter(prefix="/deliveries", tags=["notifications"])
+router = api_router("/deliveries", tag="notifications")
 OfChannel = Annotated[int | None, Query(alias="channel", ge=1, le=MAX_ID, description="a channel's id")]
 OfMessage = Annotated[Words | None, Query(alias="message", max_length=200, description="a message's id")]
 

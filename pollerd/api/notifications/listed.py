@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import json_body
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.lists import (
     ChannelsOfList,
     FieldDifference,
@@ -22,7 +23,7 @@ from pollerd.notifications.delivery.stored import shown
 from pollerd.notifications.specs import channels_of, rules_of
 from pollerd.storage import ChannelSpec, Origin, RuleSpec
 
-router = APIRouter(tags=["notifications"])
+router = api_router(tag="notifications")
 _JSON = [Depends(json_body)]
 _SECRETS_DIFFER = "secrets differ"
 Listed = ChannelSpec | RuleSpec

@@ -5,15 +5,16 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import Depends, Path, Response
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import MAX_ID, json_body
+from pollerd.api.http.routing import api_router
 from pollerd.api.http.timestamps import parse_moment
 from pollerd.api.schemas.common import Listing
 from pollerd.api.schemas.notifications import Mute, NewRule, RuleSchema
 
-router = APIRouter(prefix="/rules", tags=["notifications"])
+router = api_router("/rules", tag="notifications")
 RuleId = Annotated[int, Path(ge=1, le=MAX_ID, description="the rule's id")]
 _JSON = [Depends(json_body)]
 

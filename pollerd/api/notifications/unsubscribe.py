@@ -8,8 +8,9 @@ from fastapi import APIRouter, Path, Response
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import MAX_ID
+from pollerd.api.http.routing import operation_id
 
-router = APIRouter(prefix="/unsubscribe", tags=["notifications"])
+router = APIRouter(prefix="/unsubscribe", tags=["notifications"], generate_unique_id_function=operation_id)
 RuleId = Annotated[int, Path(ge=1, le=MAX_ID, description="the rule's id")]
 ChannelId = Annotated[int, Path(ge=1, le=MAX_ID, description="the channel's id")]
 Token = Annotated[str, Path(min_length=10, max_length=500, pattern="^[A-Za-z0-9_-]+$", description="of the link")]

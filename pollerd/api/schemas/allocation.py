@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd import allocation
+from pollerd.allocation.registered import OBJECTIVES
 from pollerd.api.schemas.common import Given
-from pollerd.api.schemas.inputs.numbers import Budget
+from pollerd.api.schemas.inputs.numbers import Budget, Deadline
 
 AllocatorName = Annotated[str, Field(json_schema_extra={"enum": list(allocation.names())})]
-Objective = Annotated[str, Field(json_schema_extra={"enum": ["changes", "freshness", "interest"]})]
+Objective = Annotated[str, Field(json_schema_extra={"enum": list(OBJECTIVES)})]
 
 
 class Decile(BaseModel):
@@ -43,6 +44,27 @@ class BenefitPoint(BaseModel):
     expected_detections_per_hour: float
 
 
+class ComparedFigures(BaseModel):
+    """One figure for three ways to spend the budget."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    as_scheduled: float | None
+    uniform: float | None
+    best: float | None
+
+
+class TimelinessSchema(BaseModel):
+    """How soon changes are found under the present belief, over all changes, by the weights of their sites."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    delay: ComparedFigures = Field(
+        description="mean seconds from a change to its detection; null where a site that changes is never polled"
+    )
+    in_time: ComparedFigures = Field(description="share that is found within the sites' deadlines")
+
+
 class Shadow(BaseModel):
     """An allocator in shadow. It never sees polls it would have made itself, and is judged by another's belief."""
 
@@ -57,6 +79,22 @@ class Shadow(BaseModel):
     reason: str | None = Field(description="why it was dropped")
 
 
+class SignalYields(BaseModel):
+    """What signals brought in the last hour."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    sources: int
+    polls: int = Field(description="of pages with signal sources")
+    found: int = Field(description="of these, polls that found a change")
+    polls_after_signal: int = Field(description="of these, polls before which a signal came")
+    found_after_signal: int
+    budget_saved: float | None = Field(
+        description="1 - budget / the budget that would find as much without signals, by what is believed of the "
+        "rates; for the objective changes; null: not known"
+    )
+
+
 class Allocation(BaseModel):
     """What the budget brings under the present belief."""
 
@@ -64,6 +102,10 @@ class Allocation(BaseModel):
 
     allocator: str
     objective: str
+    deadline: float = Field(
+        description="seconds within which a change should be found under the objective deadline, of sites without "
+        "their own"
+    )
     budget: float = Field(description="polls per second")
     utilization: float
     spendable: float = Field(description="what of the budget intervals, min_yields and politeness let be spent")
@@ -103,6 +145,12 @@ class Allocation(BaseModel):
         "believed of the rates, within min_intervals, and within what politeness lets be spent"
     )
     shadows: tuple[Shadow, ...]
+    signals: SignalYields | None = Field(description="null: there is no signal source")
+    timeliness: TimelinessSchema | None = Field(description="null under objectives other than delay and deadline")
+    missing_nodes: tuple[str, ...] | None = Field(
+        description="of several nodes: those whose sites are left out, as they gave no answer; null: the database does "
+        "not say now who is there"
+    )
 
 
 class AllocationPatch(Given):
@@ -112,9 +160,78 @@ class AllocationPatch(Given):
 
     allocator: AllocatorName | None = None
     objective: Objective | None = None
+    deadline: Deadline | None = None
     budget: Budget | None = None
     shadows: list[AllocatorName] | None = Field(
         None,
-        description="at most three other allocators to run in shadow, in place of those there are, until a restart",
+        description="at most three other allocators to run in shadow, in place of those there are",
         json_schema_extra={"maxItems": 3, "uniqueItems": True},
+    )
+
+
+class MeasuredDelay(BaseModel):
+    """How long after the date that pages named changes were found, of the last 20,000 changes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    changes: int = Field(description="changes whose page named a date")
+    delay_median: float = Field(description="seconds")
+    delay_p90: float = Field(description="seconds")
+
+
+class PlannedLimit(BaseModel):
+    """What keeps sites from being polled often enough, whatever the budget."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    limit: Literal["host_interval", "min_interval", "min_yield", "ttl", "never_polled", "largest_budget"]
+    sites: int
+    hosts: int = Field(description="hosts of these sites")
+    seconds: float | None = Field(
+        description="typical shortest time between two polls of one of them; for host_interval between two requests"
+    )
+    share: float = Field(description="share of all changes that is learned of too late because of it")
+
+
+class TagDelays(BaseModel):
+    """What today's budget brings for the sites with a tag."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    tag: str
+    sites: int
+    changes_per_day: float | None
+    share: float | None = Field(description="share of their changes that is learned of in time")
+    delay_median: float | None = Field(description="seconds; null: so many changes are never learned of")
+    delay_p90: float | None = Field(description="seconds; null: so many changes are never learned of")
+    measured: MeasuredDelay | None
+
+
+class Plan(BaseModel):
+    """The budget needed to learn of a share of all changes in time, and what today's budget brings."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    objective: str = Field(description="the one in force: the plan is for its split of the budget")
+    allocator: str
+    tag: str | None = Field(description="only changes of sites with this tag count")
+    share: float = Field(description="the share that was asked for")
+    within: float = Field(description="the seconds that were asked for")
+    budget: float | None = Field(description="polls per second that are needed; null: no budget does it")
+    most: float | None = Field(description="share that is learned of in time if polls cost nothing")
+    limits: tuple[PlannedLimit, ...] = Field(description="why no budget does it, most changes first")
+    current_budget: float = Field(description="polls per second")
+    current_share: float | None = Field(description="share that is learned of in time with today's budget")
+    delay_median: float | None = Field(description="seconds from a change to its detection, with today's budget")
+    delay_p90: float | None = Field(description="null: a tenth of the changes or more are never learned of")
+    measured: MeasuredDelay | None = Field(description="null: no page named a date")
+    sites: int = Field(description="whose changes count: neither paused nor gone nor closed now nor blocked")
+    changes_per_day: float | None = Field(
+        description="expected; null: the allocator does not estimate rates, and all sites count alike"
+    )
+    seldom_polled: int = Field(description="of these sites, polled fewer than 20 times: not known well yet")
+    sampled: bool = Field(description="whether it is worked out from a sample of very many sites")
+    by_tag: tuple[TagDelays, ...] = Field(description="the tags with most sites, at most 50, whatever was asked for")
+    deadline: float | None = Field(
+        description="seconds, of sites without their own; null under other objectives than deadline"
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 
 from pollerd.api.http.timestamps import rfc3339
+from pollerd.errors import InvalidValueError
 
 T = TypeVar("T")
 Moment = Annotated[
@@ -21,6 +22,13 @@ class Given(BaseModel):
     """Base of request bodies: refuses unknown fields, and texts for numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def first_refusal(error: ValidationError, whole: str, allowed: str) -> InvalidValueError:
+    """Returns the first of pydantic's refusals. whole: the field's name if all of it is refused."""
+    first = error.errors()[0]
+    field = ".".join(map(str, first["loc"])) or whole
+    return InvalidValueError(field, f"{allowed} ({first['msg']})", str(first["input"])[:200])
 
 
 class Listing(BaseModel, Generic[T]):

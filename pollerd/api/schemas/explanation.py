@@ -8,6 +8,25 @@ from pollerd.api.schemas.common import Moment
 from pollerd.api.schemas.hosts import HostOverrideSchema
 
 
+class FeedSchema(BaseModel):
+    """What a feed showed when it was last read. Durations in seconds."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    items: int = Field(description="number of its items")
+    new: int | None = Field(description="how many of them were new at the last poll; null: it was the first")
+    limited: bool = Field(description="whether it drops old items when new ones come, as far as is known")
+    oldest_at: Moment | None = Field(description="when the oldest item was published, by its own date")
+    newest_at: Moment | None
+    read_at: Moment
+    full_polls: int = Field(
+        description="number of polls at which every item was new: others may have come and gone before"
+    )
+    full_after: float | None = Field(
+        description="in which time as many items come as it shows, at the believed rate; null: not limited, or unknown"
+    )
+
+
 class Explanation(BaseModel):
     """Why a site is polled as it is. Durations in seconds."""
 
@@ -45,7 +64,12 @@ class Explanation(BaseModel):
     )
     host: str = Field(description="name:port")
     host_override: HostOverrideSchema | None = Field(description="what an operator last did to the host's pause")
+    half_life_in_force: float = Field(
+        description="for the objective interest, s: given, learned from reads, or the default; see `origins`"
+    )
     origins: dict[str, str] = Field(
-        description="where each setting comes from: site, `tag NAME`, or default; headers by name, as headers.Accept"
+        description="where each setting comes from: site, `tag NAME`, or default, of half_life also reads; headers "
+        "by name, as headers.Accept"
     )
     mask: tuple[str, ...] = Field(description="what of the page differs at every fetch and does not count, a line each")
+    feed: FeedSchema | None = Field(description="what it shows, if it is a feed")

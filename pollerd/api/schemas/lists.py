@@ -25,7 +25,7 @@ class ImportResult(BaseModel):
     """What became of a list.
 
     lines_read: number of the last line that was read and said something. stopped: why what follows was not read; null:
-    all was.
+    all was. dry_run: nothing was added; the numbers say what would have been.
     """
 
     added: int
@@ -34,6 +34,7 @@ class ImportResult(BaseModel):
     rejected_count: int
     lines_read: int
     stopped: str | None
+    dry_run: bool
 
 
 class FieldDifference(BaseModel):

@@ -114,6 +114,10 @@ class SiteSchema(BaseModel):
     min_yield: float | None
     respect_ttl: bool | None
     half_life: float | None
+    learned_half_life: float | None = Field(
+        description="learned from reads of its changes; in force where half_life is null; null: none is"
+    )
+    deadline: float | None
     windows: WindowsSchema | None
     header_names: tuple[str, ...] = Field(
         description="of its request headers, inherited ones too; their values are secret"
@@ -151,6 +155,8 @@ class SiteSchema(BaseModel):
             min_yield=spec.min_yield,
             respect_ttl=spec.respect_ttl,
             half_life=spec.half_life,
+            learned_half_life=None if live is None else live.learned_half_life,
+            deadline=spec.deadline,
             windows=windows_schema(spec.windows),
             header_names=spec.access.header_names,
             has_credentials=spec.access.credentials is not None,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pollerd import storage
-from pollerd.api.schemas.common import Given, Moment
+from pollerd.api.schemas.common import Given, Moment, first_refusal
 from pollerd.api.schemas.inputs.numbers import ListLimit, ReadInterval, ShrinkShare, Weight
 from pollerd.api.schemas.inputs.source_limits import check_source
 from pollerd.api.schemas.sites import Tags, Url
@@ -154,9 +154,7 @@ def source_of(fields: Mapping[str, Any]) -> storage.SourceSpec:
     try:
         return NewSource.model_validate(fields).spec()
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "source"
-        raise InvalidValueError(field, f"as the API takes it ({first['msg']})", str(first["input"])[:200]) from error
+        raise first_refusal(error, "source", "as the API takes it") from error
 
 
 def sources_of(sources: Sequence[Mapping[str, Any]]) -> list[storage.SourceSpec]:

@@ -49,6 +49,7 @@ class Tag(BaseModel):
     min_yield: float | None
     respect_ttl: bool | None
     half_life: float | None
+    deadline: float | None
     windows: WindowsSchema | None
     selections: Selections | None
     render: Render | None

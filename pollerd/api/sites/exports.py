@@ -8,19 +8,20 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import StreamingResponse
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.format_names import Format
 from pollerd.api.http.rendered import shown_render
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.inputs.windows import windows_as_given
 from pollerd.api.sites import opml
 from pollerd.api.sites.list_formats import FIELDS
 from pollerd.model import Site, SiteSpec
 from pollerd.storage import ListPage, SiteStore
 
-router = APIRouter(prefix="/sites", tags=["sites"])
+router = api_router("/sites", tag="sites")
 _PAGE = 1000
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 
 from pollerd.api.http.context import Caller, Daemon
 from pollerd.api.http.parameters import Cursor, Limit, Words, json_body
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.common import Listing
 from pollerd.api.schemas.hosts import Host, HostPatch
 
-router = APIRouter(prefix="/hosts", tags=["hosts"])
+router = api_router("/hosts", tag="hosts")
 HostName = Annotated[Words, Path(description="name:port, percent-encoded; IPv6 addresses in brackets")]
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import HTTPException, Query, Request
 
 from pollerd.api.http.context import ControlPort, Daemon
 from pollerd.api.http.format_names import Format, media_type
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.lists import ImportResult, Rejection
 from pollerd.api.sites.list_formats import LIST_BODY, Line, parse_file, parse_list
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.wording import counted
 
-router = APIRouter(prefix="/sites", tags=["sites"])
+router = api_router("/sites", tag="sites")
 MAX_REJECTED = 100_000
 REJECTED_ENOUGH = 1_000
 """Default limit of bad lines: such a list has another format, and reading on is useless."""
@@ -39,17 +41,25 @@ MaxRejected = Annotated[
 ]
 
 
+DryRun = Annotated[bool, Query(description="only say what the import would do")]
+
+
 @router.post("/import", openapi_extra=LIST_BODY, summary="Add many sites")
 async def import_sites(
-    daemon: Daemon, request: Request, form: ListFormat = None, max_rejected: MaxRejected = REJECTED_ENOUGH
+    daemon: Daemon,
+    request: Request,
+    form: ListFormat = None,
+    max_rejected: MaxRejected = REJECTED_ENOUGH,
+    dry_run: DryRun = False,
 ) -> ImportResult:
     """Plain text (one URL a line), CSV, JSON lines or OPML, up to 64 MiB.
 
     `format` says which it is, or Content-Type: text/plain, text/csv, application/x-ndjson or text/x-opml. A line that
     cannot be used is named with its reason and stops no other, up to `max_rejected` of them: then `stopped` says so,
-    `lines_read` where, and what was added before stays. Repeating an import adds nothing twice.
+    `lines_read` where, and what was added before stays. Repeating an import adds nothing twice. With `dry_run` the same
+    answer says what would be added, and nothing is.
     """
-    return await _Import(daemon.control, max_rejected).run(await posted_lines(request, form))
+    return await Importer(daemon.control, max_rejected, dry_run=dry_run).run(await posted_lines(request, form))
 
 
 async def posted_lines(request: Request, form: Format | None) -> Iterator[Line]:
@@ -73,11 +83,23 @@ async def posted_lines(request: Request, form: Format | None) -> Iterator[Line]:
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail) from error
 
 
-class _Import:
-    """Imports one list."""
+@dataclass(frozen=True, slots=True)
+class ImportProgress:
+    """How far an import is: lines read, sites added, sites that there were, lines rejected."""
 
-    def __init__(self, control: ControlPort, max_rejected: int) -> None:
-        self._control, self._max_rejected = control, max_rejected
+    lines: int
+    added: int
+    existing: int
+    rejected: int
+
+
+class Importer:
+    """Imports one list, or says what importing it would do."""
+
+    def __init__(self, control: ControlPort, max_rejected: int, *, dry_run: bool = False) -> None:
+        self._control, self._max_rejected, self._dry_run = control, max_rejected, dry_run
+        self._would_be: set[int] = set()
+        """Hashes of the URLs that a dry run has seen: a list may have millions."""
         self._specs: list[tuple[int, SiteSpec]] = []
         self._added = self._existing = self._lines_read = 0
         self._rejected: list[Rejection] = []
@@ -101,6 +123,11 @@ class _Import:
         return self._result(whole=next(lines, None) is None)
 
     @property
+    def progress(self) -> ImportProgress:
+        """How far it is."""
+        return ImportProgress(self._lines_read, self._added, self._existing, len(self._rejected))
+
+    @property
     def _full(self) -> bool:
         return len(self._rejected) >= self._max_rejected
 
@@ -109,17 +136,33 @@ class _Import:
         self._rejected.append(Rejection(line=line, reason=reason))
 
     async def _flush(self) -> None:
-        if self._specs:
+        if self._specs and self._dry_run:
+            await self._check()
+        elif self._specs:
             done = await self._control.sites.add([spec for _, spec in self._specs])
             for i, error in done.refused:
                 self._reject(self._specs[i][0], error)
             self._added += len(done.added)
             self._existing += len(done.existing)
-            self._specs = []
+        self._specs = []
+
+    async def _check(self) -> None:
+        found = await self._control.sites.would_add([spec for _, spec in self._specs])
+        refused = {i for i, _ in found.refused}
+        for i, error in found.refused:
+            self._reject(self._specs[i][0], error)
+        for i, (_, spec) in enumerate(self._specs):
+            if i in refused:
+                continue
+            seen = hash(spec.url) in self._would_be
+            self._existing += seen or i in found.existing
+            self._added += not seen and i not in found.existing
+            self._would_be.add(hash(spec.url))
 
     def _result(self, *, whole: bool) -> ImportResult:
         count = len(self._rejected)
-        stopped = f"{_rejected(count)}: read up to line {self._lines_read}, no further; what was added stays"
+        stopped = f"{_rejected(count)}: read up to line {self._lines_read}, no further"
+        stopped += "" if self._dry_run else "; what was added stays"
         return ImportResult(
             added=self._added,
             existing=self._existing,
@@ -127,6 +170,7 @@ class _Import:
             rejected_count=count,
             lines_read=self._lines_read,
             stopped=None if whole else stopped,
+            dry_run=self._dry_run,
         )
 
 

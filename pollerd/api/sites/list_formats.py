@@ -47,6 +47,7 @@ FIELDS = (
     "min_yield",
     "respect_ttl",
     "half_life",
+    "deadline",
     "windows",
     "paused",
     "selections",
@@ -59,7 +60,13 @@ FIELDS = (
 KNOWN_FIELDS = (*FIELDS, *(name for name in access.FIELDS if name not in FIELDS))
 """Fields that are read. Headers, credentials and proxies are never written: they are secret."""
 _SWITCHES = frozenset({"paused", "respect_ttl", "keep_screenshots"})
-_READERS = {"min_interval": seconds, "max_interval": seconds, "half_life": seconds, "min_yield": share}
+_READERS = {
+    "min_interval": seconds,
+    "max_interval": seconds,
+    "half_life": seconds,
+    "deadline": seconds,
+    "min_yield": share,
+}
 """Parsers of numbers with optional units."""
 _COMMENT = re.compile(r"(?:^|\s)#")
 _BREATH = 1_000

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.limits import check_selections, check_spec
 from pollerd.api.http.parameters import json_body
 from pollerd.api.http.rendered import check_render
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.selections import PreviewRequest, PreviewSchema
 from pollerd.errors import InvalidValueError
 from pollerd.model import NO_ACCESS, SiteSpec
 
-router = APIRouter(tags=["sites"])
+router = api_router(tag="sites")
 
 
 @router.post("/preview", dependencies=[Depends(json_body)], summary="What selections would keep of a page")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import Cursor, GivenOrder, Limit, Since, SiteId, Words
+from pollerd.api.http.routing import api_router
 from pollerd.api.http.timestamps import parse_moment
 from pollerd.api.schemas.common import Listing
 from pollerd.api.schemas.selections import SelectionStatus, ValueSchema
 from pollerd.storage import ReadingFilter
 
-router = APIRouter(prefix="/sites", tags=["sites"])
+router = api_router("/sites", tag="sites")
 Name = Annotated[Words | None, Query(max_length=100)]
 
 

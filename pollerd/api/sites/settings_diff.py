@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import json_body
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.lists import (
     FieldDifference,
     NamedDifference,
@@ -21,7 +22,7 @@ from pollerd.api.sites.site_diff import field_difference
 from pollerd.model import SiteSpec, TagSettings, differing
 from pollerd.storage import SourceSpec
 
-router = APIRouter()
+router = api_router()
 _JSON = [Depends(json_body)]
 Sync = Annotated[bool, Query(description="the list is the whole truth, as with run --sync")]
 

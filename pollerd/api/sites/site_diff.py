@@ -8,10 +8,11 @@ from itertools import islice
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.rendered import shown_render
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.inputs.windows import windows_as_given
 from pollerd.api.schemas.lists import FieldDifference, ListDifference, Rejection, SiteDifference
 from pollerd.api.sites.imports import ListFormat, posted_lines
@@ -21,7 +22,7 @@ from pollerd.fetching import without_userinfo
 from pollerd.model import Site, SiteSpec, differing
 from pollerd.storage import SiteStore
 
-router = APIRouter(prefix="/sites", tags=["sites"])
+router = api_router("/sites", tag="sites")
 MAX_SHOWN = 100_000
 _BLOCK = 1_000
 _NOT_SHOWN = "another value, which is not shown"

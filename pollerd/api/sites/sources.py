@@ -5,15 +5,16 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import MAX_ID, Cursor, Limit, json_body
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.common import Listing
 from pollerd.api.schemas.sources import ListedPageSchema, NewSource, SourcePatch, SourceRemoved, SourceSchema
 from pollerd.storage import MemberState
 
-router = APIRouter(prefix="/sources", tags=["sources"])
+router = api_router("/sources", tag="sources")
 SourceId = Annotated[int, Path(ge=1, le=MAX_ID, description="the source's id")]
 _JSON = [Depends(json_body)]
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from pollerd.api.http.context import ApiPorts, Daemon
 from pollerd.api.http.parameters import Since, SiteId, Words
 from pollerd.api.http.pictures import picture, picture_answers
+from pollerd.api.http.routing import api_router
 from pollerd.api.http.timestamps import parse_moment
 from pollerd.errors import InvalidValueError
 from pollerd.model import DEFAULT_SELECTION, Site
 from pollerd.plots.line_plot import PlotLabels, PlotPoint, line_plot
 from pollerd.storage import ReadingFilter, RecordedReading
 
-router = APIRouter(prefix="/sites", tags=["sites"])
+router = api_router("/sites", tag="sites")
 MOST_POINTS = 5_000
 _PAGE = 1_000
 _MEDIA = "image/svg+xml"

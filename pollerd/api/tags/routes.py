@@ -5,15 +5,16 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import Depends, Path, Response
 
 from pollerd.api.http.context import Caller, Daemon
 from pollerd.api.http.limits import check_tag
 from pollerd.api.http.parameters import Words, json_body
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.common import Listing
 from pollerd.api.schemas.tags import NewTag, Tag
 
-router = APIRouter(prefix="/tags", tags=["tags"])
+router = api_router("/tags", tag="tags")
 TagName = Annotated[
     Words, Path(description="the tag, percent-encoded", json_schema_extra={"pattern": r"^[\w-]{1,64}$"})
 ]

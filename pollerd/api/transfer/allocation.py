@@ -1,4 +1,4 @@
-"""The section `allocation`: allocator, objective and budget."""
+"""The section `allocation`: allocator, objective, budget, deadline and shadows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from pollerd import allocation
+from pollerd.allocation.registered import OBJECTIVES
 from pollerd.api.http.context import ApiPorts
 from pollerd.api.transfer.document import Blocks, Record
 from pollerd.api.transfer.sections import Counts
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError
-from pollerd.ranges import BUDGET
+from pollerd.ranges import BUDGET, SITE
 
-_OBJECTIVES = ("changes", "freshness", "interest")
 _FIELDS = ("allocator", "objective", "budget")
+_DEADLINE = "deadline"
+"""Left out where none was set, and in documents of earlier versions."""
+_SHADOWS = "shadows"
+"""Left out in documents of earlier versions."""
 
 
 class AllocationSection:
@@ -30,15 +34,23 @@ class AllocationSection:
 
     def check(self, record: Record, vault: Vault | None) -> None:
         """Checks a record. Raises `InvalidValueError`."""
-        if record.keys() != {"section", *_FIELDS}:
+        if record.keys() - {_DEADLINE, _SHADOWS} != {"section", *_FIELDS}:
             raise InvalidValueError("allocation", f"{', '.join(_FIELDS)} and nothing else", ", ".join(record)[:200])
         _among("allocator", record["allocator"], allocation.names())
-        _among("objective", record["objective"], _OBJECTIVES)
+        _among("objective", record["objective"], OBJECTIVES)
         budget = record["budget"]
         number = isinstance(budget, int | float) and not isinstance(budget, bool) and math.isfinite(budget)
         if not (number and BUDGET.holds(budget)):
             allowed = f"{BUDGET.lowest:g} to {BUDGET.highest:g} {BUDGET.unit}"
             raise InvalidValueError("budget", allowed, str(budget)[:100])
+        deadline = record.get(_DEADLINE, SITE[_DEADLINE].lowest)
+        if isinstance(deadline, bool) or not isinstance(deadline, int | float):
+            raise InvalidValueError(_DEADLINE, "a number of seconds", str(deadline)[:100])
+        SITE[_DEADLINE].check(deadline)
+        shadows = record.get(_SHADOWS, [])
+        if not isinstance(shadows, list) or not all(name in allocation.names() for name in shadows):
+            allowed = f"a list of some of {', '.join(allocation.names())}"
+            raise InvalidValueError(_SHADOWS, allowed, str(shadows)[:100])
 
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Applies the last record."""
@@ -52,17 +64,23 @@ class AllocationSection:
         wanted = _wanted(blocks)
         if not wanted:
             return Counts()
-        return Counts(unchanged=1) if await _present(daemon) == wanted else Counts(changed=1)
+        present = await _present(daemon) or {}
+        return Counts(unchanged=1) if present | wanted == present else Counts(changed=1)
 
 
 async def _present(daemon: ApiPorts) -> Record | None:
     row = await daemon.store.load_allocation()
-    return None if row is None else {"allocator": row.allocator, "objective": row.objective, "budget": row.budget}
+    if row is None:
+        return None
+    present: Record = {"allocator": row.allocator, "objective": row.objective, "budget": row.budget}
+    present |= {} if row.deadline is None else {_DEADLINE: row.deadline}
+    return {**present, _SHADOWS: list(row.shadows)}
 
 
 def _wanted(blocks: Blocks) -> dict[str, Any]:
     records = [record for block in blocks() for _, record in block]
-    return {name: records[-1][name] for name in _FIELDS} if records else {}
+    given = (*_FIELDS, _DEADLINE, _SHADOWS)
+    return {name: records[-1][name] for name in given if name in records[-1]} if records else {}
 
 
 def _among(field: str, given: object, known: tuple[str, ...]) -> None:

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, BinaryIO, cast
 
-from fastapi import APIRouter, Header, HTTPException, Query, Request
+from fastapi import Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
 from pollerd.api.http.context import ApiPorts, Daemon
+from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.transfer import RestoredSection, RestoreReport, SecretsMissing
 from pollerd.api.transfer.document import Document, Writer, read_document
 from pollerd.api.transfer.sections import Counts, Section, sections
@@ -19,7 +20,7 @@ from pollerd.api.transfer.sites import LEFT_OUT
 from pollerd.api.transfer.vault import Vault, new_parameters, passphrase_of
 from pollerd.errors import InvalidValueError
 
-router = APIRouter(tags=["transfer"])
+router = api_router(tag="transfer")
 MEDIA_TYPE = "application/octet-stream"
 MAX_MISSING_SHOWN = 10_000
 _IN_MEMORY_BYTES = 8 * 1024 * 1024

@@ -44,7 +44,7 @@ def sections() -> Sequence[Section]:
     Tags come before their sites. Sources come last: their pages are noted at sites, and what a user deleted does not
     come back with them. Rules come after their channels.
     """
-    from pollerd.api.transfer import allocation, deleted, notifications, sites, sources, tags
+    from pollerd.api.transfer import allocation, deleted, notifications, signals, sites, sources, tags
 
     return (
         allocation.AllocationSection(),
@@ -53,6 +53,7 @@ def sections() -> Sequence[Section]:
         deleted.DeletedSection(),
         sources.SourcesSection(),
         sources.SourceSitesSection(),
+        signals.SignalSourcesSection(),
         notifications.ChannelsSection(),
         notifications.RulesSection(),
     )

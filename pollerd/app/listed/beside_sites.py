@@ -1,4 +1,4 @@
-"""What a TOML or YAML document names beside its sites: sources, channels and rules."""
+"""What a TOML or YAML document names beside its sites: sources, signal sources, channels and rules."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import structlog
 from pollerd.app.listed.patience import patiently
 from pollerd.daemon import SourceControl
 from pollerd.daemon.control.notifications import NotificationControl
+from pollerd.daemon.signals.signal_control import SignalControl
 from pollerd.errors import DuplicateError
 from pollerd.list_document import ListDocument
-from pollerd.storage import ChannelSpec, RuleSpec, Source, SourceSpec
+from pollerd.storage import ChannelSpec, ListedSignalSource, RuleSpec, Source, SourceSpec
 
 
 class ListedSources:
@@ -81,10 +82,22 @@ class ListedNotifications:
     async def take(self, control: NotificationControl, log: structlog.stdlib.BoundLogger) -> None:
         """Makes these the list's channels and rules; those set over REST stay. Raises InvalidValueError."""
         result = await patiently(partial(control.put_from_file, self.channels, self.rules), log)
-        if result.added or result.changed or result.removed:
-            log.warning(
-                "notifications_set",
-                added=", ".join(result.added),
-                changed=", ".join(result.changed),
-                removed=", ".join(result.removed),
-            )
+        _log_set(log, "notifications_set", result.added, result.changed, result.removed)
+
+
+async def take_signal_sources(
+    control: SignalControl, listed: Sequence[ListedSignalSource], log: structlog.stdlib.BoundLogger
+) -> None:
+    """Makes these the list's signal sources; those set over REST stay, unless the list names them."""
+    result = await patiently(partial(control.put_from_file, listed), log)
+    for url in result.refused:
+        log.warning("signal_source_refused", source=url, reason="its URL is that of no site")
+    _log_set(log, "signal_sources_set", result.added, result.changed, result.removed)
+
+
+def _log_set(
+    log: structlog.stdlib.BoundLogger, event: str, added: Sequence[str], changed: Sequence[str], removed: Sequence[str]
+) -> None:
+    """Logs what a list changed, if anything."""
+    if added or changed or removed:
+        log.warning(event, added=", ".join(added), changed=", ".join(changed), removed=", ".join(removed))

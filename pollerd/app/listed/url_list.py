@@ -13,14 +13,14 @@ from typing import BinaryIO
 
 import structlog
 
-from pollerd.api import Format, Line, may_name_a_site, parse_entries, parse_file, sources_of, tags_of
-from pollerd.app.listed.beside_sites import ListedNotifications, ListedSources
+from pollerd.api import Format, Line, may_name_a_site, parse_entries, parse_file, signal_sources_of, sources_of, tags_of
+from pollerd.app.listed.beside_sites import ListedNotifications, ListedSources, take_signal_sources
 from pollerd.app.listed.patience import patiently
 from pollerd.daemon import Control
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.list_document import DOCUMENTS, format_of, read_document
 from pollerd.model import SiteSpec, TagSettings
-from pollerd.storage import SourceSpec
+from pollerd.storage import ListedSignalSource, SourceSpec
 
 _LIST_BLOCK = 10_000
 """Lines per transaction: commits of polls wait for one transaction at most, a third of a second."""
@@ -73,11 +73,12 @@ def lines_of(path: Path, file: BinaryIO) -> Iterator[Line]:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What a list holds. Tags and sources None: its format cannot name any."""
+    """What a list holds. Tags, sources and signal sources None: its format cannot name any."""
 
     lines: Iterator[Line]
     tags: Sequence[TagSettings] | None = None
     sources: Sequence[SourceSpec] | None = None
+    signal_sources: Sequence[ListedSignalSource] | None = None
     notifying: ListedNotifications | None = None
     """Its channels and rules. None: its format cannot name any."""
 
@@ -88,10 +89,12 @@ def _read(path: Path, file: BinaryIO) -> _Contents:
     try:
         if form in DOCUMENTS:
             document = read_document(file.read(), form, path.parent)
+            listed_signals = signal_sources_of(document.signal_sources)
             return _Contents(
-                parse_entries(document.entries),
+                _with_sites(parse_entries(document.entries), listed_signals),
                 tags_of(document.tags),
                 sources_of(document.sources),
+                listed_signals,
                 ListedNotifications.of(document),
             )
         return _Contents(parse_file(file, Format(form)))
@@ -152,6 +155,8 @@ class _Reading:
         await sources.take(sync=self.sync)
         if self.sync:
             await self._remove(sources)
+        if self.contents.signal_sources is not None:
+            await take_signal_sources(self.control.signals, self.contents.signal_sources, self._log)
         counts = {**self.counts, "rejected": self.rejected}
         self._log.info("list_read", **(counts if self.sync else {k: v for k, v in counts.items() if k != "changed"}))
 
@@ -232,6 +237,16 @@ class _Reading:
         self.counts["added"] += len(result.added)
         self.counts["existing"] += len(result.existing)
         self.counts["left_out_as_deleted"] += len(result.deleted)
+
+
+def _with_sites(lines: Iterator[Line], listed: Sequence[ListedSignalSource]) -> Iterator[Line]:
+    """Yields the lines, then a site for each signal source that none of them names."""
+    missing, number = {one.url: None for one in listed if one.url is not None}, 0
+    for number, found in lines:
+        if isinstance(found, SiteSpec):
+            missing.pop(found.url, None)
+        yield number, found
+    yield from ((number + place, SiteSpec(url)) for place, url in enumerate(missing, 1))
 
 
 async def _some(lines: Iterator[Line]) -> list[Line]:

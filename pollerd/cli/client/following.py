@@ -1,10 +1,11 @@
-"""Follows a daemon's changes over its event stream, across its restarts."""
+"""Follows what a daemon finds, over its event stream, and lists that grow, by asking again; across its restarts."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -14,6 +15,8 @@ from pollerd.cli.common.call_errors import UnansweredError
 
 _SILENCE_SECONDS = 45.0
 """Timeout of the stream: three of the daemon's keepalive periods of 15 s."""
+_ASK_SECONDS = 2.0
+"""Delay between two looks at a list that grows."""
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
 """Delays before the first, second … consecutive reconnection; then always the last."""
 
@@ -42,6 +45,28 @@ def followed(daemon: ApiClient, query: Mapping[str, str | None], last: int | Non
             say_wrong(UnansweredError(f"{broken}; trying again"))
         time.sleep(_AGAIN_SECONDS[min(breaks, len(_AGAIN_SECONDS) - 1)])
         breaks += 1
+
+
+def grown(daemon: ApiClient, path: str, query: Mapping[str, str | None], last: int) -> Iterator[dict[str, Any]]:
+    """Yields the items of a list with ids above `last`, oldest first, each once, endlessly; asks every two seconds.
+
+    `query`: without order. On interruption, reports it once on standard error and goes on. Raises `CallError` if the
+    daemon refuses.
+    """
+    breaks = 0
+    while True:
+        newest = daemon.pages(path, {**query, "order": "newest"})
+        try:
+            new = list(takewhile(lambda item, known=last: item["id"] > known, newest))  # type: ignore[misc]
+        except UnansweredError as error:
+            if not breaks:
+                say_wrong(UnansweredError(f"{error}; trying again"))
+            breaks += 1
+        else:
+            breaks = 0
+            yield from reversed(new)
+            last = new[0]["id"] if new else last
+        time.sleep(_ASK_SECONDS)
 
 
 class _Event(NamedTuple):

@@ -19,7 +19,20 @@ from pollerd.cli.common.text import clean
 
 T = TypeVar("T")
 _DURATIONS = frozenset(
-    {"min_interval", "max_interval", "half_life", "elapsed", "expected_interval", "interval", "learned_interval"}
+    {
+        "min_interval",
+        "max_interval",
+        "half_life",
+        "half_life_low",
+        "half_life_high",
+        "half_life_in_force",
+        "learned_half_life",
+        "deadline",
+        "elapsed",
+        "expected_interval",
+        "interval",
+        "learned_interval",
+    }
 )
 """Fields of the API in seconds: shown as 30s, 5m, 1.5h."""
 
@@ -102,6 +115,22 @@ def show_items(names: Iterable[str], items: Iterable[Mapping[str, Any]]) -> None
 def show_fields(item: Mapping[str, Any]) -> None:
     """Writes one object, a line per field."""
     show_rows(("field", "value"), ((name, in_words(name, value)) for name, value in item.items()))
+
+
+def show_list(names: Iterable[str], items: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Writes a list of the API: a table with these fields, or JSON with all."""
+    if as_json:
+        show_json(items)
+    else:
+        show_items(names, items)
+
+
+def show_one(item: Mapping[str, Any], *, as_json: bool) -> None:
+    """Writes one object of the API."""
+    if as_json:
+        show_json(item)
+    else:
+        show_fields(item)
 
 
 def in_words(name: str, value: Any) -> Any:

@@ -8,11 +8,12 @@ import math
 import os
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from pollerd import allocation
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES
 from pollerd.cli.common.progress import showing_progress
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.histories import read_history
@@ -68,11 +69,14 @@ def simulate(
         None
     ),
     told_rates: Annotated[bool, typer.Option(help="Tell proportional and optimal the true rates.")] = True,
-    objective: Annotated[str, typer.Option(help="changes, freshness, or in the web interest.")] = "changes",
+    objective: Annotated[
+        str, typer.Option(help="changes, freshness, delay, deadline, or in the web interest.")
+    ] = "changes",
     half_lives: Annotated[tuple[float, float], typer.Option(help="For interest, s: the shortest, the longest.")] = (
         60.0,
         259_200.0,
     ),
+    deadline: Annotated[float, typer.Option(help="For deadline: s within which a change counts.")] = DEFAULT_DEADLINE_S,
     pages: Annotated[int, typer.Option(help="Pages.")] = 512,
     alpha: Annotated[float, typer.Option(help="Change probability per step of the first page: p = α / k^β.")] = 0.3,
     beta: Annotated[float, typer.Option(help="How steeply it falls.")] = 1.5,
@@ -97,14 +101,14 @@ def simulate(
     zipf, scored = Zipf(pages, alpha, beta, _order(order), swaps, switch_every), _objective(objective)
     tried_in: World
     if file is not None:
-        tried_in = HistoryWorld(read_history(file), steps, scored, noise)
+        tried_in = HistoryWorld(read_history(file), steps, scored, noise, deadline)
     elif world is EnvironmentKind.WEB:
-        tried_in = Web(zipf, scored, noise, half_lives)
+        tried_in = Web(zipf, scored, noise, half_lives, deadline)
     else:
         tried_in = KnapsackWorld(zipf, noise)
     given = _settings(settings or [])
     names = allocator or [_DEFAULT_ALLOCATOR[world]]
-    policies = {name: _policy(name, objective, given, told_rates) for name in names}
+    policies = {name: _policy(name, objective, given, told_rates, deadline) for name in names}
     _check_taken(given, policies)
     simulation = Simulation(tried_in, policies, steps, runs, seed)
     with (
@@ -120,6 +124,8 @@ def _check_known(context: typer.Context, world: EnvironmentKind, objective: str)
     without = dict.fromkeys(_UNKNOWN_TO[world], f"left out with {world}")
     if objective != "interest":
         without.setdefault("half_lives", "left out without --objective interest")
+    if objective != "deadline":
+        without.setdefault("deadline", "left out without --objective deadline")
     for name, allowed in without.items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
@@ -135,22 +141,18 @@ def _order(given: str) -> Order:
 
 
 def _objective(given: str) -> Objective:
-    if given == "changes":
-        return "changes"
-    if given == "freshness":
-        return "freshness"
-    if given == "interest":
-        return "interest"
-    raise InvalidValueError("objective", "changes, freshness or interest", given)
+    if given not in OBJECTIVES:
+        raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", given)
+    return cast("Objective", given)
 
 
-def _policy(name: str, objective: str, given: dict[str, Any], told_rates: bool) -> Policy:
+def _policy(name: str, objective: str, given: dict[str, Any], told_rates: bool, deadline: float) -> Policy:
     """Returns the allocator with those of the given parameters that it accepts."""
     if name not in allocation.names():
         raise InvalidValueError("allocator", f"one of {', '.join(allocation.names())}", name)
     taken = allocation.parameters(name)
     used = tuple(sorted((key, value) for key, value in given.items() if key in taken))
-    return Policy(name, objective, told_rates and "rates" in taken, used)
+    return Policy(name, objective, told_rates and "rates" in taken, used, deadline)
 
 
 def _check_taken(given: dict[str, Any], policies: dict[str, Policy]) -> None:

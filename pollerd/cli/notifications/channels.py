@@ -10,7 +10,7 @@ import typer
 from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import WRONG, daemon_at
 from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
-from pollerd.cli.common.output import show_fields, show_items, show_json
+from pollerd.cli.common.output import show_fields, show_items, show_json, show_one
 from pollerd.cli.common.settings_file import table_in
 from pollerd.cli.common.text import clean
 from pollerd.cli.notifications.channel_options import ChannelFile, SecretFiles, Secrets, Settings, with_settings
@@ -138,10 +138,7 @@ def try_(
     """Sends a test message at once, and says what came of it. Exit code 1 if it was not sent."""
     with daemon_at(url, token, max(timeout, _TEST_SECONDS)) as daemon:
         found = daemon.call("POST", f"/channels/{channel_named(daemon, channel)['id']}/test")
-    if as_json:
-        show_json(found)
-    else:
-        show_fields(found)
+    show_one(found, as_json=as_json)
     raise typer.Exit(0 if found["outcome"] == "sent" else WRONG)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.client.following import grown
 from pollerd.cli.common.options import Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_items, show_json
+from pollerd.cli.common.output import show_json, show_list
+from pollerd.cli.common.text import clean
 from pollerd.cli.notifications.named import channel_named
 from pollerd.cli.sites.named import id_of
 
@@ -18,6 +21,7 @@ app = typer.Typer(help="What was told to whom, and when.")
 
 _COLUMNS = ("id", "at", "kind", "site_id", "change_id", "rule_id", "channel_id", "state", "attempts", "detail")
 _ATTEMPT_COLUMNS = ("id", "at", "channel_id", "events", "outcome", "status", "duration", "message_id", "detail")
+_ATTEMPTS = "/deliveries/attempts"
 _MOST_IDS = 1_000
 OfChannel = Annotated[str | None, typer.Option(help="Only on this channel: id or name.")]
 OfMessage = Annotated[str | None, typer.Option(help="Only of this message.")]
@@ -50,7 +54,7 @@ def deliveries(
             "message": message,
             "order": "newest",
         }
-        _show(_COLUMNS, daemon.pages("/deliveries", query, limit), as_json)
+        show_list(_COLUMNS, daemon.pages("/deliveries", query, limit), as_json=as_json)
 
 
 @app.command()
@@ -58,15 +62,35 @@ def attempts(
     channel: OfChannel = None,
     message: OfMessage = None,
     limit: Most = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Then show each as it is made, until Ctrl-C.")] = False,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Lists attempts to send, newest first, with what receivers answered."""
+    """Lists attempts to send, newest first, with what receivers answered. With --follow oldest first, then those to
+    come.
+
+    With --json one document; with --follow --json one on each line.
+    """
     with daemon_at(url, token, timeout) as daemon:
-        query = {"channel": _channel(daemon, channel), "message": message, "order": "newest"}
-        _show(_ATTEMPT_COLUMNS, daemon.pages("/deliveries/attempts", query, limit), as_json)
+        query = {"channel": _channel(daemon, channel), "message": message}
+        newest = daemon.pages(_ATTEMPTS, {**query, "order": "newest"}, max(limit, 1) if follow else limit)
+        if not follow:
+            show_list(_ATTEMPT_COLUMNS, newest, as_json=as_json)
+            return
+        known = list(newest)[::-1]
+        if not as_json:
+            typer.echo("\t".join(_ATTEMPT_COLUMNS))
+        last = known[-1]["id"] if known else 0
+        for attempt in chain(known[:limit], grown(daemon, _ATTEMPTS, query, last)):
+            typer.echo(_line(attempt, as_json))
+
+
+def _line(attempt: dict[str, Any], as_json: bool) -> str:
+    if as_json:
+        return json.dumps(attempt)
+    return "\t".join(clean(str(attempt[name])) for name in _ATTEMPT_COLUMNS)
 
 
 @app.command()
@@ -91,10 +115,3 @@ def resend(
 
 def _channel(daemon: ApiClient, channel: str | None) -> str | None:
     return None if channel is None else str(channel_named(daemon, channel)["id"])
-
-
-def _show(columns: Iterable[str], items: Iterable[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        show_json(items)
-    else:
-        show_items(columns, items)

@@ -9,7 +9,6 @@ import typer
 from pollerd.cli.client.client import ApiClient
 from pollerd.cli.client.connection import REFUSED
 from pollerd.cli.common.call_errors import CallError
-from pollerd.cli.common.output import show_fields, show_json
 
 RuleName = Annotated[str, typer.Argument(metavar="RULE", help="Id or name.")]
 ChannelName = Annotated[str, typer.Argument(metavar="CHANNEL", help="Id or name.")]
@@ -29,14 +28,6 @@ def refuse(reason: str) -> None:
     """Ends the command with one line: it cannot be executed as given."""
     typer.echo(f"pollerd: {reason}", err=True)
     raise typer.Exit(REFUSED)
-
-
-def show_one(found: dict[str, Any], as_json: bool) -> None:
-    """Writes one object of the API, a line per field or as JSON."""
-    if as_json:
-        show_json(found)
-    else:
-        show_fields(found)
 
 
 def _named(daemon: ApiClient, path: str, what: str, name: str) -> dict[str, Any]:

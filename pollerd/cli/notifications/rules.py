@@ -16,7 +16,7 @@ from pollerd.cli.common.options import NONE, Json, Timeout, Token, Url
 from pollerd.cli.common.output import show_fields, show_items, show_json
 from pollerd.cli.common.settings_file import table_in
 from pollerd.cli.notifications import rule_options as of
-from pollerd.cli.notifications.named import RuleName, refuse, rule_named, show_one
+from pollerd.cli.notifications.named import RuleName, refuse, rule_named
 from pollerd.cli.notifications.rule_options import RuleOptions, with_options
 from pollerd.cli.sites.named import id_of
 
@@ -245,7 +245,7 @@ def _short(table: dict[str, Any] | None) -> str:
 
 def _show(one: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        show_one(one, as_json)
+        show_json(one)
         return
     rule = {
         name: value if isinstance(value, str | bool) else _text(value)

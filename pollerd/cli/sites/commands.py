@@ -13,6 +13,10 @@ COMMANDS: Commands = {
     "resume": ("sites.sites:resume", "Polls sites again that were paused, back off, or were gone."),
     "poll": ("sites.sites:poll", "Polls sites before all others, as soon as their hosts allow."),
     "remove": ("sites.sites:remove", "Removes sites with all that was recorded of them."),
+    "bulk": (
+        "jobs.bulk:bulk",
+        "Does one thing to all sites that fit a filter.",
+    ),
     "import": (
         "sites.lists:import_",
         "Adds the sites of a file.",

@@ -21,9 +21,15 @@ from pollerd.list_document import DOCUMENTS, format_of
 _SAME, _DIFFERENT, _ERROR = 0, 1, 2
 _OCTETS = "application/octet-stream"
 _KINDS = ("added", "changed", "removed")
-_BESIDES = {"tags": "tag", "sources": "source", "channels": "channel", "rules": "rule"}
+_BESIDES = {
+    "tags": "tag",
+    "sources": "source",
+    "signal_sources": "signal source",
+    "channels": "channel",
+    "rules": "rule",
+}
 """What a document has besides sites -> one of them."""
-_OWN = frozenset({"channels", "rules"})
+_OWN = frozenset({"channels", "rules", "signal_sources"})
 """Of these a document is the truth about its own, with --sync or without."""
 
 
@@ -67,11 +73,11 @@ def _asked(daemon: ApiClient, file: Path, sync: bool) -> dict[str, Any]:
 
 
 def _settings(daemon: ApiClient, what: str, listed: Any, sync: bool) -> dict[str, Any]:
-    """Returns what the list would change of tags, sources, channels or rules."""
+    """Returns what the list would change of tags, sources, signal sources, channels or rules."""
     if not (listed or sync or what in _OWN):
         return {"added": [], "changed": [], "removed": []}
     query = "" if what in _OWN else f"?sync={str(sync).lower()}"
-    found: dict[str, Any] = daemon.call("POST", f"/{what}/diff{query}", {what: sendable(listed)})
+    found: dict[str, Any] = daemon.call("POST", f"/{what.replace('_', '-')}/diff{query}", {what: sendable(listed)})
     return found
 
 

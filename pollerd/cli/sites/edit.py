@@ -11,11 +11,11 @@ from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
 from pollerd.cli.common.options import DURATION, NONE, WINDOWS, Json, Timeout, Token, Url, duration
 from pollerd.cli.common.options import windows as parse_windows
-from pollerd.cli.common.output import show_items, show_json
+from pollerd.cli.common.output import show_list
 from pollerd.cli.sites.named import Names, for_each
 from pollerd.cli.sites.selecting import SELECT_HELP, selections
 
-_COLUMNS = ("id", "url", "weight", "cost", "tags", "min_interval", "max_interval", "min_yield", "half_life")
+_COLUMNS = ("id", "url", "weight", "cost", "tags", "min_interval", "max_interval", "min_yield", "half_life", "deadline")
 
 
 def _seconds_or_none(text: str) -> str | float:
@@ -39,6 +39,7 @@ def edit(
         str | None, typer.Option(help="No poll while a change is less likely, as 1%; none: the daemon's.")
     ] = None,
     half_life: Annotated[Any, _interval("For objective interest: when a change is worth half.")] = None,
+    deadline: Annotated[Any, _interval("For objective deadline: in which a change should be found.")] = None,
     select: Annotated[
         Any,
         typer.Option(help=f"{SELECT_HELP} none: the whole page.", parser=selections, metavar="SELECTION"),
@@ -62,6 +63,7 @@ def edit(
         "max_interval": max_interval,
         "min_yield": min_yield,
         "half_life": half_life,
+        "deadline": deadline,
         "selections": select,
         "windows": windows,
     }
@@ -72,10 +74,7 @@ def edit(
         edited = (
             site for _, site in for_each(daemon, sites, lambda site_id: _edited(daemon, site_id, patch, more, less))
         )
-        if as_json:
-            show_json(edited)
-        else:
-            show_items(_COLUMNS, edited)
+        show_list(_COLUMNS, edited, as_json=as_json)
 
 
 def _check(sites: Sequence[str], patch: dict[str, Any], more: Sequence[str], less: Sequence[str]) -> None:

@@ -13,8 +13,9 @@ from pollerd.api.http.format_names import Format
 from pollerd.cli.client.client import ApiClient
 from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.progress import showing_progress
+from pollerd.cli.sites.named import id_of
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.list_document import DOCUMENTS, NOT_SHOWN, read_document
+from pollerd.list_document import DOCUMENTS, NOT_SHOWN, Entry, read_document
 from pollerd.urls import normalise_url
 from pollerd.wording import counted
 
@@ -45,8 +46,16 @@ class SentList:
     """Of a document: the settings of tags."""
     sources: Sequence[dict[str, Any]] = ()
     """Of a document: its sources."""
+    signal_sources: Sequence[dict[str, Any]] = ()
+    """Of a document: its signal sources."""
     channels: Sequence[dict[str, Any]] = ()
     rules: Sequence[dict[str, Any]] = ()
+
+    @property
+    def not_sent(self) -> list[str]:
+        """The channels and rules it names: an import takes them only from the list a daemon runs with."""
+        named = {"channel": self.channels, "rule": self.rules}
+        return [f"{kind} {one.get('name', '?')}" for kind, items in named.items() for one in items]
 
     @property
     def place(self) -> str:
@@ -68,6 +77,7 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
     try:
         document = read_document(data, form, folder)
         entries = list(document.entries)
+        entries += _sites_of(document.signal_sources, entries)
     except ConfigError as error:
         raise CallError(str(error)) from error
     lines, numbers, refused = list[str](), list[int](), list[dict[str, Any]]()
@@ -86,9 +96,26 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
         refused,
         tags=document.tags,
         sources=document.sources,
+        signal_sources=document.signal_sources,
         channels=document.channels,
         rules=document.rules,
     )
+
+
+def _sites_of(signal_sources: Sequence[dict[str, Any]], entries: Sequence[Entry]) -> list[Entry]:
+    """Returns the sites of signal sources that the list does not name: they belong to it."""
+    named = {_normalised(str(entry["url"])) for _, entry in entries if isinstance(entry, dict) and "url" in entry}
+    urls = {_normalised(one["url"]): None for one in signal_sources if isinstance(one.get("url"), str)}
+    missing = [url for url in urls if url not in named]
+    return [(len(entries) + place, {"url": url}) for place, url in enumerate(missing, 1)]
+
+
+def _normalised(url: str) -> str:
+    """Returns the normalised URL; as it is one that cannot be: the daemon refuses it."""
+    try:
+        return normalise_url(url)
+    except InvalidValueError:
+        return url
 
 
 def _line(entry: dict[str, Any] | InvalidValueError) -> str:
@@ -126,7 +153,8 @@ def send_list(daemon: ApiClient, sent: SentList, max_rejected: int = REJECTED_EN
     total["rejected"].sort(key=lambda one: int(one["line"]))
     if total["stopped"] is None:
         send_sources(daemon, sent.sources)
-    return total
+        send_signal_sources(daemon, sent.signal_sources)
+    return {**total, "not_read": sent.not_sent} if sent.not_sent else total
 
 
 def send_sources(daemon: ApiClient, sources: Sequence[dict[str, Any]]) -> None:
@@ -135,6 +163,18 @@ def send_sources(daemon: ApiClient, sources: Sequence[dict[str, Any]]) -> None:
     for source in sources:
         if normalise_url(source["url"]) in new:
             daemon.call("POST", "/sources", source)
+
+
+def send_signal_sources(daemon: ApiClient, listed: Sequence[dict[str, Any]]) -> None:
+    """Adds those of the signal sources that are not there, after their sites: a list that is imported only adds."""
+    body = {"signal_sources": sendable(listed)}
+    new = daemon.call("POST", "/signal-sources/diff", body)["added"] if listed else []
+    for one in body["signal_sources"]:
+        url = one.pop("url", None)
+        if url is None and one.get("name") in new:
+            daemon.call("POST", "/signal-sources", one)
+        elif url is not None and normalise_url(url) in new:
+            daemon.call("POST", "/signal-sources", {"kind": "sitemap", **one, "site_id": id_of(daemon, url)})
 
 
 def sendable(value: Any) -> Any:

@@ -121,6 +121,9 @@ def _tell(result: dict[str, Any], form: str, place: str, as_json: bool) -> None:
         show_json(result)
         return
     _say(result, place)
+    if result.get("not_read"):
+        instead = "`pollerd run FILE` takes in those of its list; or use `pollerd channels add`, `pollerd rules add`"
+        typer.echo(clean(f"pollerd: not read: {', '.join(result['not_read'])}: {instead}"), err=True)
     if result["existing"] and form not in _WITHOUT_SETTINGS:
         diff = "`pollerd sites diff FILE --sync` tells where the list has others, `pollerd run FILE --sync` sets them"
         typer.echo(f"pollerd: what existed already keeps its settings: {diff}", err=True)

@@ -25,7 +25,7 @@ from pollerd.wording import counted
 
 _SHOWN = 200
 """Lines of the report on the terminal."""
-_SECRET = ("headers", "credentials", "proxy", "body", "render")
+_SECRET = ("headers", "credentials", "proxy", "pdf_password", "body", "render")
 _MAX_KEY_BYTES = 4096
 _MAX_FILE_BYTES = 1024 * 1024 * 1024
 

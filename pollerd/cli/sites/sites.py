@@ -11,10 +11,10 @@ from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.common.options import DURATION, WINDOWS, Json, Timeout, Token, Url, duration
 from pollerd.cli.common.options import windows as parse_windows
-from pollerd.cli.common.output import show_fields, show_items, show_json
-from pollerd.cli.sites.named import Name, Names, for_each, id_of, source_id_of
+from pollerd.cli.common.output import show_fields, show_json, show_list
+from pollerd.cli.sites import filtering
+from pollerd.cli.sites.named import Name, Names, for_each, id_of
 from pollerd.cli.sites.selecting import NONE, Select
-from pollerd.model import SiteState
 
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given more than once.")]
 _COLUMNS = ("id", "state", "url", "rate_per_day", "polls", "changes", "last_outcome", "last_poll_at", "tags")
@@ -35,6 +35,7 @@ def add(
         str | None, typer.Option(help="No poll while a change is believed less likely, as 1% or 0.01.")
     ] = None,
     half_life: Annotated[float | None, _interval("For objective interest: when a change is worth half.")] = None,
+    deadline: Annotated[float | None, _interval("For objective deadline: in which a change should be found.")] = None,
     select: Select = NONE,
     windows: Annotated[Any, typer.Option(help=WINDOWS, parser=parse_windows, metavar="JSON")] = None,
     url: Url = None,
@@ -51,6 +52,7 @@ def add(
         "max_interval": max_interval,
         "min_yield": min_yield,
         "half_life": half_life,
+        "deadline": deadline,
         "selections": None if select == NONE else select,
         "windows": windows,
     }
@@ -60,21 +62,32 @@ def add(
 
 
 def list_(
-    q: Annotated[str | None, typer.Option("--q", help="Part of the URL.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Only sites with this tag.")] = None,
-    state: Annotated[SiteState | None, typer.Option(help="Only sites in this state.")] = None,
-    host: Annotated[str | None, typer.Option(help="Only sites of this host, as name:port.")] = None,
-    source: Annotated[str | None, typer.Option(help="Only sites of this source, by its id or URL.")] = None,
+    q: filtering.Q = None,
+    tag: filtering.Tag = None,
+    state: filtering.State = None,
+    host: filtering.Host = None,
+    source: filtering.Source = None,
+    rate_min: filtering.RateMin = None,
+    rate_max: filtering.RateMax = None,
+    changed: filtering.Changed = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            help="id, url, title, last_change, rate, failures, last_poll or next_poll; with - before it descending."
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="At most so many.", min=0)] = None,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
     """Lists sites: id, state, URL, changes per day, polls, changes. Also last outcome, last poll, tags."""
+    given: dict[str, Any] = {"q": q, "tag": tag, "state": state, "host": host, "source": source}
+    given |= {"rate_min": rate_min, "rate_max": rate_max, "changed": changed, "sort": sort}
     with daemon_at(url, token, timeout) as daemon:
-        source_id = None if source is None else str(source_id_of(daemon, source))
-        wanted = {"q": q, "tag": tag, "state": state, "host": host, "source": source_id}
-        _show_list(daemon.pages("/sites", wanted), as_json)
+        wanted = {name: str(value) for name, value in filtering.filter_of(daemon, given).items()}
+        _show_list(daemon.pages("/sites", wanted, limit), as_json)
 
 
 def show(
@@ -135,7 +148,4 @@ def _posted(daemon: ApiClient, sites: Sequence[str], what: str) -> Iterator[dict
 
 
 def _show_list(sites: Iterable[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        show_json(sites)
-    else:
-        show_items(_COLUMNS, sites)
+    show_list(_COLUMNS, sites, as_json=as_json)

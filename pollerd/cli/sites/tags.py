@@ -11,11 +11,11 @@ from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
 from pollerd.cli.common.options import DURATION, NONE, WINDOWS, Json, Timeout, Token, Url, duration
 from pollerd.cli.common.options import windows as parse_windows
-from pollerd.cli.common.output import show_fields, show_items, show_json
+from pollerd.cli.common.output import show_json, show_list, show_one
 from pollerd.cli.sites.selecting import SELECT_HELP, selections
 
 app = typer.Typer(help="What the sites of a tag inherit.", no_args_is_help=True)
-_COLUMNS = ("name", "weight", "cost", "min_interval", "max_interval", "min_yield", "half_life", "windows")
+_COLUMNS = ("name", "weight", "cost", "min_interval", "max_interval", "min_yield", "half_life", "deadline", "windows")
 _SETTINGS = (*_COLUMNS[1:], "respect_ttl")
 TagArgument = Annotated[str, typer.Argument(metavar="TAG", help="The tag.")]
 
@@ -33,10 +33,7 @@ def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECON
     """Lists the tags that have settings."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("GET", "/tags")["items"]
-    if as_json:
-        show_json(found)
-    else:
-        show_items(_COLUMNS, found)
+    show_list(_COLUMNS, found, as_json=as_json)
 
 
 @app.command()
@@ -45,7 +42,7 @@ def show(
 ) -> None:
     """Shows the settings of a tag. Of headers and credentials only that there are some."""
     with daemon_at(url, token, timeout) as daemon:
-        _show(daemon.call("GET", _path(tag)), as_json)
+        show_one(daemon.call("GET", _path(tag)), as_json=as_json)
 
 
 @app.command("set")
@@ -57,6 +54,7 @@ def set_(
     max_interval: Annotated[Any, _interval("Longest time between two polls of a site.")] = None,
     min_yield: Annotated[str | None, typer.Option(help="No poll while a change is less likely, as 1%.")] = None,
     half_life: Annotated[Any, _interval("For objective interest: when a change is worth half.")] = None,
+    deadline: Annotated[Any, _interval("For objective deadline: in which a change should be found.")] = None,
     windows: Annotated[Any, typer.Option(help=f"{WINDOWS} none: unsaid.", parser=parse_windows, metavar="JSON")] = None,
     select: Annotated[
         Any, typer.Option(help=f"{SELECT_HELP} none: unsaid.", parser=selections, metavar="SELECTION")
@@ -74,6 +72,7 @@ def set_(
         "max_interval": max_interval,
         "min_yield": min_yield,
         "half_life": half_life,
+        "deadline": deadline,
         "windows": windows,
         "selections": select,
     }
@@ -81,7 +80,7 @@ def set_(
     if not changes:
         _refuse("nothing to change: give a setting, as --min-interval 15m")
     with daemon_at(url, token, timeout) as daemon:
-        _show(daemon.call("PUT", _path(tag), {**_present(daemon, tag), **changes}), as_json)
+        show_one(daemon.call("PUT", _path(tag), {**_present(daemon, tag), **changes}), as_json=as_json)
 
 
 @app.command()
@@ -122,10 +121,3 @@ def _refuse(reason: str) -> None:
 
 def _path(tag: str) -> str:
     return f"/tags/{quote(tag, safe='')}"
-
-
-def _show(found: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        show_json(found)
-    else:
-        show_fields(found)

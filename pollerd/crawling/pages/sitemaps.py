@@ -44,12 +44,13 @@ class Sitemap(Struct, frozen=True, gc=False):
     """False: cut off, malformed behind the last entry, or beyond the limits; it lists more than is known here."""
 
 
-def read_sitemap(body: bytes) -> Sitemap | None:
+def read_sitemap(body: bytes, *, common_date: bool = False) -> Sitemap | None:
     """Parses a sitemap in any form (XML, an index of others, lines of URLs; gzipped or not); None if it is none.
 
     At most 50,000 entries of 50 MiB. Documents with a DTD are rejected: sitemaps need none, and entities could expand
     them greatly. If all entries have the same date it is that of the sitemap, not of the pages, and is omitted. A
-    page's date is evidence of its age at that time, as far as the site is trusted. Raises nothing.
+    page's date is evidence of its age at that time, as far as the site is trusted. common_date: keep such a date, too.
+    Raises nothing.
     """
     unpacked = _unpacked(body)
     if unpacked is None or _HOSTILE.search(unpacked[0]):
@@ -68,7 +69,11 @@ def read_sitemap(body: bytes) -> Sitemap | None:
     except ParseError:
         # Entries before the error still count.
         complete = False
-    return Sitemap(_dated(pages), _dated(sitemaps), complete) if pages or sitemaps else None
+    if not pages and not sitemaps:
+        return None
+    if common_date:
+        return Sitemap(tuple(pages), tuple(sitemaps), complete)
+    return Sitemap(_dated(pages), _dated(sitemaps), complete)
 
 
 def robots_sitemaps(robots: bytes, url: str) -> tuple[str, ...]:

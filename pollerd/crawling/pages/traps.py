@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Iterable
 
 import xxhash
 
@@ -87,12 +88,23 @@ class ShapeLimits:
 
     def admit(self, url: str) -> bool:
         """Counts a new normalised URL; returns False if the limit of its shape is reached."""
-        key = xxhash.xxh3_64_intdigest(shape(url).encode("utf-8", "replace"))
-        count = self._count.pop(key, 0) + 1
-        if count > (self._days if is_calendar(url) else self._pages):
-            self._count[key] = count - 1
-            return False
+        key = _key(url)
+        count = self._count.get(key, 0)
+        admitted = count < (self._days if is_calendar(url) else self._pages)
+        self._put(key, count + admitted)
+        return admitted
+
+    def count(self, urls: Iterable[str]) -> None:
+        """Counts normalised URLs that were admitted before, those first that were admitted first."""
+        for key in map(_key, urls):
+            self._put(key, self._count.get(key, 0) + 1)
+
+    def _put(self, key: int, count: int) -> None:
         self._count[key] = count
+        self._count.move_to_end(key)
         if len(self._count) > self._remembered:
             self._count.popitem(last=False)
-        return True
+
+
+def _key(url: str) -> int:
+    return xxhash.xxh3_64_intdigest(shape(url).encode("utf-8", "replace"))

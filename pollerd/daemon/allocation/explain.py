@@ -10,14 +10,23 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.allocation.core.index import DEFAULT_HALF_LIFE_S
 from pollerd.columns import stretches
 from pollerd.daemon.allocation.binding import BindingWatch
 from pollerd.daemon.allocation.forecast import Forecast, sample
 from pollerd.daemon.polling.budget_meter import BudgetMeter
 from pollerd.daemon.results.calibration import CalibrationSums
+from pollerd.daemon.signals.signal_yield import SignalYield
 from pollerd.daemon.state.believed_unchanged import AT_ONCE, announced_waits
 from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.daemon.state.views import AllocationView, BenefitPointView, ExplanationView, LiveSite, ShadowView
+from pollerd.daemon.state.views import (
+    AllocationView,
+    BenefitPointView,
+    ExplanationView,
+    LiveSite,
+    ShadowView,
+    SignalYieldView,
+)
 from pollerd.model import STATE_CODE, STATES, SiteState
 from pollerd.scheduling.waiting import at_private_addresses
 from pollerd.wording import counted
@@ -38,11 +47,13 @@ class ScheduleExplainer:
         forecast: Forecast,
         calibration: CalibrationSums,
         shadows: Callable[[], tuple[ShadowView, ...]],
+        signal_yield: SignalYield,
         clock: Callable[[], float],
     ) -> None:
         """`shadows`: returns the views of the shadows."""
         self._scheduler, self._meter, self._forecast = scheduler, meter, forecast
         self._calibration, self._shadows, self._clock = calibration, shadows, clock
+        self._signal_yield = signal_yield
         self._sample: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
         self.binding = BindingWatch(scheduler=scheduler, meter=meter, clock=clock)
 
@@ -64,9 +75,17 @@ class ScheduleExplainer:
             earliest = self._earliest(slot, floor)
             per_day = _number(rate * DAY_SECONDS) if self._met(slot) else None
             found[int(self._scheduler.sites.site_id[slot])] = LiveSite(
-                per_day, None if earliest is None else max(earliest, now)
+                per_day,
+                None if earliest is None else max(earliest, now),
+                _number(float(self._scheduler.sites.learned_half_life[slot])),
             )
         return found
+
+    def is_half_life_learned(self, site_id: int) -> bool:
+        """Returns whether a half-life learned from reads is in force for the site."""
+        sites = self._scheduler.sites
+        slot = sites.slot_of(site_id)
+        return slot is not None and math.isnan(sites.half_life[slot]) and not math.isnan(sites.learned_half_life[slot])
 
     def _met(self, slot: int) -> bool:
         """Returns whether polls gave evidence on this site; before that the belief is the prior."""
@@ -112,6 +131,7 @@ class ScheduleExplainer:
             notes=allocator.notes(slot),
             host=self._scheduler.host_name(slot),
             host_override=self._scheduler.hosts.overrides.get(int(sites.host[slot])),
+            half_life_in_force=float(np.nan_to_num(sites.half_lives(one)[0], nan=DEFAULT_HALF_LIFE_S)),
         )
 
     def _rank(self, urgency: float, now: float) -> int:
@@ -138,7 +158,12 @@ class ScheduleExplainer:
             self.allocation(),
             one_more_poll_per_second_finds_per_hour=curve.one_more * HOUR_SECONDS,
             benefit_curve=points,
+            # What polls are expected to find is known as the chance of a change: of other objectives no share is.
+            signals=self._signals(curve.points if self._scheduler.objective == "changes" else ()),
         )
+
+    def _signals(self, curve: Sequence[tuple[float, float]]) -> SignalYieldView | None:
+        return self._signal_yield.view(curve, self._clock())
 
     def allocation(self) -> AllocationView:
         """Returns the yield of the budget as scheduled, under uniform and at the best split; no benefit curve."""
@@ -147,6 +172,7 @@ class ScheduleExplainer:
         return AllocationView(
             allocator=self._scheduler.allocator_name,
             objective=self._scheduler.objective,
+            deadline=self._scheduler.deadline,
             budget=budget,
             utilization=rate / budget,
             spendable=self._scheduler.budget_fit.spendable(budget),
@@ -156,6 +182,7 @@ class ScheduleExplainer:
             expected_detections_per_hour_as_scheduled=figures.as_scheduled * HOUR_SECONDS,
             expected_detections_per_hour_uniform=figures.benefit.uniform * HOUR_SECONDS,
             expected_detections_per_hour_best=figures.benefit.best * HOUR_SECONDS,
+            timeliness=figures.timeliness,
             sites=len(self._scheduler.sites),
             late_sites=self.late_sites(),
             noisy_sites=self.noisy_sites(),
@@ -165,6 +192,7 @@ class ScheduleExplainer:
             one_more_poll_per_second_finds_per_hour=None,
             benefit_curve=(),
             shadows=self._shadows(),
+            signals=self._signals(()),
         )
 
     def late_sites(self) -> int:

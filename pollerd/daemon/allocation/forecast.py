@@ -15,7 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.benefit import Benefit
-from pollerd.allocation.core.mixture import Mixture
+from pollerd.allocation.core.objectives.comparison import ExpectedTimeliness, timeliness
+from pollerd.allocation.core.objectives.feed_mixture import with_items_shown
+from pollerd.allocation.core.objectives.names import TIMELY
+from pollerd.allocation.core.objectives.priced_sites import PricedSites, deadlines, priced_sites
 from pollerd.columns import stretches
 from pollerd.daemon.state.scheduler_state import SchedulerState
 
@@ -36,13 +39,15 @@ CURVE_FACTORS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
 
 @dataclass(frozen=True)
 class Figures:
-    """One forecast. Values are per second: for the objective `changes`, weighted detections."""
+    """One forecast. Values are per second: for `changes`, weighted detections, and for `delay` too."""
 
     benefit: Benefit
     as_scheduled: float
     """Value when every site keeps the interval between its last two polls, within its present bounds."""
     slots: NDArray[np.int64]
     """int64[k], ascending: sites of `benefit.periods` float64[k]."""
+    timeliness: ExpectedTimeliness | None = None
+    """How soon changes are found; None under objectives that are not about that."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class BeliefColumns:
     weight: NDArray[np.float64]
     cost: NDArray[np.float64]
     half_life: NDArray[np.float64]
+    deadline: NDArray[np.float64]
+    """Seconds, with the default for those without their own."""
     floor: NDArray[np.float64]
     """Shortest gap between two polls that intervals, beliefs (min_yield) and politeness allow, s."""
     last_gap: NDArray[np.float64]
@@ -73,12 +80,27 @@ class BeliefColumns:
     reach: float
     """Largest budget that politeness and min_intervals allow to be spent."""
     objective: str
+    items_shown: NDArray[np.float64]
+    """Of feeds: how many of their newest items they show; nan: no limit is known."""
+    counts_items: bool
+    """Whether the allocator heeds that."""
     factor: float
     """Cost of all live sites divided by the cost of these."""
 
-    def mixture(self) -> Mixture:
+    def priced_sites(self) -> PricedSites:
         """Returns the sites' indices under the belief."""
-        return Mixture.believed(self.rates, self.weight, self.cost, self.half_life, self.floor, self.objective)
+        return self._under(self.objective)
+
+    def shown(self) -> PricedSites:
+        """Returns the sites with the values that are shown: under `delay`, of whose costs nobody has a notion, those of
+        `changes`.
+        """
+        return self._under("changes" if self.objective == "delay" else self.objective)
+
+    def _under(self, objective: str) -> PricedSites:
+        settings = self.weight, self.cost, self.half_life, self.floor
+        sites = priced_sites(self.rates, *settings, objective, self.deadline)
+        return with_items_shown(sites, self.weight, self.items_shown, objective) if self.counts_items else sites
 
     def share(self, budget: float) -> float:
         """Returns these sites' share of the spendable part of a budget."""
@@ -97,17 +119,15 @@ class BeliefColumns:
         return np.where(np.isfinite(self.last_gap), np.maximum(self.last_gap, self.floor), self.uniform())
 
 
-def sample(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns about `SAMPLE_SITES` of the chosen slots, bool[n], always the same; all if there are no more.
+def sample(chosen: NDArray[np.bool_], most: int | None = None) -> NDArray[np.int64]:
+    """Returns about `most` (None: `SAMPLE_SITES`) of the chosen slots, bool[n], always the same; all if not more.
 
     Uses multiples of the golden ratio: a constant step could coincide with a periodic pattern in the list.
     """
-    number = int(np.count_nonzero(chosen))
-    if number <= SAMPLE_SITES:
+    number, most = int(np.count_nonzero(chosen)), SAMPLE_SITES if most is None else most
+    if number <= most:
         return np.flatnonzero(chosen)
-    return np.concatenate(
-        [_sample(part, chosen[part], 2**32 * SAMPLE_SITES / number) for part in stretches(len(chosen))]
-    )
+    return np.concatenate([_sample(part, chosen[part], 2**32 * most / number) for part in stretches(len(chosen))])
 
 
 def _sample(part: slice, chosen: NDArray[np.bool_], below: float) -> NDArray[np.int64]:
@@ -188,7 +208,7 @@ class Forecast:
             return float(figures.benefit.periods[place])
         if not self._scheduler.sites.in_force(np.array([slot]))[0]:
             return math.inf  # a closed site: the interval that it will have once it is open
-        return float(self._belief_of(np.array([slot])).mixture().periods(figures.benefit.price)[0])
+        return float(self._belief_of(np.array([slot])).priced_sites().periods(figures.benefit.price)[0])
 
     def belief(self) -> BeliefColumns:
         """Returns the current belief; for a sample if the list is long."""
@@ -206,30 +226,35 @@ class Forecast:
             rates=scheduler.allocator.belief_of(slots),
             weight=sites.weight[slots],
             cost=cost,
-            half_life=sites.half_life[slots],
+            half_life=sites.half_lives(slots),
+            deadline=deadlines(sites.deadline[slots], scheduler.deadline),
             floor=scheduler.floors(slots) * crowding.of(sites.host[slots]),
             last_gap=sites.last_gap[slots].astype(np.float64),
             budget=scheduler.budget,
             reach=crowding.total,
             objective=self._scheduler.objective,
+            items_shown=sites.items_shown[slots],
+            counts_items=scheduler.allocator.counts_items,
             factor=scheduler.live_cost() / float(cost.sum()) if len(slots) else 1.0,
         )
 
 
 def _figures(belief: BeliefColumns) -> Figures:
-    mixture = belief.mixture()
-    price, periods = mixture.split(belief.share(belief.budget))
-    best, uniform, as_scheduled = (
-        mixture.value(every) * belief.factor for every in (periods, belief.uniform(), belief.as_kept())
-    )
-    return Figures(Benefit(price, best, uniform, periods), as_scheduled, belief.slots)
+    shown = belief.shown()
+    price, periods = belief.priced_sites().split(belief.share(belief.budget))
+    uniform, as_kept = belief.uniform(), belief.as_kept()
+    values = [shown.value(every) * belief.factor for every in (as_kept, uniform, periods)]
+    soon = None
+    if belief.objective in TIMELY:
+        soon = timeliness(belief.rates, belief.weight, belief.deadline, (as_kept, uniform, periods))
+    return Figures(Benefit(price, values[2], values[1], periods), values[0], belief.slots, soon)
 
 
 def _curve(belief: BeliefColumns) -> BenefitCurve:
-    mixture = belief.mixture()
+    sites, shown = belief.priced_sites(), belief.shown()
 
     def best(budget: float) -> float:
-        return mixture.value(mixture.split(belief.share(budget))[1]) * belief.factor
+        return shown.value(sites.split(belief.share(budget))[1]) * belief.factor
 
     points = tuple((factor * belief.budget, best(factor * belief.budget)) for factor in CURVE_FACTORS)
     return BenefitCurve(points, best(belief.budget + 1.0) - best(belief.budget))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,16 @@ from numpy.typing import NDArray
 from pollerd.allocation import Allocator
 from pollerd.daemon.allocation.replay import Replay
 from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.scheduling import SiteTable
 from pollerd.storage import HistoryStore
 
-_SETTINGS = ("weight", "cost", "half_life")
+_SETTINGS: Mapping[str, Callable[[SiteTable, NDArray[np.int64] | slice], NDArray[np.float64]]] = {
+    "weight": lambda sites, slots: sites.weight[slots],
+    "cost": lambda sites, slots: sites.cost[slots],
+    "half_life": lambda sites, slots: sites.half_lives(slots),
+    "deadline": lambda sites, slots: sites.deadline[slots],
+}
+"""Settings in force that allocators know."""
 
 
 class AllocatorHandover:
@@ -27,7 +34,7 @@ class AllocatorHandover:
         self._store, self._scheduler, self.candidate = store, scheduler, candidate
         sites = scheduler.sites
         self._replay = Replay(sites, candidate)
-        self._settings = {name: getattr(sites, name)[: sites.size].copy() for name in _SETTINGS}
+        self._settings = {name: of(sites, slice(0, sites.size)).copy() for name, of in _SETTINGS.items()}
         self._through = 0
 
     async def prepare(self) -> None:
@@ -76,13 +83,13 @@ class AllocatorHandover:
     def _differs(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
         out = np.zeros(len(slots), np.bool_)
         for name, kept in self._settings.items():
-            was, now = kept[slots], getattr(self._scheduler.sites, name)[slots]
+            was, now = kept[slots], _SETTINGS[name](self._scheduler.sites, slots)
             out |= (was != now) & ~(np.isnan(was) & np.isnan(now))
         return out
 
     def _add(self, slots: NDArray[np.int64]) -> None:
         sites = self._scheduler.sites
-        self.candidate.add(slots, sites.weight[slots], sites.cost[slots], sites.half_life[slots])
+        self.candidate.add(slots, *(of(sites, slots) for of in _SETTINGS.values()))
 
 
 def _bytes(states: NDArray[np.uint8]) -> Sequence[bytes]:

@@ -117,8 +117,8 @@ class Shadows:
         self._drop_overflowed()
         return tuple(shadow.view() for shadow in self._shadows)
 
-    def made(self, names: Sequence[str], objective: str, in_charge: str) -> list[Allocator]:
-        """Returns new allocators of these names, in order, without sites.
+    def made(self, names: Sequence[str], objective: str, in_charge: str, deadline: float) -> list[Allocator]:
+        """Returns new allocators of these names, in order, without sites. deadline: s, of sites without their own.
 
         Raises InvalidValueError for names that are not allowed, and if an allocator cannot hold the sites.
         """
@@ -126,17 +126,19 @@ class Shadows:
         if len(set(names)) < len(names) or len(names) > MOST_SHADOWS or not set(names) <= set(known) - {in_charge}:
             allowed = f"at most {MOST_SHADOWS} different ones of {', '.join(known)}, without the one in charge"
             raise InvalidValueError("shadows", allowed, list(names))
-        return [self._admitted(name, objective) for name in names]
+        return [self.admitted(name, objective, deadline) for name in names]
 
-    def _admitted(self, name: str, objective: str) -> Allocator:
-        fresh = self._created(name, objective)
+    def admitted(self, name: str, objective: str, deadline: float) -> Allocator:
+        """Returns a new allocator without sites. Raises InvalidValueError if it cannot hold the sites that are here."""
+        fresh = self._created(name, objective, deadline)
         slots = np.flatnonzero(self._scheduler.sites.occupied())
         if len(slots):
             fresh.admit(np.empty(0, np.int64), self._scheduler.sites.weight[slots], self._scheduler.sites.cost[slots])
         return fresh
 
-    def _created(self, name: str, objective: str) -> Allocator:
-        return allocation.create(name, budget=self._scheduler.allocator.budget, objective=objective, rng=self._rng)
+    def _created(self, name: str, objective: str, deadline: float) -> Allocator:
+        budget = self._scheduler.allocator.budget
+        return allocation.create(name, budget=budget, objective=objective, rng=self._rng, deadline=deadline)
 
     async def put(self, names: Sequence[str], allocators: Sequence[Allocator]) -> None:
         """Replaces all shadows by these, which start learning. No site may be changed meanwhile."""
@@ -173,7 +175,7 @@ class Shadows:
             await shadow.prepare(self._store)
             await shadow.look(self._forecast.belief(), self._clock())
         except DatabaseUnavailableError as error:
-            shadow.begin_anew(self._created(shadow.name, self._scheduler.objective))
+            shadow.begin_anew(self._created(shadow.name, self._scheduler.objective, self._scheduler.deadline))
             self._log.warning("shadow_put_off", allocator=shadow.name, reason=str(error))
             return
         except Exception as error:  # noqa: BLE001
@@ -215,4 +217,4 @@ def _follow_and_ask(
         return math.nan
     budget = belief.share(belief.budget)
     periods = desired_periods(allocator, belief.slots, belief.cost, belief.floor, budget, now)
-    return belief.mixture().value(periods) * belief.factor
+    return belief.shown().value(periods) * belief.factor

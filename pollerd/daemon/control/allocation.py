@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pollerd import allocation
-from pollerd.daemon.allocation.explain import ScheduleExplainer
+from pollerd.allocation.registered import OBJECTIVES
+from pollerd.cluster.splitting import UNSPLIT, unsplit_among
 from pollerd.daemon.allocation.handover import AllocatorHandover
 from pollerd.daemon.allocation.shadows import Shadows
+from pollerd.daemon.allocation.whole_budget import WholeBudget
 from pollerd.daemon.polling.budget import Budget
 from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.state.runtime import Runtime
@@ -16,9 +19,8 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.settings import check_budget
 from pollerd.daemon.state.views import AllocationView
 from pollerd.errors import InvalidValueError
-from pollerd.storage import AllocationRow, Store
-
-OBJECTIVES = ("changes", "freshness", "interest")
+from pollerd.ranges import SITE
+from pollerd.storage import AllocationRow, SharedAllocation, Store
 
 
 class AllocationControl:
@@ -32,33 +34,35 @@ class AllocationControl:
         budget: Budget,
         journal: Journal,
         shadows: Shadows,
-        explainer: ScheduleExplainer,
+        whole: WholeBudget,
         runtime: Runtime,
     ) -> None:
         self._store, self._scheduler, self._budget, self._journal = store, scheduler, budget, journal
-        self._shadows, self._explainer, self._rng = shadows, explainer, runtime.rng
+        self._shadows, self._whole, self._rng = shadows, whole, runtime.rng
         self._changing = asyncio.Lock()
 
     def view(self) -> AllocationView:
-        """Returns the yield of the budget under the current belief, without the benefit curve."""
-        return self._explainer.allocation()
+        """Returns the yield of this process's budget under the current belief, without the benefit curve."""
+        return self._whole.explainer.allocation()
 
     async def over_budgets(self) -> AllocationView:
-        """Returns `view` with the benefit curve over other budgets."""
-        return await self._explainer.allocation_over_budgets()
+        """Returns the yield of the whole budget, at all nodes, with the benefit curve over other budgets."""
+        return await self._whole.over_budgets()
 
     async def set(
         self,
         *,
         allocator: str | None = None,
         objective: str | None = None,
+        deadline: float | None = None,
         budget: float | None = None,
         shadows: Sequence[str] | None = None,
     ) -> AllocationView:
         """Changes the given settings; None leaves one unchanged. A new allocator first learns from the stored polls.
 
-        New `shadows` replace the old ones and start learning; a change of objective restarts all shadows. An allocator
-        that becomes active is removed from the shadows. Raises InvalidValueError.
+        New `shadows` replace the old ones and start learning; a change of objective restarts all shadows, and under the
+        objective `deadline` one of the deadline (s, of sites without their own). An allocator that becomes active is
+        removed from the shadows. Raises InvalidValueError.
         """
         name = self._scheduler.allocator_name if allocator is None else allocator
         goal = self._scheduler.objective if objective is None else objective
@@ -66,32 +70,113 @@ class AllocationControl:
             raise InvalidValueError("allocator", "one of " + ", ".join(allocation.names()), name)
         if goal not in OBJECTIVES:
             raise InvalidValueError("objective", "one of " + ", ".join(OBJECTIVES), goal)
+        if deadline is not None:
+            SITE["deadline"].check(deadline)
+        if self._store.shared is not None:
+            return await self._set_for_all(self._store.shared, allocator, objective, deadline, budget, shadows)
+        due = self._scheduler.deadline if deadline is None else deadline
         rate = self._budget.rate if budget is None else check_budget(budget)
         async with self._changing:
             before = self._shadows.names()
             wanted = tuple(n for n in before if n != name) if shadows is None else tuple(shadows)
-            renewed = shadows is not None or goal != self._scheduler.objective or wanted != before
-            new = self._shadows.made(wanted, goal, name) if renewed else []
-            if (name, goal) != (self._scheduler.allocator_name, self._scheduler.objective):
-                await self._switch(name, goal, rate)
+            another = self._is_another(goal, due)
+            renewed = shadows is not None or another or wanted != before
+            new = self._shadows.made(wanted, goal, name, due) if renewed else []
+            if another or name != self._scheduler.allocator_name:
+                await self._switch(AllocationRow(name, goal, rate, deadline=due, shadows=wanted))
             async with self._scheduler.changing_sites:
-                self._budget.rate = rate
+                self._budget.rate, self._scheduler.deadline = rate, due
                 self._scheduler.budget_fit.fit(rate)
-                await self._store.save_allocation(AllocationRow(name, goal, rate))
+                await self._store.save_allocation(AllocationRow(name, goal, rate, deadline=due, shadows=wanted))
                 if renewed:
                     await self._shadows.put(wanted, new)
-            await self._explainer.begin_anew()
+            await self._whole.explainer.begin_anew()
         return await self.over_budgets()
 
-    async def _switch(self, name: str, objective: str, budget: float) -> None:
+    async def _set_for_all(
+        self,
+        shared: SharedAllocation,
+        allocator: str | None,
+        objective: str | None,
+        deadline: float | None,
+        budget: float | None,
+        shadows: Sequence[str] | None,
+    ) -> AllocationView:
+        """Sets it for all nodes, this one first; the others follow the news, and the budget with their next reports."""
+        rate = None if budget is None else check_budget(budget)
+
+        def choose(kept: AllocationRow | None) -> AllocationRow:
+            if kept is None:  # it was there when this node joined
+                now = self._scheduler
+                kept = AllocationRow(now.allocator_name, now.objective, self._budget.rate, deadline=now.deadline)
+            name = allocator or kept.allocator
+            others = kept.shadows if shadows is None else shadows
+            wanted = tuple(n for n in others if shadows is not None or n != name)
+            due = kept.deadline if deadline is None else deadline
+            return AllocationRow(name, objective or kept.objective, rate or kept.budget, shadows=wanted, deadline=due)
+
+        row = choose(await shared.stored())
+        due = self._due(row)
+        self._shadows.made(row.shadows, row.objective, row.allocator, due)
+        self._shadows.admitted(row.allocator, row.objective, due)
+        await shared.change(choose, check_split)
+        await self.adopt()
+        return await self.over_budgets()
+
+    async def adopt(self) -> None:
+        """Brings this node in step with the allocation of all nodes, but for the budget.
+
+        Raises InvalidValueError if an allocator cannot hold this node's sites, DatabaseUnavailableError.
+        """
+        shared = self._store.shared
+        async with self._changing:
+            row = None if shared is None else await shared.stored()
+            if row is None:
+                return
+            due = self._due(row)
+            another = self._is_another(row.objective, due)
+            switched = another or row.allocator != self._scheduler.allocator_name
+            renewed = another or row.shadows != self._shadows.names()
+            new = self._shadows.made(row.shadows, row.objective, row.allocator, due) if renewed else []
+            if switched:
+                await self._switch(replace(row, budget=self._budget.rate, deadline=due))
+            else:
+                self._scheduler.deadline = due
+            if renewed:
+                async with self._scheduler.changing_sites:
+                    await self._shadows.put(row.shadows, new)
+            if switched or renewed:
+                await self._whole.explainer.begin_anew()
+
+    def _is_another(self, objective: str, deadline: float) -> bool:
+        """Returns whether an allocator for these would choose otherwise than the one that runs."""
+        now = self._scheduler
+        return objective != now.objective or (objective == "deadline" and deadline != now.deadline)
+
+    def _due(self, row: AllocationRow) -> float:
+        return self._scheduler.deadline if row.deadline is None else row.deadline
+
+    async def _switch(self, row: AllocationRow) -> None:
         """Switches allocators in one transaction; polling continues while the candidate learns."""
-        spendable = self._scheduler.budget_fit.allocator_budget(budget)
-        fresh = allocation.create(name, budget=spendable, objective=objective, rng=self._rng)
+        name, objective, deadline = row.allocator, row.objective, self._due(row)
+        spendable = self._scheduler.budget_fit.allocator_budget(row.budget)
+        fresh = allocation.create(name, budget=spendable, objective=objective, rng=self._rng, deadline=deadline)
         handover = AllocatorHandover(store=self._store.history, scheduler=self._scheduler, candidate=fresh)
         await handover.prepare()
         # No poll may be committed between the replayed polls and the first one that the new allocator observes.
         async with self._scheduler.changing_sites, self._journal.quiesced():
             shared, learned = await handover.finish()
-            await self._store.replace_learned(AllocationRow(name, objective, budget, shared), learned)
-            self._scheduler.replace_allocator(name, fresh, objective)
-            self._explainer.forget_predictions()
+            await self._store.replace_learned(replace(row, shared_state=shared), learned)
+            self._scheduler.replace_allocator(name, fresh, objective, deadline)
+            self._whole.explainer.forget_predictions()
+
+
+def check_split(row: AllocationRow, others: Sequence[str]) -> None:
+    """Raises InvalidValueError if there are other nodes and the allocation cannot be split."""
+    for field, names in (("allocator", [row.allocator]), ("shadows", list(row.shadows))):
+        whole = unsplit_among(names)
+        if others and whole:
+            allowed = (
+                f"none of {', '.join(sorted(UNSPLIT))}, whose state cannot be split, beside node {', '.join(others)}"
+            )
+            raise InvalidValueError(field, allowed, ", ".join(whole))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from pollerd.daemon.allocation.explain import ScheduleExplainer
+from pollerd.daemon.allocation.planning.planner import Planner
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
+from pollerd.daemon.control.jobs import JobControl
 from pollerd.daemon.control.notifications import NotificationControl
 from pollerd.daemon.control.preview import PreviewControl
 from pollerd.daemon.control.sites import SiteControl
@@ -15,6 +18,25 @@ from pollerd.daemon.control.sources import SourceControl
 from pollerd.daemon.control.tags import TagControl
 from pollerd.daemon.crawler.report import CollectionReporter
 from pollerd.daemon.gauges import Gauges
+from pollerd.daemon.reads.read_control import ReadControl
+from pollerd.daemon.results.poll_feed import PollFeed
+from pollerd.daemon.signals.hubs.hub_callbacks import HubCallbacks
+from pollerd.daemon.signals.index_now_reports import IndexNowReports
+from pollerd.daemon.signals.signal_control import SignalControl
+
+
+class ShowsCluster(Protocol):
+    """Shows the nodes of the database."""
+
+    async def view(self) -> object:
+        """Returns how things stand. Raises DatabaseUnavailableError."""
+
+
+class AnswersNodes(Protocol):
+    """Answers the other nodes."""
+
+    async def answer(self, signature: str, body: bytes) -> tuple[int, bytes]:
+        """Returns status and body. Raises DatabaseUnavailableError."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,13 +44,23 @@ class Control:
     """Views and actions of the daemon, by subject."""
 
     sites: SiteControl
+    jobs: JobControl
     sources: SourceControl
+    signals: SignalControl
+    reads: ReadControl
+    hubs: HubCallbacks
+    index_now: IndexNowReports
     notifications: NotificationControl
     tags: TagControl
     hosts: HostControl
     preview: PreviewControl
     allocation: AllocationControl
+    planner: Planner
+    cluster: ShowsCluster
     explainer: ScheduleExplainer
     collection: CollectionReporter
     health: DaemonHealth
+    poll_feed: PollFeed
+    node_answers: AnswersNodes | None
+    """None: the daemon runs alone."""
     gauges: Gauges

@@ -13,6 +13,7 @@ from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.views import Status
 from pollerd.errors import DatabaseUnavailableError, SchemaError
+from pollerd.model import STATES, SiteState
 from pollerd.storage import Store
 
 _HEALTHY_TICKS = 3
@@ -69,4 +70,6 @@ class DaemonHealth:
             budget=self._budget.rate,
             offline=self._outage_filter.offline,
             storage_failure=self._storage.failure,
+            by_state=dict(zip((*STATES, SiteState.PAUSED), sites.counts(), strict=True)),
+            loop_lag=self._in_flight.loop_lag,
         )

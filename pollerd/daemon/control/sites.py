@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import structlog
 from msgspec import structs
+from numpy.typing import NDArray
 
-from pollerd.daemon.allocation.explain import ScheduleExplainer
+from pollerd.daemon.allocation.site_views import SiteViews
+from pollerd.daemon.control.returning import SiteReturn
 from pollerd.daemon.control.site_removal import SiteRemoval
 from pollerd.daemon.polling.outage_filter import OutageFilter
 from pollerd.daemon.results.journal import Journal
@@ -17,13 +19,13 @@ from pollerd.daemon.state.believed_unchanged import note_quiet
 from pollerd.daemon.state.scheduler_state import SchedulerState, by_render, weight_and_cost
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.daemon.state.views import ExplanationView, LiveSite
-from pollerd.detection import noise_of
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.inheritance import effective, inherit, inherit_all, may_leak
+from pollerd.inheritance import inherit, inherit_all, may_leak
 from pollerd.model import Site, SiteSpec, Tags, differing
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import (
     AddResult,
+    ImportCheck,
     NewSettings,
     RestoreResult,
     SettingsResult,
@@ -47,12 +49,13 @@ class SiteControl:
         site_cache: SiteCache,
         removal: SiteRemoval,
         waiting: tuple[Journal, OutageFilter],
-        explainer: ScheduleExplainer,
+        views: SiteViews,
         clock: Callable[[], float],
     ) -> None:
         """`waiting`: parts that may hold results of a site, which become void when its URL changes."""
         self._store, self._scheduler, self._site_cache, self._removal = store, scheduler, site_cache, removal
-        self._waiting, self._explainer, self._clock = waiting, explainer, clock
+        self._waiting, self._views, self._clock = waiting, views, clock
+        self._return = SiteReturn(store=store, scheduler=scheduler)
         self._log = structlog.get_logger("pollerd.control")
 
     @property
@@ -70,12 +73,7 @@ class SiteControl:
         NotFoundError if it is gone.
         """
         async with self._scheduler.changing_sites:
-            tags = self._store.tags
-            refused = self._scheduler.refusals(inherit_all(specs, tags))
-            refused |= {i: error for i, spec in enumerate(specs) if (error := unseen(spec, tags)) is not None}
-            if self._scheduler.allocator.most_sites is not None:
-                there = {site.spec.url for site in (await self._store.page(limit=1000)).items}
-                refused |= self._scheduler.beyond(specs, there)
+            refused = await self._refused(specs)
             places = [i for i in range(len(specs)) if i not in refused]
             specs = [specs[i] for i in places]
             hosts = [host_of(spec.url) for spec in specs]
@@ -85,10 +83,40 @@ class SiteControl:
                 [(host_id, hosts[i]) for _, i, host_id in result.added],
                 inherit_all([specs[i] for _, i, _ in result.added], self._store.tags),
             )
+            await self._return.take_in(sorted(result.returned))
             await self._take_in_unknown([site_id for site_id, _ in result.existing])
+        if result.returned:
+            result = await self._returned(result, specs)
         await self._scheduler.budget_fit.fit_to_growth()
         self._scheduler.due.set()
         return _renumbered(result, places, refused) if refused else result
+
+    async def _refused(self, specs: Sequence[SiteSpec]) -> dict[int, InvalidValueError]:
+        """Returns index -> reason of sites that cannot be added."""
+        tags = self._store.tags
+        refused = self._scheduler.refusals(inherit_all(specs, tags))
+        refused |= {i: error for i, spec in enumerate(specs) if (error := unseen(spec, tags)) is not None}
+        if self._scheduler.allocator.most_sites is not None:
+            there = {site.spec.url for site in (await self._store.page(limit=1000)).items}
+            refused |= self._scheduler.beyond(specs, there)
+        return refused
+
+    async def would_add(self, specs: Sequence[SiteSpec]) -> ImportCheck:
+        """Returns what `add` would do with sites with normalised URLs, without doing it."""
+        refused = await self._refused(specs)
+        there = await self._store.urls_at([spec.url for spec in specs])
+        existing = {i for i, spec in enumerate(specs) if spec.url in there and i not in refused}
+        return ImportCheck(frozenset(existing), list(refused.items()))
+
+    async def _returned(self, result: AddResult, specs: Sequence[SiteSpec]) -> AddResult:
+        """Gives sites that a job had deleted the settings of the specs that brought them back: they count as added."""
+        back = set(result.returned)
+        places = [(site_id, i) for site_id, i in result.existing if site_id in back]
+        await self.put_settings([specs[i] for _, i in places])
+        host_ids = await self._store.host_ids([host_of(specs[i].url) for _, i in places])
+        added = [(site_id, i, host_ids[host_of(specs[i].url)]) for site_id, i in places]
+        existing = [(site_id, i) for site_id, i in result.existing if site_id not in back]
+        return replace(result, added=[*result.added, *added], existing=existing)
 
     async def _take_in_unknown(self, site_ids: Sequence[int]) -> None:
         """Adds sites to memory that are only in the database: their insertion was committed but its answer was lost."""
@@ -160,11 +188,11 @@ class SiteControl:
                 self._scheduler.add([site_id], [(host_id, site.host)], [self._inherit(site.spec)])
                 self._scheduler.carry_on(site)
             self._scheduler.update(site_id, self._inherit(site.spec))
-            note_quiet(self._scheduler, np.array([self._slot(site_id)]))
+            note_quiet(self._scheduler, self._slots(site_id))
             if "paused" in changes:
                 self._scheduler.set_paused(site_id, changes["paused"])
             if site.spec.selections != before.spec.selections:
-                self._scheduler.poll_soon(self._slot(site_id))
+                await self._poll_soon(site_id)
         self._scheduler.due.set()
         return site
 
@@ -220,7 +248,7 @@ class SiteControl:
             self._site_cache.forget(one.site_id)
             self._scheduler.update(one.site_id, self._inherit(one.spec))
             if one.spec.selections != before[one.site_id].spec.selections:
-                self._scheduler.poll_soon(self._slot(one.site_id))
+                await self._poll_soon(one.site_id)
             if one.spec.paused != before[one.site_id].spec.paused:
                 self._scheduler.set_paused(one.site_id, one.spec.paused)
         self._scheduler.due.set()
@@ -298,9 +326,7 @@ class SiteControl:
     async def poll_now(self, site_id: int) -> Site:
         """Has the site polled next, as soon as its host allows. Raises NotFoundError."""
         site = await self._store.get(site_id)
-        slot = self._slot(site_id)
-        self._scheduler.sites.asap[slot] = True
-        self._scheduler.sites.touch([slot])
+        await self._poll_soon(site_id)
         self._scheduler.due.set()
         return site
 
@@ -309,23 +335,35 @@ class SiteControl:
         return await self.update(site_id, {"paused": paused})
 
     def live(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
-        """Returns the in-memory values of the sites."""
-        return self._explainer.live(site_ids)
+        """Returns the in-memory values of those of the sites that are polled here."""
+        return self._views.live(site_ids)
+
+    async def shown(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
+        """Returns the values of these sites: from memory, or as they are stored of those that other nodes poll."""
+        return await self._views.shown(site_ids)
 
     async def explain(self, site_id: int) -> ExplanationView:
-        """Explains why the site is polled as it is. Raises NotFoundError."""
-        explanation = self._explainer.explain(site_id)
-        context = (await self._site_cache.get([site_id])).get(site_id)
-        if explanation is None or context is None:
-            raise NotFoundError("site", site_id)
-        origins = effective((await self._store.get(site_id)).spec, self._store.tags)[1]
-        return replace(explanation, mask=noise_of(context.baseline.mask), origins=origins)
+        """Explains why the site is polled as it is. Raises NotFoundError, HolderUnavailableError."""
+        return await self._views.explain(site_id)
 
-    def _slot(self, site_id: int) -> int:
+    async def current(self, site_id: int) -> LiveSite | None:
+        """Returns the in-memory values of the site, of whichever node; None: there are none, or none gives them."""
+        return await self._views.current(site_id)
+
+    def _slots(self, site_id: int) -> NDArray[np.int64]:
+        """Returns the site's slot, int64[1], or int64[0]: another node polls it."""
+        slots = self._scheduler.sites.slots_of(np.array([site_id], np.int64))
+        return slots[slots >= 0]
+
+    async def _poll_soon(self, site_id: int) -> None:
+        """Has the site polled before all others, by whichever node polls it. Raises NotFoundError."""
         slot = self._scheduler.sites.slot_of(site_id)
-        if slot is None:
+        if slot is not None:
+            self._scheduler.poll_soon(slot)
+        elif self._scheduler.alone:
             raise NotFoundError("site", site_id)
-        return slot
+        else:
+            await self._store.ask_to_poll(site_id)
 
 
 def unseen(spec: SiteSpec, tags: Tags) -> InvalidValueError | None:

@@ -8,11 +8,23 @@ import structlog
 
 from pollerd.crawling.pages.reading import words_of
 from pollerd.crawling.pages.topics import TopicSettings
+from pollerd.crawling.pages.traps import ShapeLimits
 from pollerd.daemon.crawler.crawl_state import CrawlState
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.model import PageState
 from pollerd.storage import CrawlStore
+
+COUNTED_PAGES = 200_000
+"""Newest pages whose shapes are counted at a start: a second's work."""
+
+
+async def load_shapes(store: CrawlStore) -> ShapeLimits:
+    """Returns the limits of shapes, with the newest pages that are known counted. Raises DatabaseUnavailableError."""
+    shapes = ShapeLimits()
+    async for urls in store.newest_urls(COUNTED_PAGES):
+        shapes.count(urls)
+    return shapes
 
 
 async def load_crawl(

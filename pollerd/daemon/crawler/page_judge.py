@@ -27,10 +27,16 @@ class PageJudge:
     """Decides what becomes of pages, learns the value of requests, and enforces the collection's limits."""
 
     def __init__(
-        self, *, state: CrawlState, store: CrawlStore, scheduler: SchedulerState, topic: TopicSettings
+        self,
+        *,
+        state: CrawlState,
+        store: CrawlStore,
+        scheduler: SchedulerState,
+        topic: TopicSettings,
+        shapes: ShapeLimits,
     ) -> None:
         self._state, self._store, self._scheduler, self._topic = state, store, scheduler, topic
-        self._shapes = ShapeLimits()
+        self._shapes = shapes
         self._price = 0.0
         """Value of the page requested last."""
 

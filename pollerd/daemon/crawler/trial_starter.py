@@ -17,6 +17,7 @@ import structlog
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.index import amplitude_and_rate
+from pollerd.allocation.core.objectives.names import TIMELY
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon.crawler.crawl_state import CrawlState
 from pollerd.daemon.crawler.frontier_rows import frontier_rows
@@ -193,7 +194,7 @@ class TrialStarter:
         integrated over the beliefs, as the index of a refresh is, so that both are on one scale. The horizon of the
         gain is the age of the collection, as an unlimited gain cannot be compared.
         """
-        if self._scheduler.allocator_name not in ON_A_SCALE:
+        if self._scheduler.allocator_name not in ON_A_SCALE or objective in TIMELY:
             return math.nan
         held = np.flatnonzero(self._scheduler.live())
         held = self._rng.choice(held, _RATES_OF) if len(held) > _RATES_OF else held

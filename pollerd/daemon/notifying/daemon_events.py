@@ -18,7 +18,7 @@ from pollerd.timestamps import rfc3339
 
 BLIND_LEAST_SECONDS = 60.0
 """Shorter periods are not told."""
-_LATE_SECONDS = 60.0
+LATE_SECONDS = 60.0
 _LATE_LOOKS = 3
 """Looks in a row at which sites must be late, or none, before it is told."""
 _RETRY_SECONDS = 5.0
@@ -92,16 +92,30 @@ class DaemonEvents:
         await self.tell(EventKind.BLIND, data, at=period.until, event_id=event_id)
 
     async def _watch_budget(self) -> None:
-        told, looks = False, 0
+        over: bool | None = None
+        looks = 0
         while True:
-            await asyncio.sleep(_LATE_SECONDS)
+            await asyncio.sleep(LATE_SECONDS)
             rules = self._announcer.rules
             if not rules or not rules.rules.listens(EventKind.OVER_BUDGET):
                 continue
+            if over is None:
+                over = await self._was_over_budget()
             late = self._late_sites()
-            looks = looks + 1 if (late > 0) is not told else 0
+            looks = looks + 1 if (late > 0) is not over else 0
             if looks >= _LATE_LOOKS:
-                told, looks = late > 0, 0
+                over, looks = late > 0, 0
                 now = self._clock()
-                data = {"over": not told, "late_sites": late}
+                data = {"over": not over, "late_sites": late}
                 await self.tell(EventKind.OVER_BUDGET, data, at=now, event_id=f"budget-{now:.0f}")
+
+    async def _was_over_budget(self) -> bool:
+        """Returns whether the last that was said of the budget, perhaps by an earlier run, is that it is too small."""
+        while True:
+            try:
+                last = await self._store.last_notice(EventKind.OVER_BUDGET)
+            except DatabaseUnavailableError as error:
+                self._log.warning("watch_put_off", kind=EventKind.OVER_BUDGET.value, reason=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                return last is not None and not orjson.loads(last.data)["over"]

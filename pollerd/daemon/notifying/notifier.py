@@ -10,6 +10,7 @@ import orjson
 import structlog
 from msgspec.structs import replace
 
+from pollerd.cluster.roles import NodeRole
 from pollerd.daemon.notifying.outbox_gauges import OutboxGauges
 from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.results.journal import Journal
@@ -66,6 +67,7 @@ class Notifier:
         """`make_delivery`: called when there is a first channel; `watchers`: run beside the delivery."""
         self._store, self._announcer, self._journal, self._site_cache = store, announcer, journal, site_cache
         self._make_delivery, self._watchers, self._clock = make_delivery, watchers, runtime.clock
+        self._roles = runtime.roles
         self._gauges = OutboxGauges(store=store, instruments=runtime.instruments, clock=runtime.clock)
         self._delivery: Delivers | None = None
         self._has_delivery = asyncio.Event()
@@ -94,7 +96,11 @@ class Notifier:
             for watcher in self._watchers:
                 group.create_task(watcher.run(), name=type(watcher).__name__)
             await self._has_delivery.wait()
-            assert self._delivery is not None
+            await self._roles.while_held(NodeRole.DELIVERY, self._deliver)
+
+    async def _deliver(self) -> None:
+        assert self._delivery is not None
+        async with asyncio.TaskGroup() as group:
             group.create_task(self._gauges.run(), name="outbox-gauges")
             group.create_task(self._tidy(), name="outbox-tidy")
             group.create_task(self._delivery.run(), name="delivery")

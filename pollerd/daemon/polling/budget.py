@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections.abc import Callable
 
 from pollerd.daemon.polling.budget_gate import BudgetGate
 from pollerd.daemon.polling.budget_meter import BudgetMeter
@@ -20,15 +22,32 @@ def robots_allowance(rate: float) -> float:
 class Budget:
     """One budget (cost per second): polls pass its gate, their requests its pacer, robots.txt a separate gate."""
 
-    def __init__(self, rate: float, *, last_start: float = -math.inf) -> None:
+    def __init__(
+        self,
+        rate: float,
+        *,
+        last_start: float = -math.inf,
+        may_write: Callable[[], bool] | None = None,
+        granted: bool = True,
+    ) -> None:
         """`last_start`: last poll start of the previous run (monotonic s); the budget's window spans a restart.
 
-        Must be called inside the running event loop.
+        may_write: see `WritePacer`. granted: whether it may be spent from the start. Must be called inside the running
+        event loop.
         """
+        self.granted = asyncio.Event()
+        """Cleared while nothing may be spent: one of several nodes has no share of their budget."""
+        if granted:
+            self.granted.set()
+        self._may_write = may_write
         self.gate = BudgetGate(rate, last_start=last_start)
-        self.pacer = WritePacer(rate, last_write=last_start)
+        asked = None if may_write is None else self._may_write_now
+        self.pacer = WritePacer(rate, last_write=last_start, may_write=asked)
         self.robots_gate = BudgetGate(robots_allowance(rate))
         self.meter = BudgetMeter()
+
+    def _may_write_now(self) -> bool:
+        return self.granted.is_set() and (self._may_write is None or self._may_write())
 
     @property
     def rate(self) -> float:

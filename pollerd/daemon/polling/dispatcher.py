@@ -75,8 +75,10 @@ class Dispatcher:
                 idle = min(idle * 1.5, _IDLE_CAP_SECONDS)
 
     async def _may_poll(self) -> bool:
-        """Returns False, after a short wait, while the database does not accept commits."""
-        return await self._come(self._health.takes_commits, _STORAGE_RETRY_SECONDS)
+        """Returns False, after a short wait, while the database does not accept commits, or there is no budget."""
+        if not await self._come(self._health.takes_commits, _STORAGE_RETRY_SECONDS):
+            return False
+        return await self._come(self._budget.granted, _STORAGE_RETRY_SECONDS)
 
     async def _rest(self, seconds: float) -> None:
         """Sleeps; the delay does not count as a stall."""

@@ -52,6 +52,12 @@ class HostReservations:
         if wait > 0:
             await asyncio.sleep(min(wait, WAIT_SECONDS))
 
+    def note_written(self) -> None:
+        """Notes that the other hosts may have been requested until now."""
+        now = self._clock()
+        for host in self._held:
+            self._hosts.last_start[host] = max(float(self._hosts.last_start[host]), now)
+
     def finish(self) -> None:
         """Frees the hosts after the request."""
         for host in self._held:

@@ -38,6 +38,11 @@ class InFlight:
         """Returns the number of polls and robots.txt requests in flight."""
         return len(self._tasks)
 
+    @property
+    def loop_lag(self) -> float:
+        """How late the event loop ran a timer, s, at worst in the last 15."""
+        return self._lag.worst()
+
     def reserve(self, slots: list[int]) -> None:
         """Marks chosen sites so that they are not chosen again."""
         sites = self._scheduler.sites

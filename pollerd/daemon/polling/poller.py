@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from pollerd.daemon.crawler.hook import PageHook
 from pollerd.daemon.polling.pages.client import PageClient
 from pollerd.daemon.polling.pages.selecting import detect_selected, needs_whole_page
-from pollerd.daemon.polling.redirects import RedirectPolicy
-from pollerd.daemon.polling.robots_txt import RobotsKeeper
+from pollerd.daemon.polling.redirect_policies import MakesRedirectPolicies
 from pollerd.daemon.polling.write_pacer import WritePacer
 from pollerd.daemon.state.faults import reason
 from pollerd.daemon.state.poll_result import PollResult
@@ -34,18 +33,17 @@ class Poller:
         *,
         scheduler: SchedulerState,
         client: PageClient,
-        robots: RobotsKeeper,
+        redirects: MakesRedirectPolicies,
         pacer: WritePacer,
         hook: PageHook,
         runtime: Runtime,
     ) -> None:
-        self._scheduler, self._client, self._robots = scheduler, client, robots
+        self._scheduler, self._client, self._redirects = scheduler, client, redirects
         self._pacer, self._hook = pacer, hook
         self._workers, self._faults, self._clock = runtime.workers, runtime.faults, runtime.clock
         self._selection_workers = runtime.selection_workers
         self.full_get_every = runtime.settings.full_get_every
         """Every n-th poll of a site is unconditional; may be changed."""
-        self._began_at = runtime.clock()
 
     async def poll(self, slot: int, context: SiteContext) -> PollResult:
         """Polls the site in `slot`. Failures of the site, and internal faults that it triggers, are in the result."""
@@ -74,19 +72,13 @@ class Poller:
     async def _fetch(self, slot: int, context: SiteContext) -> Outcome:
         """Sends the request when the budget allows, and follows redirects if robots.txt and politeness allow."""
         own, cost = int(self._scheduler.sites.host[slot]), float(self._scheduler.sites.cost[slot])
-        redirects = RedirectPolicy(
-            scheduler=self._scheduler,
-            robots=self._robots,
-            own=own,
-            unknown_since=self._began_at,
-            clock=self._clock,
-            proxy=context.access.proxy,
-        )
+        redirects = self._redirects.policy(own, context, context.access.proxy)
         may_follow = self._hook.following(context.site_id, redirects.may_follow)
         began = time.perf_counter()
         try:
             request, send = self._request(slot, context), partial(self._pacer.send, cost)
             outcome = _dated(await self._client.get(context, request, may_follow, send), self._clock())
+            redirects.answered(outcome)
         finally:
             redirects.finish()
             self._hook.responded(time.perf_counter() - began)
@@ -106,6 +98,7 @@ class Poller:
             or self._hook.wants_whole(context.site_id)
             or (context.selections != "" and needs_whole_page(context))
             or slot in self._scheduler.sites.proofs
+            or context.site_id in self._scheduler.unread_sources
             or (
                 changed_at is not None
                 and (changed_at > last_seen or context.site_id in self._scheduler.settings_pending)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pollerd.daemon.polling.host_reservations import WAIT_SECONDS, HostReservations
 from pollerd.daemon.polling.robots_txt import RobotsKeeper
 from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.model import Outcome
 from pollerd.urls import host_of
 
 _UNSTORED_HOST = -1
@@ -52,6 +53,33 @@ class RedirectPolicy:
         if asked_before:
             await self._reservations.spacing(host)
         return True
+
+    async def may_ask_robots(self, url: str) -> bool:
+        """Waits for the URL's host, and reserves it for a request of its robots.txt, which no rules forbid."""
+        host = self._slot(host_of(url))
+        if self._reservations.holds(host):
+            await self._reservations.spacing(host)
+        elif not await self._reservations.wait(host, self._clock() + WAIT_SECONDS):
+            self.put_off = max(self._scheduler.hosts.ready_at_of(host) - self._clock(), 0.0)
+            return False
+        else:
+            self._reservations.take(host, self._clock())
+        return True
+
+    async def read_robots(self, url: str) -> None:
+        """Reads the robots.txt that applies to the URL if it is unknown, and reserves the host."""
+        await self.may_follow(url)
+
+    def holds(self, url: str) -> bool:
+        """Returns True: a host stays reserved until `finish`."""
+        return True
+
+    def answered(self, outcome: Outcome) -> None:
+        """Does nothing: what the outcome says of a host is noted with the poll's effect."""
+
+    def note_written(self) -> None:
+        """Notes that the hosts held so far may have been requested until now."""
+        self._reservations.note_written()
 
     def finish(self) -> None:
         """Frees the hosts after the poll."""

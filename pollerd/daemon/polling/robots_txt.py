@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -21,6 +23,31 @@ from pollerd.urls import host_of, robots_url
 _RETRY_CAP_SECONDS = 3_600.0
 
 
+class BorrowsHosts(Protocol):
+    """Has other nodes lend their hosts to one request."""
+
+    put_off: float | None
+    """Seconds until a host that was not lent may be asked for again; None: none was refused."""
+
+    async def may_ask_robots(self, url: str) -> bool | None:
+        """Returns whether the URL's host may be asked for its robots.txt now; None: it is this node's own."""
+
+    def finish(self) -> None:
+        """Gives the hosts back after the request."""
+
+
+class OwnHosts:
+    """For a daemon that is alone: all hosts are its own."""
+
+    put_off: float | None = None
+
+    async def may_ask_robots(self, url: str) -> None:
+        """Returns None."""
+
+    def finish(self) -> None:
+        """Does nothing."""
+
+
 class RobotsKeeper:
     """Fetches and stores robots.txt (RFC 9309): absent allows all, unreachable forbids all until the next try.
 
@@ -35,44 +62,55 @@ class RobotsKeeper:
         journal: Journal,
         gate: BudgetGate,
         runtime: Runtime,
+        borrowing: Callable[[], BorrowsHosts] = OwnHosts,
     ) -> None:
-        """`gate`: spaces the robots.txt requests over all hosts."""
+        """`gate`: spaces the robots.txt requests over all hosts. `borrowing`: called for each request."""
+        self._borrowing = borrowing
         self._scheduler, self._fetcher, self._journal, self._gate = scheduler, fetcher, journal, gate
         self._workers, self._requests = runtime.workers, runtime.instruments.robots
         self._rng, self._clock = runtime.rng, runtime.clock
         self._turn = asyncio.Lock()
         self._log = structlog.get_logger("pollerd.robots")
 
-    async def ask(self, host: int, page_url: str, proxy: str | None) -> Outcome:
+    async def ask(self, host: int, page_url: str, proxy: str | None) -> Outcome | None:
         """Requests the robots.txt that applies to `page_url` from the host slot; the caller has marked the host busy.
 
         `proxy`: that of the site to be polled; nothing else of the site is sent. Returns the outcome that a poll would
-        have with the same answer (`kind` is BODY if the host answered usefully).
+        have with the same answer (`kind` is BODY if the host answered usefully); None if it redirects to a host that
+        another node does not lend now: nobody is to blame, and it is asked again soon.
         """
         async with self._turn:
             await self._gate.acquire()
         hosts = self._scheduler.hosts
         started_at = self._clock()
         hosts.start(host, started_at)
-        reservations = HostReservations(hosts=hosts, own=host, clock=self._clock)
+        reservations, borrowed = HostReservations(hosts=hosts, own=host, clock=self._clock), self._borrowing()
         try:
             response = await self._fetcher.fetch_robots(
-                robots_url(page_url), proxy, partial(self._in_turn, reservations)
+                robots_url(page_url), proxy, partial(self._in_turn, reservations, borrowed)
             )
             text = None if response.body is None else RobotsText.of(response.body, USER_AGENT_TOKEN)
             delay = 0.0 if text is None else await self._delay(text)
         finally:
+            borrowed.finish()
             reservations.finish()
             hosts.finish(host)
         self._requests[response.kind].inc()
+        if response.kind == "unreachable" and borrowed.put_off is not None:
+            hosts.put_off_robots(host, self._clock() + min(borrowed.put_off, _RETRY_CAP_SECONDS))
+            return None
         self._take(host, response, text, delay)
         return _outcome(response, started_at)
 
-    async def _in_turn(self, reservations: HostReservations, url: str) -> bool:
-        """Waits for the host that a robots.txt redirects to; returns False if the host is paused by hand.
+    async def _in_turn(self, reservations: HostReservations, borrowed: BorrowsHosts, url: str) -> bool:
+        """Waits for the host that a robots.txt redirects to; returns False if the host is paused by hand, or if it is
+        another node's, which does not lend it.
 
         If the wait is too long the request is sent anyway: without its rules nothing on the host may be polled.
         """
+        lent = await borrowed.may_ask_robots(url)
+        if lent is not None:
+            return lent
         host = self._scheduler.hosts.slot_of(host_of(url))
         if host is None:
             return True

@@ -39,8 +39,14 @@ class WritePacer:
     written.
     """
 
-    def __init__(self, budget: float, *, last_write: float = -math.inf) -> None:
-        """`last_write` (monotonic s): that of the previous run. Must be called inside the running loop."""
+    def __init__(
+        self, budget: float, *, last_write: float = -math.inf, may_write: Callable[[], bool] | None = None
+    ) -> None:
+        """`last_write` (monotonic s): that of the previous run. Must be called inside the running loop.
+
+        may_write: asked right before each write; if it says no, the poll is cancelled, as if it had never begun.
+        """
+        self._may_write = may_write
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Waiting] = deque()
         self._waiting_cost = 0.0
@@ -60,6 +66,14 @@ class WritePacer:
 
     @budget.setter
     def budget(self, value: float) -> None:
+        """Waits that have begun keep the share of them that has passed.
+
+        So in any window at most 1 more is written than the integral of the budget over it, also where it rises: nodes
+        that share a budget are given more of it and less, again and again.
+        """
+        now = time.monotonic()
+        if value > self._budget and (left := self._next() - now) > 0:
+            self._due = now + left * self._budget / value - self._cost / (value * WRITTEN_SHARE)
         self._budget = value
         self._watch_backlog()
         self._set_timer()
@@ -67,7 +81,7 @@ class WritePacer:
     def send(self, cost: float, write: Write) -> bool | Awaitable[bool]:
         """Calls `write` when a poll of this cost is due; if that is now, returns its result.
 
-        Spends nothing if nothing was written. Raises what `write` raises.
+        Spends nothing if nothing was written. Raises what `write` raises, and CancelledError if nothing may be written.
         """
         if not self._waiting and (now := time.monotonic()) >= self._next():
             return self._write(cost, write, now)
@@ -87,6 +101,8 @@ class WritePacer:
         return cost / (self._budget * WRITTEN_SHARE)
 
     def _write(self, cost: float, write: Write, now: float) -> bool:
+        if self._may_write is not None and not self._may_write():
+            raise asyncio.CancelledError
         if not write():
             return False
         if self._turn_due is None:
@@ -125,6 +141,8 @@ class WritePacer:
                     break
                 try:
                     waiting.written.set_result(self._write(waiting.cost, waiting.write, now))
+                except asyncio.CancelledError:
+                    waiting.written.cancel()
                 except Exception as error:  # noqa: BLE001
                     waiting.written.set_exception(error)
             self._waiting.popleft()

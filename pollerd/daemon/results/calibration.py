@@ -33,7 +33,7 @@ class CalibrationSums:
         known = np.isfinite(elapsed) & ~np.isnan(predicted)
         probability = predicted[known]
         decile = np.clip((probability * DECILES).astype(np.int64), 0, DECILES - 1)
-        changed = np.where(evidence.count >= 0, evidence.count > 0, evidence.changed)[known]
+        changed = evidence.found[known]
         polls, foretold, found = (
             np.bincount(decile, weights, DECILES) for weights in (None, probability, changed.astype(np.float64))
         )

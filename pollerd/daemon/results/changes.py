@@ -10,12 +10,13 @@ from pollerd.daemon.results.proofs.candidates import Candidates
 from pollerd.daemon.results.proofs.findings import WHOLE_PAGE, Ruling
 from pollerd.daemon.results.proofs.proof_status import failed, held, kind_of, posts, status_of
 from pollerd.daemon.results.proofs.prover import Prover
+from pollerd.daemon.results.proofs.still_noise import StillNoise
 from pollerd.daemon.results.selections import SelectionStep
-from pollerd.daemon.state.poll_result import Candidate, PollResult
+from pollerd.daemon.state.poll_result import Candidate, PollResult, ProofStatus
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.detection import HEAVY_UNDER_MASK_BYTES, summarise
-from pollerd.model import Detection, Evidence, Media, OutcomeKind
+from pollerd.detection import HEAVY_UNDER_MASK_BYTES, summarise, without_rules
+from pollerd.model import Detection, Evidence, Media, OutcomeKind, Validators
 from pollerd.storage import HistoryStore
 
 _SUMMARISED_HERE_BYTES = 256 * 1024
@@ -32,9 +33,10 @@ class NoiseStep:
         store: HistoryStore,
         prover: Prover,
         candidates: Candidates,
+        still: StillNoise,
         runtime: Runtime,
     ) -> None:
-        self._store, self._prover, self._candidates = store, prover, candidates
+        self._store, self._prover, self._candidates, self._still = store, prover, candidates, still
         self._proofs = scheduler.sites.proofs
         self._selections = SelectionStep(store=store, prover=prover, runtime=runtime)
         self._workers, self._faults = runtime.workers, runtime.faults
@@ -45,7 +47,7 @@ class NoiseStep:
         A change that has to be proven becomes `PROVING`. Changes nothing here, so that it may be repeated. Raises
         DatabaseUnavailableError.
         """
-        rows = [i for i, result in enumerate(results) if _changed(result) or result.site_id in self._candidates]
+        rows = [i for i, result in enumerate(results) if self._concerns(result)]
         if not rows:
             return results, {}
         out, summaries = list(results), {}
@@ -58,6 +60,9 @@ class NoiseStep:
             if (summary := await self._summary(out[i], before)) is not None:
                 summaries[out[i].site_id] = summary
         return out, summaries
+
+    def _concerns(self, result: PollResult) -> bool:
+        return _changed(result) or result.site_id in self._candidates or bool(self._still.doubted(result))
 
     async def _judged(self, result: PollResult, before: bytes | None) -> PollResult:
         candidate, selecting = self._candidates.get(result.context), bool(result.context.selections)
@@ -78,6 +83,8 @@ class NoiseStep:
         self, result: PollResult, before: bytes | None, candidate: Candidate | None
     ) -> PollResult | None:
         """Returns the result of a site without selections; None if it has to be proven."""
+        if candidate is None and not _changed(result):
+            return self._without_doubted(result, before)
         if candidate is None and self._prover.believes(result):
             return result
         rulings = await self._prover.rulings(result, {WHOLE_PAGE: before}, candidate)
@@ -87,6 +94,19 @@ class NoiseStep:
         if ruling is None or detection is None:
             return result
         return replace(result, detection=_under(detection, ruling), proof=status_of([ruling]))
+
+    def _without_doubted(self, result: PollResult, before: bytes | None) -> PollResult:
+        """Returns the result of a poll that found nothing, without the rules whose noise stood still for long.
+
+        The next poll is held against the content that was recorded last, and what the rules hid since then is proven.
+        """
+        detection, rules = result.detection, self._still.doubted(result)
+        if detection is None or before is None or not rules:
+            return result
+        baseline = without_rules(detection.baseline, before, rules)
+        outcome = replace(result.outcome, validators=Validators())
+        detection = replace(detection, baseline=baseline, hidden=())
+        return replace(result, outcome=outcome, detection=detection, proof=ProofStatus(lifted=True))
 
     async def _summary(self, result: PollResult, before: bytes | None) -> str | None:
         """Returns a one-line summary of the change of a page, of this poll or recorded with it; None: there is none."""

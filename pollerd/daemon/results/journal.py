@@ -14,6 +14,7 @@ import structlog
 
 from pollerd.daemon.process.blindness import BlindCause
 from pollerd.daemon.results.processor import PreparedBatch, ResultProcessor
+from pollerd.daemon.signals.long_lists import LongLists
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.storage_health import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS
@@ -23,9 +24,9 @@ from pollerd.storage import Batch, CommitResult, PollRecord, Store, StoredRobots
 _SHARED_STATE_SECONDS = 30.0
 """Interval between two stores of the large shared state; after a crash it relearns from the polls since then."""
 
-_COMPANY = 16
+_COMPANY, _COMPANY_AT_SERVER = 16, 64
 """Batch size from which waiting for more gains little: a larger batch saves little per poll, and blocks the loop
-longer."""
+longer. A commit costs a server of its own as much as forty polls (docs/limits.md)."""
 
 T = TypeVar("T")
 
@@ -52,11 +53,14 @@ class Journal:
         self._processor, self._store, self._health = processor, store, runtime.health
         self._blindness, self._clock = runtime.blindness, runtime.clock
         self._settings, self._instruments = runtime.settings, runtime.instruments
+        self._company = _COMPANY if store.database.is_sqlite else _COMPANY_AT_SERVER
         self._results: list[PollResult] = []
         self._robots: dict[int, StoredRobots] = {}
+        self._hosts_touched = False
         self._moved: set[int] = set()
         """Sites whose URL changed while the current batch is being committed."""
         self._due = asyncio.Event()
+        self._lists = LongLists(read=self._read_list, hand_on=self._take, on_end=self._list_ended)
         self._timer: asyncio.Handle | None = None
         self._flush_at = math.inf
         self._closing = False
@@ -65,14 +69,20 @@ class Journal:
         self._log = structlog.get_logger("pollerd.journal")
 
     def put(self, result: PollResult) -> None:
-        """Takes a result; its site stays in flight until it is committed."""
+        """Takes a result; its site stays in flight until it is committed. A long list is read first, beside others."""
+        if self._processor.has_long_list(result):
+            self._lists.begin(result)
+        else:
+            self._take(result)
+
+    def _take(self, result: PollResult) -> None:
         if not self._results:
             self._first_at = time.monotonic()
         self._results.append(result)
         waiting, settings = len(self._results), self._settings
         if waiting >= settings.flush_polls:
             self._due.set()
-        elif waiting >= _COMPANY:
+        elif waiting >= self._company:
             self._flush_within(self._first_at + settings.flush_seconds - time.monotonic())
         else:
             may_wait = min(self._processor.free_to_wait(result), settings.gather_seconds)
@@ -81,11 +91,17 @@ class Journal:
     def forget(self, site_id: int) -> None:
         """Drops the waiting polls of a site whose URL changed."""
         self._results = [result for result in self._results if result.site_id != site_id]
+        self._lists.drop(site_id)
         self._moved.add(site_id)
 
     def put_robots(self, host: int, robots: StoredRobots) -> None:
         """Takes the robots.txt result of the host slot."""
         self._robots[host] = robots
+        self._flush_within(self._settings.flush_seconds)
+
+    def put_hosts(self) -> None:
+        """Has the hosts that were touched without a poll of their sites committed."""
+        self._hosts_touched = True
         self._flush_within(self._settings.flush_seconds)
 
     def close(self) -> None:
@@ -95,10 +111,15 @@ class Journal:
 
     async def run(self) -> None:
         """Commits until closed."""
-        while not self._closing or self._results or self._robots:
-            await self._due.wait()
-            self._due.clear()
-            await self.flush()
+        try:
+            while not self._closing or self._results or self._robots or len(self._lists):
+                await self._due.wait()
+                self._due.clear()
+                if self._lists.failure is not None:
+                    raise self._lists.failure
+                await self.flush()
+        finally:
+            self._lists.cancel()
         self._shared_at = -math.inf
         await self.flush()
 
@@ -113,6 +134,13 @@ class Journal:
         async with self._busy:
             await self._flush()
             yield
+
+    async def _read_list(self, result: PollResult) -> PollResult:
+        return await self._retry(lambda: self._processor.read_long_list(result))
+
+    def _list_ended(self) -> None:
+        if self._closing or self._lists.failure is not None:
+            self._due.set()
 
     def _flush_within(self, seconds: float) -> None:
         """Schedules a commit within `seconds`; an earlier one stays scheduled."""
@@ -133,7 +161,8 @@ class Journal:
         results, self._results = self._results, []
         self._moved.clear()
         robots, self._robots = self._robots, {}
-        if not results and not robots and self._shared_at > -math.inf:
+        touched, self._hosts_touched = self._hosts_touched, False
+        if not results and not robots and not touched and self._shared_at > -math.inf:
             return
         prepared = await self._retry(lambda: self._processor.prepare(results, self._moved))
         batch = self._processor.batch(prepared, robots, with_shared_state=self._shared_state_due())
@@ -147,6 +176,7 @@ class Journal:
             prepared, committed = await self._commit_singly(prepared, batch)
         self._instruments.commit.observe(time.perf_counter() - started)
         self._processor.apply_committed(prepared, committed, self._moved)
+        await self._processor.pass_signals_on()
 
     async def _commit(self, batch: Batch) -> CommitResult:
         """Commits, retrying until the database answers."""

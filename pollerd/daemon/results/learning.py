@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from pollerd.allocation import EvidenceBatch
 from pollerd.daemon.results.calibration import CalibrationSums
 from pollerd.daemon.results.status import StatusStep
+from pollerd.daemon.signals.signal_yield import SignalYield
 from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
@@ -22,10 +23,16 @@ class LearningStep:
     """Passes evidence to the allocator, and reads its learned state."""
 
     def __init__(
-        self, *, scheduler: SchedulerState, status: StatusStep, calibration: CalibrationSums, runtime: Runtime
+        self,
+        *,
+        scheduler: SchedulerState,
+        status: StatusStep,
+        calibration: CalibrationSums,
+        signal_yield: SignalYield,
+        runtime: Runtime,
     ) -> None:
         self._scheduler, self._status, self._calibration = scheduler, status, calibration
-        self._faults = runtime.faults
+        self._signal_yield, self._faults = signal_yield, runtime.faults
         self._log = structlog.get_logger("pollerd.results")
 
     def learn(
@@ -40,8 +47,11 @@ class LearningStep:
         misled = [result.slot for result, effect in zip(results, effects, strict=True) if effect.misled]
         if misled:
             self._scheduler.learn_anew(np.array(misled, np.int64))
+        self._note_items_shown(results, effects)
         out = list(effects)
-        informed = [i for i, pair in enumerate(zip(results, effects, strict=True)) if _is_evidence(*pair)]
+        counts_items = self._scheduler.allocator.counts_items
+        pairs = zip(results, effects, strict=True)
+        informed = [i for i, pair in enumerate(pairs) if _is_evidence(*pair, counts_items=counts_items)]
         try:
             self._observe(results, out, informed)
         except Exception as error:  # noqa: BLE001
@@ -63,12 +73,24 @@ class LearningStep:
             changed=np.array([one.changed for one in evidence], np.bool_),
             age=np.array([math.nan if one.age is None else one.age for one in evidence], np.float64),
             count=np.array([-1 if one.count is None else one.count for one in evidence], np.int64),
+            at_least=np.array([-1 if one.at_least is None else one.at_least for one in evidence], np.int64),
+            span=np.array([math.nan if one.span is None else one.span for one in evidence], np.float64),
         )
         elapsed = np.array([math.inf if gap is None else gap for gap in gaps], np.float64)
         slots = np.array([results[i].slot for i in rows], np.int64)
         predicted = self._scheduler.allocator.change_probability(slots, elapsed)
+        again = np.isfinite(elapsed) | ~np.isnan(batch.age)
+        self._signal_yield.note(slots[again], predicted[again], batch.found[again], effects[-1].poll.at)
         self._scheduler.observe(slots, elapsed, batch, effects[-1].poll.at)
         self._calibration.note(predicted, elapsed, batch)
+
+    def _note_items_shown(self, results: Sequence[PollResult], effects: Sequence[PollEffect]) -> None:
+        """Passes on how many items the feeds show that were read."""
+        read = [i for i, effect in enumerate(effects) if effect.poll.outcome.informative]
+        windows = [effects[i].context.baseline.window for i in read]
+        shown = [math.nan if window is None or window.shown is None else window.shown for window in windows]
+        slots = np.array([results[i].slot for i in read], np.int64)
+        self._scheduler.set_items_shown(slots, np.array(shown, np.float64))
 
     def _unlearnable(self, result: PollResult, effect: PollEffect, error: Exception) -> PollEffect:
         """Returns the effect of a poll that the allocator cannot learn from.
@@ -93,7 +115,9 @@ class LearningStep:
         return {i: state.tobytes() for i, state in zip(rows, states, strict=True)}
 
 
-def _is_evidence(result: PollResult, effect: PollEffect) -> bool:
-    """Returns whether the poll is evidence on its site's changes."""
+def _is_evidence(result: PollResult, effect: PollEffect, *, counts_items: bool) -> bool:
+    """Returns whether the poll is evidence on its site's changes, for an allocator that counts items or does not."""
     evidence = None if result.detection is None else result.detection.evidence
-    return evidence is not None and (effect.poll.elapsed is not None or evidence.age is not None)
+    if evidence is None or effect.poll.elapsed is not None or evidence.age is not None:
+        return evidence is not None
+    return counts_items and evidence.span is not None

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from typing import Protocol
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,6 +19,8 @@ from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.results.changes import NoiseStep
 from pollerd.daemon.results.gathering import free_to_wait
 from pollerd.daemon.results.learning import LearningStep
+from pollerd.daemon.results.listing import listed
+from pollerd.daemon.results.poll_feed import PollFeed
 from pollerd.daemon.results.proofs.updates import ProofUpdates
 from pollerd.daemon.results.status import StatusStep
 from pollerd.daemon.results.tables import TableUpdates
@@ -27,6 +30,22 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.model import SelectionState, SiteState
 from pollerd.storage import Batch, CommitResult, CrawlUpdate, PollRecord, StoredRobots
+
+
+class ReadsSignals(Protocol):
+    """Reads what polls of signal sources say of other pages."""
+
+    async def store_signals(self, results: Sequence[PollResult]) -> None:
+        """Stores what the polls say. Raises DatabaseUnavailableError; may be repeated then."""
+
+    def is_long(self, result: PollResult) -> bool:
+        """Returns whether the poll's list is so long that no other poll waits for it."""
+
+    async def store_long(self, result: PollResult) -> PollResult:
+        """Stores what a long list says; returns the poll as one of which that is stored. Raises as `store_signals`."""
+
+    async def apply_committed(self) -> None:
+        """Passes what was stored to the allocator."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +67,7 @@ class Steps:
     crawl: PageHook
     learning: LearningStep
     announcing: Announcer
+    signals: ReadsSignals
     tables: TableUpdates
     proofs: ProofUpdates
 
@@ -62,15 +82,25 @@ class ResultProcessor:
         steps: Steps,
         site_cache: SiteCache,
         remove_site: Callable[[int], None],
+        poll_feed: PollFeed,
         runtime: Runtime,
     ) -> None:
         """`remove_site`: removes a site, by its id, that ended with its page."""
         self._scheduler, self._steps, self._site_cache = scheduler, steps, site_cache
         self._remove_site, self._faults, self._instruments = remove_site, runtime.faults, runtime.instruments
+        self._poll_feed = poll_feed
 
     def free_to_wait(self, result: PollResult) -> float:
         """Returns the seconds that the result may wait for others without effect."""
         return free_to_wait(result, self._scheduler.sites, self._scheduler.settings)
+
+    def has_long_list(self, result: PollResult) -> bool:
+        """Returns whether a list stands in the poll that is to be read beside other polls."""
+        return self._steps.signals.is_long(result)
+
+    async def read_long_list(self, result: PollResult) -> PollResult:
+        """Stores what the list of a poll says; the poll is prepared afterwards. Raises DatabaseUnavailableError."""
+        return await self._steps.signals.store_long(result)
 
     async def prepare(self, results: Sequence[PollResult], moved: Collection[int]) -> PreparedBatch:
         """Runs the steps before the commit; may be repeated only after `DatabaseUnavailableError`.
@@ -78,12 +108,14 @@ class ResultProcessor:
         moved: ids of sites whose URL changed since they were polled; may grow during the call.
         """
         steps = self._steps
+        await steps.signals.store_signals(results)
         results, summaries = await steps.noise.recognise(results)
         known_urls = await steps.crawl.known_urls(results)
         results, effects = steps.status.effects(list(compress(results, self._current(results, moved))), summaries)
         pages, crawled = steps.crawl.judge(results, effects, known_urls)
         effects, learned = steps.learning.learn(results, effects)
         records = tuple(effect.record(learned.get(i), pages.get(i)) for i, effect in enumerate(effects))
+        records = listed(results, records, self._scheduler)
         records = await steps.announcing.announce(results, records)
         return PreparedBatch(tuple(results), records, crawled)
 
@@ -111,6 +143,7 @@ class ResultProcessor:
         moved: as in `prepare`.
         """
         self._count(prepared.records)
+        self._poll_feed.note(prepared.records)
         self._steps.announcing.apply_committed(prepared.records)
         current = self._current(prepared.results, moved)
         results, records = list(compress(prepared.results, current)), list(compress(prepared.records, current))
@@ -128,6 +161,10 @@ class ResultProcessor:
         for site_id in self._steps.crawl.apply_committed(records, prepared.crawled, committed.stale_pages):
             self._remove_site(site_id)
 
+    async def pass_signals_on(self) -> None:
+        """Passes to the allocator what committed polls of signal sources said."""
+        await self._steps.signals.apply_committed()
+
     def _current(self, results: Sequence[PollResult], moved: Collection[int]) -> list[bool]:
         """Returns for each result whether its slot still holds its site, at the same URL."""
         held = self._scheduler.sites.site_id[np.array([result.slot for result in results], np.int64)].tolist()
@@ -140,7 +177,14 @@ class ResultProcessor:
             instruments.polls[outcome].inc(number)
         instruments.response_bytes.inc(sum(record.poll.bytes for record in records))
         instruments.changes.inc(sum(record.changes for record in records))
+        instruments.full_feeds.inc(sum(_is_full(record) for record in records))
         instruments.poll_duration.observe_all([record.poll.duration for record in records])
+
+
+def _is_full(record: PollRecord) -> bool:
+    """Returns whether the poll found a feed with new items only."""
+    window = record.context.baseline.window
+    return window is not None and record.poll.changed and window.full
 
 
 def _with_ids(record: PollRecord, committed: CommitResult) -> tuple[SelectionState, ...]:

@@ -26,7 +26,9 @@ class TableUpdates:
         """Updates the sites and frees them for their next poll."""
         sites, slots = self._scheduler.sites, np.array([result.slot for result in results], np.int64)
         informed = [i for i, r in enumerate(records) if r.poll.elapsed is not None and r.poll.outcome.informative]
-        sites.note_history(slots[informed], np.array([_puzzling(records[i]) for i in informed], np.bool_))
+        counts_items = self._scheduler.allocator.counts_items
+        puzzling = [_puzzling(records[i], counts_items=counts_items) for i in informed]
+        sites.note_history(slots[informed], np.array(puzzling, np.bool_))
         sites.forget_history(slots[[i for i in informed if records[i].misled and not records[i].poll.changed]])
         sites.last_gap[slots[informed]] = [records[i].poll.elapsed for i in informed]
         sites.last_poll[slots] = [r.poll.at for r in records]
@@ -61,9 +63,14 @@ class TableUpdates:
         ]
 
 
-def _puzzling(record: PollRecord) -> bool:
-    """Returns whether a change has no known cause; a feed with identified new entries has one."""
-    return record.poll.changed and not (record.context.baseline.media is Media.FEED and record.poll.count)
+def _puzzling(record: PollRecord, *, counts_items: bool) -> bool:
+    """Returns whether a change has no known cause; a feed with identified new entries has one.
+
+    For an allocator that counts items also if all of them are new: a feed that drops items is not to be held back.
+    """
+    baseline = record.context.baseline
+    full = counts_items and baseline.window is not None and baseline.window.full
+    return record.poll.changed and not (baseline.media is Media.FEED and (record.poll.count or full))
 
 
 def _ttl(result: PollResult, record: PollRecord) -> float:

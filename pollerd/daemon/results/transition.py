@@ -41,7 +41,7 @@ def poll_effect(
     informative = kind.informative
     failures = 0 if informative or kind is OutcomeKind.PROVING else before.failures + 1
     state, wait = _site_state(kind, outcome, failures, settings, rng)
-    pause, throttles = _host_pause(outcome, before.host_throttles, settings, rng)
+    pause, throttles = host_pause(outcome, before.host_throttles, settings, rng)
     at = outcome.started_at
     context = _context(result, kind)
     selected: tuple[SelectionRecord, ...] = ()
@@ -118,7 +118,7 @@ def _site_state(
     return state, _backoff(failures, outcome, settings, rng)
 
 
-def _host_pause(
+def host_pause(
     outcome: Outcome, throttles: int, settings: SchedulingSettings, rng: np.random.Generator
 ) -> tuple[float | None, int]:
     """Returns the host's pause (s) and refusal count: 429 pauses at once, 503 when repeated. An answer resets the
@@ -171,13 +171,18 @@ def _context(result: PollResult, kind: OutcomeKind) -> SiteContext:
     return replace(
         before,
         validators=outcome.validators,
-        baseline=result.detection.baseline,
+        baseline=_with_ttl(result.detection.baseline, outcome),
         polls_since_full=0 if full else before.polls_since_full + 1,
         content_type=outcome.content_type if full else before.content_type,
         redirect_url=target,
         redirect_count=before.redirect_count + 1 if again else int(target is not None),
         last_outcome=kind,
     )
+
+
+def _with_ttl(baseline: Baseline, outcome: Outcome) -> Baseline:
+    """Returns the baseline with the TTL of the answer's headers; a feed keeps its own, which not every answer shows."""
+    return baseline if baseline.media is Media.FEED else replace(baseline, ttl=outcome.fresh_for)
 
 
 def _permanent_target(outcome: Outcome) -> str | None:

@@ -41,6 +41,7 @@ class SourceReader:
         self._under_way: set[int] = set()
         self._again: set[int] = set()
         self._changed = asyncio.Event()
+        self._runs = False
         self._log = structlog.get_logger("pollerd.sources")
 
     def follow(self, source: Source) -> None:
@@ -61,17 +62,33 @@ class SourceReader:
         self._failed.discard(source_id)
         self._failing.set(len(self._failed))
 
+    async def look_again(self) -> None:
+        """Takes in all sources as they are stored: another node may have changed some. Does nothing before `run`."""
+        if not self._runs:
+            return
+        stored = {source.id: source for source in await self._store.all()}
+        for source_id in self._due.keys() - stored.keys():
+            self.forget(source_id)
+        for source in stored.values():
+            if source.id not in self._under_way:
+                self.follow(source)
+
     async def run(self) -> None:
         """Reads sources until cancelled. One query at the start; after that nothing while there is no source."""
+        self._due.clear()  # of an earlier time in which this node had the role
         for source in await self._all():
             self.follow(source)
-        async with asyncio.TaskGroup() as group:
-            while True:
-                self._changed.clear()
-                self._start_due(group)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._sleep()):
-                        await self._changed.wait()
+        self._runs = True
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._changed.clear()
+                    self._start_due(group)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._sleep()):
+                            await self._changed.wait()
+        finally:
+            self._runs = False
 
     async def _all(self) -> list[Source]:
         while True:

@@ -81,6 +81,18 @@ def note_announced_ttl(scheduler: SchedulerState, slots: NDArray[np.int64], anno
     scheduler.sites.put("announced_ttl", slots, np.where(_respected(scheduler, slots), announced, 0.0))
 
 
+def listens(scheduler: SchedulerState) -> bool:
+    """Returns whether the TTL of any site may be respected."""
+    return scheduler.settings.respect_ttl or not scheduler.sites.is_as_ever("respect_ttl")
+
+
+def recall_ttls(scheduler: SchedulerState, site_ids: NDArray[np.int64], announced: NDArray[np.float64]) -> None:
+    """Takes in the stored TTLs, float64[k] s, of sites int64[k]; those that are not in memory are skipped."""
+    slots = scheduler.sites.slots_of(site_ids)
+    known = slots >= 0
+    note_announced_ttl(scheduler, slots[known], announced[known])
+
+
 async def note_all_quiet(scheduler: SchedulerState) -> None:
     """Runs `note_quiet` on all sites, in pieces; for a long list polling continues meanwhile."""
     loop = asyncio.get_running_loop()

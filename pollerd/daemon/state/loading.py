@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pollerd.daemon.state.repair import replace_invalid_settings
 from pollerd.daemon.state.scheduler_state import SchedulerState, with_defaults
 from pollerd.model import NUMERIC_SETTINGS
+from pollerd.ranges import SITE
 from pollerd.scheduling import USER_AGENT_TOKEN, RobotsText
 from pollerd.storage import HostRow, ScheduleRows
 
@@ -18,7 +19,7 @@ LONGEST_WAIT_SECONDS = 1.1 * 86_400.0
 
 
 class ScheduleLoader:
-    """Fills an empty scheduler, some rows at a time; `set_right` comes last."""
+    """Fills a scheduler, some rows at a time; at a start `set_right` comes last."""
 
     def __init__(self, scheduler: SchedulerState) -> None:
         self._scheduler, self._sites, self._hosts = scheduler, scheduler.sites, scheduler.hosts
@@ -47,6 +48,9 @@ class ScheduleLoader:
         numbers = with_defaults({name: getattr(rows, name) for name in NUMERIC_SETTINGS})
         for name in ("failures", "polls", "changes"):
             numbers[name] = getattr(rows, name)
+        learned = rows.learned_half_life
+        numbers["learned_half_life"] = np.where((learned > 0) & (learned <= SITE["half_life"].highest), learned, np.nan)
+        numbers["items_shown"] = np.where(rows.items_shown >= 1, rows.items_shown, np.nan)
         for name, values in numbers.items():
             table.put(name, slots, values)
         scheduler.load_windows(rows.windows)
@@ -57,7 +61,7 @@ class ScheduleLoader:
         scheduler.unusable |= replace_invalid_settings(table, slots)
         table.touch(slots)
         scheduler.unusable |= faults
-        scheduler.admit_command(slots)(scheduler.allocator)
+        scheduler.take_in(slots)
 
     def set_right(self, now: float) -> None:
         """Corrects future times left by a clock that ran ahead: times become now, waits the longest valid one.

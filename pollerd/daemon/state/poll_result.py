@@ -61,6 +61,8 @@ class ProofStatus(Struct, frozen=True):
     """Whether the two polls were the same but for what is masked; None: they were not compared."""
     unproven: str = ""
     """Why the change found by this poll is not proven."""
+    lifted: bool = False
+    """Whether rules of the mask were given up, because what they hide stood still."""
     recorded: PollResult | None = None
     """The poll that found the waiting change, if that is recorded with this one, which failed."""
 
@@ -71,6 +73,7 @@ class PollResult(Struct, frozen=True, gc=False):
     `detection` is present exactly if the poll was informative or the body could not be read. `asked` is False if no
     request was sent (robots.txt denied it), so the result says nothing about our own link. `reading`: the page as read
     for the topic, if the site is the focused crawler's. `proof`: set by the noise step where a change has to be proven.
+    `signals_stored`: what it says of other pages was read and stored.
     """
 
     slot: int
@@ -80,6 +83,7 @@ class PollResult(Struct, frozen=True, gc=False):
     asked: bool = True
     reading: PageReading | None = None
     proof: ProofStatus | None = None
+    signals_stored: bool = False
 
     @property
     def site_id(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pollerd.daemon.process.blindness import Blindness
+from pollerd.daemon.process.roles import Roles
 from pollerd.daemon.process.workers import WorkerPool
 from pollerd.daemon.state.faults import Faults
 from pollerd.daemon.state.settings import DaemonSettings
@@ -33,3 +34,5 @@ class Runtime:
     """Whether the database accepts reads and commits."""
     blindness: Blindness
     """Periods in which nothing could be polled."""
+    roles: Roles
+    """Which work for all nodes this one does."""

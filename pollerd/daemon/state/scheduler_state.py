@@ -14,6 +14,7 @@ import structlog
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S
 from pollerd.columns import stretches
 from pollerd.daemon.state.allocator_commands import AllocatorCommand, CommandQueue
 from pollerd.daemon.state.budget_fit import BudgetFit
@@ -55,15 +56,30 @@ def _or_default(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
     return values if default is None else np.where(np.isnan(values), default, values)
 
 
+_ALLOCATORS_SETTINGS = ("weight", "cost", "half_life", "deadline")
+"""Settings of a site that allocators know."""
+
+
 class SchedulerState:
     """The scheduler's state of the sites, in memory. A slot is the same site in all three parts."""
 
     def __init__(
-        self, *, settings: SchedulingSettings, allocator_name: str, allocator: Allocator, objective: str = "changes"
+        self,
+        *,
+        settings: SchedulingSettings,
+        allocator_name: str,
+        allocator: Allocator,
+        objective: str = "changes",
+        deadline: float = DEFAULT_DEADLINE_S,
+        alone: bool = True,
     ) -> None:
+        """alone: no other node shares the database; else sites come and go with their partitions (`daemon/cluster`)."""
+        self.alone = alone
         self.settings, self.allocator_name, self.allocator = settings, allocator_name, allocator
         self.objective = objective
-        """Objective of the budget: "changes", "freshness" or "interest"."""
+        """Objective of the budget: one of `OBJECTIVES`."""
+        self.deadline = deadline
+        """Seconds within which a change should be found under the objective `deadline`, of sites without their own."""
         self._followers: list[CommandQueue] = []
         self.changing_sites = asyncio.Lock()
         """Held while sites are added, removed, moved or paused."""
@@ -80,6 +96,10 @@ class SchedulerState:
         """Spendable part of the budget, which it passes to the allocator."""
         self.believes_anew = asyncio.Event()
         """Set when beliefs or intervals of all sites have changed: `SiteTable.quiet_until` is outdated."""
+        self.admissions = 0
+        """How often slots were added to the allocator, or another one installed: it knows no signal source of these."""
+        self.unread_sources: set[int] = set()
+        """Ids of sites whose next poll is not conditional: they are signal sources that were not read yet."""
         self.unusable: dict[int, str] = {}
         """Site id -> what is wrong with its stored settings: such sites are set aside when they are chosen."""
 
@@ -105,14 +125,38 @@ class SchedulerState:
     def admit_command(self, slots: NDArray[np.int64]) -> AllocatorCommand:
         """Returns the command that adds the slots int64[k], with their present settings, to an allocator."""
         table = self.sites
-        weight, cost, half_life = table.weight[slots], table.cost[slots], table.half_life[slots]
-        host = self.hosts.host_id[table.host[slots]]
+        weight, cost = table.weight[slots], table.cost[slots]
+        half_life, deadline = table.half_lives(slots), table.deadline[slots]
+        host, items = self.hosts.host_id[table.host[slots]], table.items_shown[slots]
+        feeds = np.flatnonzero(~np.isnan(items))
 
         def take_in(allocator: Allocator) -> None:
-            allocator.add(slots, weight, cost, half_life)
+            allocator.add(slots, weight, cost, half_life, deadline)
             allocator.place(slots, host)
+            if feeds.size:
+                allocator.set_items_shown(slots[feeds], items[feeds])
 
         return take_in
+
+    def take_in(self, slots: NDArray[np.int64]) -> None:
+        """Adds the slots int64[k], with their present settings, to the allocator."""
+        self._do(self.admit_command(slots))
+        self.admissions += 1
+
+    def restore_learned(self, states: Sequence[tuple[int, bytes]]) -> None:
+        """Restores what the active allocator had learned of sites, (site id, state); unknown sites are skipped.
+
+        Raises InvalidValueError for states that are not of this allocator.
+        """
+        slots = self.sites.slots_of(np.array([site_id for site_id, _ in states], np.int64))
+        known = np.flatnonzero(slots >= 0)
+        widths = {len(states[i][1]) for i in known.tolist()}
+        if len(widths) > 1:
+            raise InvalidValueError("states", "of one width", sorted(widths))
+        if widths:
+            flat = np.frombuffer(b"".join(states[i][1] for i in known.tolist()), np.uint8)
+            rows = flat.reshape(len(known), widths.pop())
+            self.allocator.restore(slots[known], rows, self.allocator.shared_state())
 
     def adopt(self, settings: SchedulingSettings) -> None:
         """Applies new intervals; pauses and backoffs in force stay."""
@@ -134,8 +178,11 @@ class SchedulerState:
         sites.eligibility.touch_all()
 
     def add(self, site_ids: Sequence[int], hosts: Sequence[tuple[int, str]], specs: Sequence[SiteSpec]) -> None:
-        """Adds new sites; `hosts` holds the stored host (id, name) of each, specs what they are polled by."""
-        if not site_ids:
+        """Adds new sites; `hosts` holds the stored host (id, name) of each, specs what they are polled by.
+
+        Does nothing on one of several nodes: the database tells the one that polls them.
+        """
+        if not site_ids or not self.alone:
             return
         slots = self.sites.add(site_ids)
         table = self.sites
@@ -210,10 +257,10 @@ class SchedulerState:
             table.put(name, slot, _optional(getattr(spec, name)))
         self._open_by(np.array([slot]), [spec.windows])
         table.touch([slot])
-        new = (*weight_and_cost(spec), _optional(spec.half_life))
-        old = (float(table.weight[slot]), float(table.cost[slot]), float(table.half_life[slot]))
+        new = (*weight_and_cost(spec), _optional(spec.half_life), _optional(spec.deadline))
+        old = tuple(float(getattr(table, name)[slot]) for name in _ALLOCATORS_SETTINGS)
         if not np.array_equal(new, old, equal_nan=True):
-            for name, value in zip(("weight", "cost", "half_life"), new, strict=True):
+            for name, value in zip(_ALLOCATORS_SETTINGS, new, strict=True):
                 table.put(name, slot, value)
             self._reweigh(np.array([slot]))
         self.unusable.pop(site_id, None)
@@ -230,7 +277,7 @@ class SchedulerState:
         new = with_defaults({name: column[known] for name, column in columns.numbers.items()})
         heavier = np.zeros(len(slots), np.bool_)
         for name, values in new.items():
-            if name in ("weight", "cost", "half_life"):
+            if name in _ALLOCATORS_SETTINGS:
                 before = getattr(table, name)[slots]
                 heavier |= (values != before) & ~(np.isnan(values) & np.isnan(before))
             table.put(name, slots, values)
@@ -265,9 +312,28 @@ class SchedulerState:
             self.sites.put("weight", slot, weight)
             self._reweigh(np.array([slot]))
 
+    def learn_half_lives(self, half_lives: Mapping[int, float]) -> None:
+        """Puts half-lives that were learned from reads in force, by site id, in s; nan: there is none any more.
+
+        Where users gave one, theirs stays. Unknown sites are skipped; what was learned of rates stays.
+        """
+        table = self.sites
+        slots = table.slots_of(np.array(list(half_lives), np.int64))
+        known = slots >= 0
+        slots, new = slots[known], np.array(list(half_lives.values()), np.float64)[known]
+        before = table.half_lives(slots)
+        table.put("learned_half_life", slots, new)
+        now = table.half_lives(slots)
+        moved = (now != before) & ~(np.isnan(now) & np.isnan(before))
+        if moved.any():
+            self._reweigh(slots[moved])
+            table.touch(slots[moved])
+            self.due.set()
+
     def _reweigh(self, slots: NDArray[np.int64]) -> None:
         """Passes the new settings of slots int64[k] to the allocator; what was learned of them stays."""
         self._do(partial(_renew, slots, self.admit_command(slots)))
+        self.admissions += 1
 
     def carry_on(self, site: Site) -> None:
         """Restores the counts and the pause of a site that was re-added under another URL."""
@@ -331,6 +397,33 @@ class SchedulerState:
         """Passes evidence to the allocator, as `Allocator.observe`."""
         self._do(lambda allocator: allocator.observe(slots, elapsed, evidence, now))
 
+    def set_items_shown(self, slots: NDArray[np.int64], items: NDArray[np.float64]) -> None:
+        """Notes how many items slots int64[k] show, float64[k], nan: no limit; tells the allocator what has changed."""
+        before = self.sites.items_shown[slots]
+        changed = (items != before) & ~(np.isnan(items) & np.isnan(before))
+        if changed.any():
+            some, now = slots[changed], items[changed]
+            self.sites.put("items_shown", some, now)
+            self._do(lambda allocator: allocator.set_items_shown(some, now))
+
+    def add_source(self, source: int, slots: NDArray[np.int64], polled_as: int | None) -> None:
+        """Makes a signal source known to the allocator, as `Allocator.add_source`."""
+        self._do(lambda allocator: allocator.add_source(source, slots, polled_as=polled_as))
+
+    def remove_source(self, source: int) -> None:
+        """Has the allocator forget a signal source."""
+        self._do(lambda allocator: allocator.remove_source(source))
+
+    def signal(self, slots: NDArray[np.int64], source: int, at: NDArray[np.float64], now: float) -> None:
+        """Passes signals to the allocator, as `Allocator.signal`; sites may be due earlier by them."""
+        self._do(lambda allocator: allocator.signal(slots, source, at, now))
+        self.sites.touch(slots)
+        self.due.set()
+
+    def source_fetched(self, source: int, now: float) -> None:
+        """Says to the allocator that a signal source was read, as `Allocator.fetched`."""
+        self._do(lambda allocator: allocator.fetched(source, now))
+
     def follow(self, most: int) -> CommandQueue:
         """Returns a queue of at most `most` commands that receives every further command to the active allocator."""
         queue = CommandQueue(most)
@@ -366,16 +459,20 @@ class SchedulerState:
         """Discards what was learned of the slots int64[k], because it was noise."""
         self._do(lambda allocator: allocator.remove(slots))
         self._do(self.admit_command(slots))
+        self.admissions += 1
 
     def begin_anew(self, allocator: Allocator) -> None:
         """Installs an allocator without sites or learned state as the active one."""
         self.admit_command(np.flatnonzero(self.sites.occupied()))(allocator)
         self.allocator = allocator
+        self.admissions += 1
 
-    def replace_allocator(self, name: str, allocator: Allocator, objective: str) -> None:
+    def replace_allocator(self, name: str, allocator: Allocator, objective: str, deadline: float) -> None:
         """Installs another active allocator for this objective; it must hold the same slots."""
-        self.allocator_name, self.allocator, self.objective = name, allocator, objective
+        self.allocator_name, self.allocator = name, allocator
+        self.objective, self.deadline = objective, deadline
         self.believes_anew.set()
+        self.admissions += 1
 
     def live(self) -> NDArray[np.bool_]:
         """Returns bool[size]: slots of sites that are polled, or will be again in these windows of theirs.

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pollerd.allocation.registered import NAMES
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S, NAMES, OBJECTIVES
 from pollerd.errors import InvalidValueError
-from pollerd.ranges import BUDGET, LIVE_LOOP
+from pollerd.ranges import BUDGET, LIVE_LOOP, SITE
 
+ALLOCATION_SETTINGS = ("allocator", "objective", "deadline", "budget")
+"""Settings that are kept in the database once they were set over REST, and that all nodes share."""
 _CRAWL_FLUSH_SECONDS = 0.05
 BUDGET_MIN, BUDGET_MAX = BUDGET.lowest, BUDGET.highest
+
+
+def shadows_beside(allocator: str, stored: Sequence[str]) -> tuple[str, ...]:
+    """Returns the stored shadows that can run beside an allocator, without names that this version does not know."""
+    return tuple(name for name in stored if name in NAMES and name != allocator)
 
 
 def check_budget(value: float) -> float:
@@ -27,12 +35,14 @@ class DaemonSettings:
     poll for its commit. gather_seconds: the same for a poll that found nothing new and whose site may not be polled
     earlier anyway, if above flush_seconds. flush_polls: number of waiting polls that triggers a commit at once.
     tick_seconds: how far ahead sites are chosen. memory_sites: sites whose validators and fingerprints are kept in
-    memory; others are read when they are polled. shadows: allocators that run as shadows.
+    memory; others are read when they are polled. deadline: s within which a change should be found, of sites without
+    their own, for the objective `deadline`. shadows: allocators that run as shadows.
     """
 
     budget: float = 5.0
     allocator: str = "whittle"
     objective: str = "changes"
+    deadline: float = DEFAULT_DEADLINE_S
     shadows: tuple[str, ...] = ()
     full_get_every: int = 20
     max_inflight: int = 1024
@@ -48,6 +58,9 @@ class DaemonSettings:
         check_budget(self.budget)
         if self.allocator not in NAMES:
             raise InvalidValueError("allocator", "one of " + ", ".join(NAMES), self.allocator)
+        if self.objective not in OBJECTIVES:
+            raise InvalidValueError("objective", "one of " + ", ".join(OBJECTIVES), self.objective)
+        SITE["deadline"].check(self.deadline)
         if not set(self.shadows) <= set(NAMES):
             raise InvalidValueError("shadow", "some of " + ", ".join(NAMES), ", ".join(self.shadows))
         for name, allowed in LIVE_LOOP.items():

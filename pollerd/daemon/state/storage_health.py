@@ -13,6 +13,7 @@ from pollerd.telemetry import Instruments
 FIRST_RETRY_SECONDS = 0.5
 RETRY_CAP_SECONDS = 5.0
 _SAY_AGAIN_SECONDS = 60.0
+_STOPS_POLLING = frozenset({"commits", "session"})
 
 
 class StorageHealth:
@@ -33,13 +34,16 @@ class StorageHealth:
         return next(iter(self._failing.values()), None)
 
     def failed(self, what: str, why: str, **more: str) -> None:
-        """Notes that an operation ("commits", "reads", "start") failed. `more`: further fields of the log event."""
+        """Notes that an operation failed: "commits", "reads", "start", or "session" (a node's, which must answer).
+
+        `more`: further fields of the log event.
+        """
         began, now = not self._failing, time.monotonic()
         if began:
             self._since = now
         self._failing[what] = why
         self._instruments.storage_failing.set(1)
-        if what == "commits":
+        if what in _STOPS_POLLING:
             self.takes_commits.clear()
         if began or now - self._said_at >= _SAY_AGAIN_SECONDS:
             self._said_at = now
@@ -50,7 +54,7 @@ class StorageHealth:
         """Notes that the operation succeeded."""
         if self._failing.pop(what, None) is None:
             return
-        if what == "commits":
+        if _STOPS_POLLING.isdisjoint(self._failing):
             self.takes_commits.set()
         if not self._failing:
             self._instruments.storage_failing.set(0)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pollerd.model import HostOverride
+from msgspec import Struct
+
+from pollerd.allocation.core.objectives.comparison import ExpectedTimeliness
+from pollerd.model import HostOverride, SiteState
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +18,26 @@ class LiveSite:
     rate_per_day: float | None
     next_poll_at: float | None
     """Earliest time of its next poll, epoch s; None: none is scheduled at present."""
+    learned_half_life: float | None = None
+    """Learned from reads of its changes, s; in force where no half_life is given. None: none is."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedView:
+    """What a feed showed when it was last read. Times epoch s, durations s."""
+
+    items: int
+    new: int | None
+    """How many of the items were new at the last poll; None: it was the first."""
+    limited: bool
+    """Whether it shows only its newest items, as far as is known."""
+    oldest_at: float | None
+    newest_at: float | None
+    read_at: float
+    full_polls: int
+    """Number of polls at which every item was new, so that others may have been lost."""
+    full_after: float | None
+    """In which time as many items come as it shows, at the believed rate; None: unlimited, or not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +74,14 @@ class ExplanationView:
     """name:port"""
     host_override: HostOverride | None
     """The operator's last action on the host."""
+    half_life_in_force: float
+    """For the objective `interest`, s: given, learned from reads, or the default; `origins` says which."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Where each setting comes from: see `inheritance`."""
     mask: tuple[str, ...] = ()
     """Parts of the page that are masked as noise, one line each."""
+    feed: FeedView | None = None
+    """What it shows, if it is a feed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +169,28 @@ class ShadowView:
 
 
 @dataclass(frozen=True, slots=True)
+class SignalYieldView:
+    """What signals brought in the last hour."""
+
+    sources: int
+    polls: int
+    """Of pages with signal sources."""
+    found: int
+    """Of these, polls that found a change."""
+    polls_after_signal: int
+    found_after_signal: int
+    budget_saved: float | None
+    """1 - budget / the budget that would find as much without signals, 0 to 1; None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationView:
     """Yield of the budget under the current belief."""
 
     allocator: str
     objective: str
+    deadline: float
+    """Seconds, of sites without their own; counts under the objective `deadline`."""
     budget: float
     utilization: float
     spendable: float
@@ -170,6 +214,23 @@ class AllocationView:
     """Gain of one more poll per second at the best split; None: not requested."""
     benefit_curve: tuple[BenefitPointView, ...]
     shadows: tuple[ShadowView, ...]
+    signals: SignalYieldView | None = None
+    """None: there is no signal source."""
+    timeliness: ExpectedTimeliness | None = None
+    """How soon changes are found; None under objectives that are not about it."""
+    missing_nodes: tuple[str, ...] | None = ()
+    """Nodes whose sites are left out because they gave no answer; None: who else is there is not known now."""
+
+
+class NodeStatus(Struct, frozen=True, forbid_unknown_fields=True):
+    """How another node is, as it says itself."""
+
+    sites: int
+    rate: float
+    """Polls per second now."""
+    budget: float
+    """Polls per second that it may start."""
+    by_state: dict[SiteState, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +245,7 @@ class Status:
     budget: float
     offline: bool
     storage_failure: str | None
+    by_state: Mapping[SiteState, int] = field(default_factory=dict)
+    """Number of sites by state."""
+    loop_lag: float = 0.0
+    """How late the event loop ran a timer, s, at worst in the last 15."""

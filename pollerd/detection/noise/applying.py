@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import xxhash
+
 from pollerd.detection.noise.mask import BlockRule, LineRule, Mask
 from pollerd.detection.noise.places import Place, UnitIndex, body
 from pollerd.detection.noise.slots import MARK, MARK_END
@@ -40,6 +42,17 @@ def apply(content: bytes, mask: Mask) -> Masked:
     if not mask or MARK in content:
         return Masked(content, len(content), 0, 0)
     return MaskApplication(content, mask).result()
+
+
+def hidden_by_rule(content: bytes, mask: Mask) -> tuple[Masked, tuple[int, ...]]:
+    """Returns the result of `apply`, and for each rule a hash of the parts of the content that it acts on.
+
+    Blocks first, then lines; 0 for a rule without a place. Empty if nothing was masked.
+    """
+    if not mask or MARK in content:
+        return apply(content, mask), ()
+    applied = MaskApplication(content, mask)
+    return applied.result(), applied.hidden_by_rule()
 
 
 class MaskApplication:
@@ -78,6 +91,16 @@ class MaskApplication:
         written = b"".join(pieces)
         missing = sum(not places for places in self.blocks.values()) + sum(not hits for hits in self.found.values())
         return Masked(written if self._ended else written[:-1], len(self.content), self._hidden(), missing)
+
+    def hidden_by_rule(self) -> tuple[int, ...]:
+        """Returns a hash of the units that each rule acts on, as they stand; 0 for a rule without a place."""
+        units = self.page.units
+        blocks = (
+            [unit for place in self.blocks[rule] for unit in units[place.start : place.end]]
+            for rule in self.mask.blocks
+        )
+        lines = ([units[at] for at in sorted(self.found[rule])] for rule in self.mask.lines)
+        return tuple(xxhash.xxh3_64_intdigest(b"".join(some)) if some else 0 for some in (*blocks, *lines))
 
     def begins_block(self, at: int) -> bool:
         """Returns whether a block begins at the unit."""

@@ -7,6 +7,7 @@ of its lines, if both neighbours of the block are in place. All else is kept byt
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from pollerd.detection.noise.template import Template
@@ -91,6 +92,18 @@ class Mask:
         blocks = {(rule.before, rule.after, rule.any_order) for rule in self.blocks}
         lines = {rule.template for rule in self.lines if rule.template.is_vague}
         return blocks | lines
+
+    def may_be_doubted(self) -> tuple[bool, ...]:
+        """Returns for each rule, blocks first, whether what it hides may be no noise: not if that is the time since."""
+        return (*(True for _ in self.blocks), *(not rule.template.is_relative_time for rule in self.lines))
+
+    def without(self, rules: Collection[int]) -> Mask:
+        """Returns the mask without the rules at these indices, counted from the first block to the last line."""
+        kept = [rule for i, rule in enumerate((*self.blocks, *self.lines)) if i not in rules]
+        return Mask(
+            tuple(rule for rule in kept if isinstance(rule, BlockRule)),
+            tuple(rule for rule in kept if isinstance(rule, LineRule)),
+        )
 
     def describe(self) -> list[str]:
         """Returns descriptions for users, one per rule."""

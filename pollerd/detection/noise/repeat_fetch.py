@@ -5,7 +5,7 @@ A repeat fetch (a proof poll) comes right after another of the page: what differ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 import xxhash
@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pollerd.detection.noise import apply, from_bytes, learn, to_bytes
+from pollerd.detection.noise.applying import hidden_by_rule
 from pollerd.detection.noise.mask import Mask
 from pollerd.model import Baseline
 
@@ -33,6 +34,28 @@ def without_noise(content: bytes, mask: bytes) -> bytes:
 def fingerprint_of(content: bytes, mask: bytes) -> bytes:
     """Returns the 16-byte fingerprint of the content without its noise."""
     return xxhash.xxh3_128_digest(without_noise(content, mask))
+
+
+def under_mask(content: bytes, mask: bytes) -> tuple[bytes, tuple[int, ...]]:
+    """Returns `fingerprint_of`, and for each rule of the mask a hash of what it acts on, as `hidden_by_rule` says."""
+    if not mask:
+        return xxhash.xxh3_128_digest(content), ()
+    masked, hidden = hidden_by_rule(content, _read(mask))
+    return xxhash.xxh3_128_digest(masked.content), hidden
+
+
+def doubtable_rules(mask: bytes) -> tuple[bool, ...]:
+    """Returns for each rule of the mask whether what it hides may be no noise."""
+    return _read(mask).may_be_doubted()
+
+
+def without_rules(baseline: Baseline, content: bytes, rules: Collection[int]) -> Baseline:
+    """Returns the unproven baseline of the content under the site's mask without the rules at these indices.
+
+    It has no `raw_fingerprint`, so that the next body is compared even if it is the same as the last.
+    """
+    mask = to_bytes(_read(baseline.mask).without(rules))
+    return replace(baseline, mask=mask, fingerprint=fingerprint_of(content, mask), raw_fingerprint=None, proven=False)
 
 
 def noise_of(mask: bytes) -> tuple[str, ...]:

@@ -49,6 +49,11 @@ class Template:
         return any(isinstance(part, Slot) and part.wide for part in self.parts)
 
     @property
+    def is_relative_time(self) -> bool:
+        """Whether all its slots accept relative times only."""
+        return all(part.kind is SlotKind.AGO for part in self.parts if isinstance(part, Slot))
+
+    @property
     def form(self) -> tuple[Literal | str, ...]:
         """Its constant text, and the forms of its slots."""
         return tuple(part if isinstance(part, Literal) else part.form for part in self.parts)

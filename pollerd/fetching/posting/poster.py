@@ -38,6 +38,8 @@ class Posted(Struct, frozen=True):
     """Seconds that the receiver asked to wait."""
     beginning: bytes = b""
     """Of the answer's body."""
+    location: str | None = None
+    """Where the answer sends the poster, as written; followed by nobody here."""
 
 
 class Poster:
@@ -98,7 +100,7 @@ def _head(response: Response, now: float) -> Posted:
     headers = response.headers
     sent_at = http_date(headers.get(hdrs.DATE, ""))
     wait = retry_after_seconds(headers.get(hdrs.RETRY_AFTER), now if sent_at is None else sent_at)
-    return Posted(response.status, retry_after=wait)
+    return Posted(response.status, retry_after=wait, location=headers.get(hdrs.LOCATION))
 
 
 async def _beginning(response: Response, most: int) -> bytes:

@@ -9,8 +9,12 @@ from pollerd.moving.urlwatch.filter_parts import FilterCall, Handler
 
 
 def _pdf(call: FilterCall) -> None:
-    if call.take("password"):
-        call.draft.report.not_carried(f"{call.key}.password", "passwords of PDF files are not carried over")
+    password = call.text("password")
+    if password and "pdf_password" not in call.draft.fields:
+        call.draft.fields["pdf_password"] = password
+        call.draft.report.carried(f"{call.key}.password")
+    elif password:
+        call.draft.report.not_carried(f"{call.key}.password", "a site has one password for its document")
     call.step({"as": "pdf"}, "pollerd's own text of the PDF")
 
 

@@ -34,6 +34,13 @@ class MessageChannel(Protocol):
         """
         ...
 
+    def events_carried(self, message: Message) -> int:
+        """Returns how many of the message's events, from the first on, one message of this channel lists; 1 at least.
+
+        The others go into further messages.
+        """
+        ...
+
     async def close(self) -> None:
         """Ends what is open. Another `send` may open it again."""
         ...

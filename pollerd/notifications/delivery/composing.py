@@ -62,7 +62,7 @@ class Composer:
             ids = (claim.channel_id, claim.notices[0].rule_id)
             token = self.store.token_of(purpose_of(*ids))
             look = replace(look, unsubscribe_url=link_of(self.public_url, token, *ids) if token else "")
-        facts = await self.store.facts(claim.notices, _WITH_LINES)
+        facts = claim.facts or await self.store.facts(claim.notices, _WITH_LINES)
         events = [await self._event(one) for one in facts]
         message = replace(_message(events, claim, look), id=claim.message_id)
         return message if template is None else await self._by_template(message, *template)
@@ -78,7 +78,8 @@ class Composer:
             log = structlog.get_logger("pollerd.notifications")
             log.warning("template_failed", message=message.id, reason=body.problem, instead="the built-in message")
         if medium is Medium.TEXT:
-            return replace(message, text=body.text, html=_as_html(body.text, message.subject))
+            html = _as_html(body.text, message.subject)
+            return replace(message, text=body.text, html=html, listed=len(message.events))  # the template lists them
         return replace(message, markdown=body.text)
 
     async def _event(self, facts: NoticeFacts) -> Event:

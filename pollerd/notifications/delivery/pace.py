@@ -1,4 +1,4 @@
-"""How fast a channel may be told: messages a minute, and when single ones give way to groups. Pure."""
+"""How fast a channel may be sent to: messages a minute, and when single ones give way to groups. Pure."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ WINDOW_SECONDS = 60.0
 
 
 class Pace:
-    """The recent messages of one channel. Lost with the process: then a storm begins anew, and nothing is lost."""
+    """The recent messages of one channel. After a start they are read from the delivery log."""
 
     def __init__(self, *, group_from: int, per_minute: int) -> None:
-        """`group_from`: events in a minute from which they are told together; `per_minute`: messages at most."""
+        """`group_from`: events in a minute from which they are sent together; `per_minute`: messages at most."""
         self._group_from, self._per_minute = group_from, per_minute
         self._events: deque[float] = deque()
         self._messages: deque[float] = deque()
         self._group_at = -math.inf
 
-    def free_at(self, now: float) -> float:
-        """Returns when the next message may be sent (epoch s), `now` if at once."""
+    def free_at(self, now: float, *, goes_on: bool = False) -> float:
+        """Returns when the next message may be sent (epoch s), `now` if at once.
+
+        goes_on: it has the next events of a list that one message did not hold, so that a storm does not hold it up.
+        """
         self._forget(now)
         at = now
         if len(self._messages) >= self._per_minute:
             at = self._messages[len(self._messages) - self._per_minute] + WINDOW_SECONDS
-        if self.in_storm(now):
+        if self.in_storm(now) and not goes_on:
             at = max(at, self._since() + WINDOW_SECONDS)
         return at
 
     def in_storm(self, now: float) -> bool:
-        """Whether so many events were told in the last minute that the next ones are told together."""
+        """Whether so many events were sent in the last minute that the next ones are sent together."""
         self._forget(now)
         return len(self._events) >= self._group_from
 
@@ -38,7 +41,7 @@ class Pace:
         """Returns the number of waiting notices from which they become one message."""
         return 2 if self.in_storm(now) or len(self._messages) >= self._per_minute - 1 else self._group_from
 
-    def told(self, now: float, events: int) -> None:
+    def note_sent(self, now: float, events: int) -> None:
         """Notes a message of so many events."""
         self._forget(now)
         self._messages.append(now)

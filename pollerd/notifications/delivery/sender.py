@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import structlog
@@ -10,7 +10,7 @@ import structlog
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.events import Notice, NoticeState
 from pollerd.notifications.channels.channel import MessageChannel
-from pollerd.notifications.delivery.pace import Pace
+from pollerd.notifications.delivery.pace import WINDOW_SECONDS, Pace
 from pollerd.notifications.message import Answer, AnswerKind, Message
 from pollerd.notifications.schedule.retries import WAITS, next_attempt
 from pollerd.storage import AttemptEnd, ClaimedMessage, NotificationStore, Pause, StoredChannel
@@ -49,6 +49,9 @@ class ChannelSender:
     ) -> None:
         self.row, self._channel, self._pace = row, channel, pace
         self._store, self._compose, self._watch, self._clock = store, compose, watch, clock
+        self._left_over = 0
+        """How many notices of a list that one message did not hold are to follow at once."""
+        self._pace_known = False
         self._log = structlog.get_logger("pollerd.notifications").bind(channel=row.spec.name, kind=row.spec.kind)
 
     async def send_due(self) -> float | None:
@@ -56,18 +59,13 @@ class ChannelSender:
 
         Raises DatabaseUnavailableError: what was being sent is sent again, under the same id.
         """
-        while True:
-            now = self._clock()
-            if self.row.paused_at is not None and now < (self.row.probe_at or 0.0):
-                return self.row.probe_at  # one message is tried then
-            free_at = self._pace.free_at(now)
-            if free_at > now:
-                return free_at
-            least = self._pace.least_group(now)
-            claim = await self._store.claim(self.row.id, now, limit=MOST_AT_ONCE, group_from=least)
-            if claim is None:
-                return None
-            await self._send(claim)
+        await self._recall_pace()
+        claim = await self._claim()
+        while claim is not None:
+            claim = await self._send(claim)
+        now = self._clock()
+        again_at = self._free_at(now)
+        return again_at if again_at > now else None
 
     async def try_out(self, message: Message) -> Answer:
         """Sends a message beside the outbox; returns the answer."""
@@ -77,9 +75,23 @@ class ChannelSender:
         """Closes its connections."""
         await self._channel.close()
 
-    async def _send(self, claim: ClaimedMessage) -> None:
+    def _free_at(self, now: float) -> float:
+        """Returns when the next message may be sent (epoch s); not after `now`: at once."""
+        if self.row.paused_at is not None and now < (self.row.probe_at or 0.0):
+            return self.row.probe_at or now  # one message is tried then
+        return self._pace.free_at(now, goes_on=self._left_over > 0)
+
+    async def _claim(self) -> ClaimedMessage | None:
+        now = self._clock()
+        if self._free_at(now) > now:
+            return None
+        least = self._pace.least_group(now)
+        return await self._store.claim(self.row.id, now, limit=MOST_AT_ONCE, group_from=least)
+
+    async def _send(self, claim: ClaimedMessage) -> ClaimedMessage | None:
+        """Sends a message, notes what became of it, and returns the next one, if it may be sent now."""
         began = self._clock()
-        answer = await self._answer(claim, began)
+        claim, answer = await self._answer(claim, began)
         now = self._clock()
         next_at = self._next_attempt(claim, answer, now)
         dead = answer.kind is not AnswerKind.SENT and next_at is None
@@ -95,24 +107,54 @@ class ChannelSender:
             pause=Pause(answer.detail, next_at or now + _PROBE_MOST_SECONDS) if refused else None,
             resumes=was_paused and not refused and answer.kind is AnswerKind.SENT,
         )
+        if answer.kind is AnswerKind.SENT:
+            self._pace.note_sent(now, len(claim.notices))
+        else:
+            self._left_over = 0  # what follows waits its turn, as everything does
         notices = self._watch.notices_of(self.row, answer, now, was_paused=was_paused)
+        following = await self._end(claim, end, notices, now)
+        self._watch.ended(claim, answer, dead=dead)
+        self._say(claim, answer, end, was_paused=was_paused)
+        return following
+
+    async def _end(
+        self, claim: ClaimedMessage, end: AttemptEnd, notices: Sequence[Notice], now: float
+    ) -> ClaimedMessage | None:
+        """Notes the end of an attempt; returns the next message, in the same transaction where the channel goes on."""
+        if end.pause is None and not end.resumes and self._free_at(now) <= now:
+            least = self._pace.least_group(now)
+            return await self._store.end_and_claim(claim, now, end, notices, limit=MOST_AT_ONCE, group_from=least)
         await self._store.ended(self.row.id, claim.message_id, now, end, notices)
         if end.pause is not None or end.resumes:
             self.row = await self._store.channel(self.row.id)
-        if answer.kind is AnswerKind.SENT:
-            self._pace.told(now, len(claim.notices))
-        self._watch.ended(claim, answer, dead=dead)
-        self._say(claim, answer, end, was_paused=was_paused)
+        return await self._claim()
 
-    async def _answer(self, claim: ClaimedMessage, now: float) -> Answer:
+    async def _recall_pace(self) -> None:
+        """Reads from the log what was sent in the last minute, by an earlier run or with earlier settings."""
+        if not self._pace_known:
+            for at, events in await self._store.sent_since(self.row.id, self._clock() - WINDOW_SECONDS):
+                self._pace.note_sent(at, events)
+            self._pace_known = True
+
+    async def _answer(self, claim: ClaimedMessage, now: float) -> tuple[ClaimedMessage, Answer]:
+        """Sends as many of the notices as one message holds; returns these, and the answer. The others follow.
+
+        One that was tried before stays as it was: receivers know it by its id.
+        """
+        self._left_over = max(self._left_over - len(claim.notices), 0)
         try:
-            return await self._channel.send(await self._compose(claim), now)
+            message = await self._compose(claim)
+            while not claim.attempts and (carried := self._channel.events_carried(message)) < len(claim.notices):
+                self._left_over += len(claim.notices) - carried
+                claim = await self._store.part(claim, carried)
+                message = await self._compose(claim)
+            return claim, await self._channel.send(message, now)
         except DatabaseUnavailableError:
             raise
         except Exception as error:  # noqa: BLE001
             # A message that breaks our own code is retried and then dead; it holds up no other channel.
             self._log.error("message_fault", message=claim.message_id, exc_info=error)
-            return Answer(AnswerKind.RETRY, detail=f"a fault of ours: {type(error).__name__}")
+            return claim, Answer(AnswerKind.RETRY, detail=f"a fault of ours: {type(error).__name__}")
 
     def _next_attempt(self, claim: ClaimedMessage, answer: Answer, now: float) -> float | None:
         """Returns when to try the message again; None: never, or not again."""

@@ -16,12 +16,14 @@ from pollerd.notifications.channels.making import complete_channel
 from pollerd.notifications.channels.settings import ParsedChannel, change_channel, parse_channel, shown_settings
 from pollerd.notifications.channels.webhook.settings import HEADER
 from pollerd.notifications.delivery.options import DeliveryOptions, delivery_options
-from pollerd.notifications.messages.build import Look
+from pollerd.notifications.messages.build import Limits, Look
 from pollerd.notifications.messages.escaping import Medium
 from pollerd.scheduling.times.local_time import zone_of
 from pollerd.storage import ChannelSpec
 
 _DELIVERY = "delivery"
+_MAIL_LIMITS = Limits(text=Limits().html)
+"""Mails list in plain text what they list in HTML."""
 
 
 class OpenedChannel(NamedTuple):
@@ -103,7 +105,9 @@ def shown(spec: ChannelSpec) -> dict[str, Any]:
 
 def look_of(known: OpenedChannel, overview_url: str) -> Look:
     """Returns how messages of the channel look, and which bodies it needs."""
-    return Look(zone=zone_of(known.options.zone, "zone"), overview_url=overview_url, media=_media(known))
+    limits = _MAIL_LIMITS if isinstance(known.channel.settings, MailSettings) else Limits()
+    zone = zone_of(known.options.zone, "zone")
+    return Look(limits=limits, zone=zone, overview_url=overview_url, media=_media(known))
 
 
 def template_of(known: OpenedChannel) -> tuple[str, Medium] | None:

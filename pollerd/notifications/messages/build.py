@@ -14,7 +14,7 @@ from pollerd.notifications.messages.describe import describe
 from pollerd.notifications.messages.escaping import Medium
 from pollerd.notifications.messages.plain import one_line
 from pollerd.notifications.messages.rows import MessageRow, rows_of_digest, rows_of_group, rows_of_one
-from pollerd.notifications.messages.writing import write
+from pollerd.notifications.messages.writing import Written, write
 from pollerd.wording import counted
 
 
@@ -48,6 +48,7 @@ class Look(Struct, frozen=True):
 
 
 _DEFAULT_LOOK = Look()
+_NOTHING = Written("", 0)
 
 
 def message_of_one(event: Event, look: Look = _DEFAULT_LOOK) -> Message:
@@ -107,16 +108,18 @@ def _written(
     title = one_line(subject, limits.subject)
     all_rows = list(rows) if look.media else []
 
-    def written(medium: Medium, most: int) -> str:
-        return write(all_rows, medium, most, title, more_at) if medium in look.media else ""
+    def written(medium: Medium, most: int) -> Written:
+        return write(all_rows, medium, most, title, more_at) if medium in look.media else _NOTHING
 
+    text, html = written(Medium.TEXT, limits.text), written(Medium.HTML, limits.html)
     return Message(
         id=id,
         events=events,
         subject=title,
-        text=written(Medium.TEXT, limits.text),
-        html=written(Medium.HTML, limits.html),
-        markdown=written(Medium.MARKDOWN, limits.markdown),
+        text=text.text,
+        html=html.text,
+        markdown=written(Medium.MARKDOWN, limits.markdown).text,
         thread=thread,
         unsubscribe_url=look.unsubscribe_url,
+        listed=max(len(events) - max(text.items_cut, html.items_cut), 1),
     )

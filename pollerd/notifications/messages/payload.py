@@ -1,7 +1,8 @@
 """The JSON of webhooks and NATS: `{type, timestamp, data}` by Standard Webhooks, below 20 kB.
 
-Of a single event `type` is its kind; of several it is "group", and `data.events` holds each as it would be alone, while
-they fit. What does not fit is left out, `cut` says so, and `link` leads to all of it.
+Of a single event `type` is its kind; of several it is "group", and `data.events` holds each as it would be alone. A
+message of more events than `events_carried` says is parted before it is sent. Should one still not fit (its facts grew
+between two attempts), the last events are left out, `cut` says so, and `link` leads to all of it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,13 @@ def payload_of(message: Message, most: int = MOST_BYTES, link: str = "") -> byte
     return _group(message.events, most, link)
 
 
+def events_carried(message: Message, most: int = MOST_BYTES, link: str = "") -> int:
+    """Returns how many of the message's events, from the first on, a payload of `most` bytes holds; 1 at least."""
+    if len(message.events) == 1:
+        return 1
+    return max(len(_fitting(message.events, 0, _room(most, link))), 1)
+
+
 def _single(event: Event, most: int) -> bytes:
     body = b""
     for lines in _LINES:
@@ -50,13 +58,18 @@ def _group(events: Sequence[Event], most: int, link: str) -> bytes:
     """Keeps the differences, if all fit with a few lines each; then as many events as fit without."""
     latest = max((event.at for event in events), default=0.0)
     sites = len({event.site.id for event in events if event.site is not None})
-    left = most - _ENVELOPE_BYTES - len(link)
+    left = _room(most, link)
     members = _fitting(events, _LINES_IN_GROUP, left)
     if len(members) < len(events):
         members = _fitting(events, 0, left)
     data = {"count": len(events), "sites": sites, "cut": len(members) < len(events), "link": link}
     data["events"] = [orjson.Fragment(member) for member in members]
     return _dumped({"type": GROUP, "timestamp": rfc3339(latest), "data": data})
+
+
+def _room(most: int, link: str) -> int:
+    """Returns the bytes that the events of a group may take."""
+    return most - _ENVELOPE_BYTES - len(link)
 
 
 def _fitting(events: Sequence[Event], lines: int, left: int) -> list[bytes]:

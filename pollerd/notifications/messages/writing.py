@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from pollerd.notifications.messages.escaping import Medium, escaped, link
 from pollerd.notifications.messages.rows import MessageRow, RowKind
@@ -27,7 +28,14 @@ _REMOVED = {"edge": "#cf222e", "back": "#ffebe9", "ink": "#5c0f14", "sign": "−
 _NOTE_CHARACTERS = 100
 
 
-def write(rows: Iterable[MessageRow], medium: Medium, most: int, title: str = "", more_at: str = "") -> str:
+class Written(NamedTuple):
+    """A body, and how many items it leaves out."""
+
+    text: str
+    items_cut: int
+
+
+def write(rows: Iterable[MessageRow], medium: Medium, most: int, title: str = "", more_at: str = "") -> Written:
     """Returns the rows in a medium, in at most about `most` characters.
 
     title: of the HTML document. more_at: URL where all of it is, told where some does not fit.
@@ -40,7 +48,8 @@ def write(rows: Iterable[MessageRow], medium: Medium, most: int, title: str = ""
     if cut:
         pieces.append(writer(MessageRow(RowKind.NOTE, _what_is_missing(cut))) + tail)
     text = begins + "".join(pieces) + ends
-    return text if medium is Medium.HTML else text.strip() + "\n"
+    items_cut = sum(row.kind is RowKind.ITEM for row in cut)
+    return Written(text if medium is Medium.HTML else text.strip() + "\n", items_cut)
 
 
 def _fitting(

@@ -226,10 +226,17 @@ class HostTable(Columns):
             self.last_start[slot] = max(float(self.last_start[slot]), now)
 
     def begin_anew(self, now: float, *, all_hosts: bool) -> None:
-        """Returns bool[size]: sites of the group whose host is unclaimed and has, or may be asked for, a robots.txt."""
-        n, self.begun_at = self.size, now
-        unkept = self.interval() <= SPACING_KEPT_SECONDS
-        self.last_start[:n] = np.where(unkept | all_hosts, now, self.last_start[:n])
+        """As `asked_until`, of all hosts, at the start."""
+        self.begun_at = now
+        self.asked_until(np.arange(self.size), now, all_hosts=all_hosts)
+
+    def asked_until(self, slots: NDArray[np.int64], now: float, *, all_hosts: bool) -> None:
+        """Notes that hosts int64[k] may have been asked until `now` by a process whose last requests are not known.
+
+        all_hosts: all of these hosts; else those with an interval so short that times of requests are not stored.
+        """
+        unkept = self.interval()[slots] <= SPACING_KEPT_SECONDS
+        self.last_start[slots] = np.where(unkept | all_hosts, now, self.last_start[slots])
 
     def finish(self, slot: int) -> None:
         """Records the end of the request, and marks the host for storing if the time of its request is to be kept."""
@@ -316,6 +323,10 @@ class HostTable(Columns):
         self.robots_retry_at[slot] = retry_at
         self.robots_failures[slot] += 1
         self.touched[slot] = True
+
+    def put_off_robots(self, slot: int, retry_at: float) -> None:
+        """Has robots.txt requested again at `retry_at`, by no fault of the host."""
+        self.robots_retry_at[slot] = retry_at
 
     def allows(self, slot: int, url: str) -> bool | None:
         """Returns whether the known robots.txt of the host allows the URL.

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from pollerd.simulation.environments.zipf import Zipf
 
 _EVENTS_A_BLOCK = 200_000
+_SWITCH_SEED = 4_304
+"""Of irregular switches: the same times in all webs, as those of one ranking are run side by side."""
 
 
 class Changes(ABC):
@@ -52,6 +54,16 @@ class Changes(ABC):
             self._at[page] = bisect_right(self._times, now, at, end)
         self._unseen[page] = math.inf
         return float(first)
+
+    def every(self, until: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Returns all changes up to `until` of a web that nobody polled yet: pages int64[m] and times float64[m]."""
+        pages, times, begin = [np.empty(0, np.int64)], [np.empty(0)], 0.0
+        while begin < until:
+            begin, at, counts = self.block(begin)
+            before = at <= until
+            pages.append(np.repeat(np.arange(self.pages), counts)[before])
+            times.append(at[before])
+        return np.concatenate(pages), np.concatenate(times)
 
     def unseen(self, now: float) -> NDArray[np.float64]:
         """Returns the time of the first change up to `now` that no poll has found, float64[pages]; inf: none."""
@@ -131,7 +143,8 @@ class ZipfChanges(Changes):
         self._rate_of_rank = -np.log1p(-by_rank)
         self._ladder = np.cumsum(by_rank) / by_rank.sum()
         self._block_steps = max(1.0, _EVENTS_A_BLOCK // (float(self._rate_of_rank.sum()) + zipf.pages / 1000))
-        self._switch_at = float(zipf.switch_every or math.inf)
+        self._intervals = np.random.default_rng(_SWITCH_SEED)
+        self._switch_at = self._interval()
         self._rate = self.rates()
 
     def rates(self) -> NDArray[np.float64]:
@@ -157,9 +170,14 @@ class ZipfChanges(Changes):
         times = self._rng.uniform(begin, end, len(pages))
         return end, times[np.lexsort((times, pages))], counts
 
+    def _interval(self) -> float:
+        """Returns the polls from one switch to the next; inf without switches."""
+        every = self._zipf.switch_every
+        return float(np.ceil(self._intervals.exponential(every)) if self._zipf.irregular else every or math.inf)
+
     def _switch(self) -> None:
         """Swaps a page drawn in proportion to its p with the next in rank; the last has none after it."""
-        self._switch_at += self._zipf.switch_every
+        self._switch_at += self._interval()
         rank = int(np.searchsorted(self._ladder, self._rng.random()))
         if rank < self.pages - 1:
             row = self._page_of_rank

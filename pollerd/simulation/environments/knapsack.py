@@ -51,12 +51,15 @@ def drive_knapsack(
     steps: int,
     rng: np.random.Generator,
     noise: float = 0.0,
+    *,
+    by_chance: bool = False,
 ) -> NDArray[np.float64]:
     """Returns the value `Σ x_i d_i(x_i)` of the mix in each step, float64[steps], of an empty allocator with `shares`.
 
     In each step it selects a material and observes a draw of that material's d_i at the current mix. noise: the white
-    noise of [B] (2.3), see `noisy`. The draws are for learning; the value is the expectation. Raises InvalidValueError
-    for an allocator without a mix, and for invalid noise.
+    noise of [B] (2.3), see `noisy`. The draws are for learning; the value is the expectation. by_chance: the material
+    is drawn in proportion to its amount, as [B] 6.2 does for GPOKS, in place of the allocator's own choice. Raises
+    InvalidValueError for an allocator without a mix, and for invalid noise.
     """
     slots, n = np.arange(len(knapsack.p)), len(knapsack.p)
     allocator.add(slots, np.ones(n), np.ones(n))
@@ -71,10 +74,18 @@ def drive_knapsack(
             )
         mix = amounts / amounts.sum()
         values[step] = knapsack.value(mix)
+        if by_chance:
+            chosen = drawn(mix[None], rng)
         chance = noisy(knapsack.detection(mix)[chosen], noise, rng)
         allocator.observe(chosen, now - last[chosen], EvidenceBatch(rng.random(1) < chance), now)
         last[chosen] = now
     return values
+
+
+def drawn(mix: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draws a material for each mix float64[k, n], int64[k], with probabilities in proportion to the amounts."""
+    ladder = np.cumsum(mix, axis=1)
+    return np.asarray((rng.random(len(mix))[:, None] * ladder[:, -1:] >= ladder).sum(1))
 
 
 def check_noise(noise: float) -> None:

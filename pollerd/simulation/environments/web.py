@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, create
+from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.changes import ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S, Record, drive
@@ -19,6 +20,8 @@ from pollerd.simulation.environments.zipf import Zipf
 class Policy:
     """An allocator by name, with its objective and parameters; told_rates: it gets the true rates (`rates=`).
 
+    deadline: s, its default, for the objective `deadline`.
+
     Raises InvalidValueError if rates are among its parameters, too.
     """
 
@@ -26,6 +29,7 @@ class Policy:
     objective: str = "changes"
     told_rates: bool = False
     parameters: tuple[tuple[str, Any], ...] = ()
+    deadline: float = DEFAULT_DEADLINE_S
 
     def __post_init__(self) -> None:
         if self.told_rates and "rates" in dict(self.parameters):
@@ -33,9 +37,10 @@ class Policy:
 
     def made(self, step: float, rng: np.random.Generator, rates: NDArray[np.float64]) -> Allocator:
         """Creates the allocator for one poll per step of `step` s; rates float64[n]: true rates (1/s) by slot."""
-        told = {"rates": rates} if self.told_rates else {}
+        told: dict[str, Any] = {"rates": rates} if self.told_rates else {}
+        told.update(self.parameters)
         return create(
-            self.allocator, budget=1.0 / step, objective=self.objective, rng=rng, **dict(self.parameters), **told
+            self.allocator, budget=1.0 / step, objective=self.objective, rng=rng, deadline=self.deadline, **told
         )
 
 

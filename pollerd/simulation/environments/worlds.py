@@ -12,17 +12,22 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.core.benefit import value
 from pollerd.allocation.core.index import amplitude_and_rate, solve_price
+from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S, OBJECTIVES, TIMELY
+from pollerd.allocation.slots.validation import one_of
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.changes import RatePhase, ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S, Record, detections, drive, freshness, interest
 from pollerd.simulation.environments.histories import History, HistoryChanges
 from pollerd.simulation.environments.knapsack import Knapsack, check_noise, drive_knapsack
+from pollerd.simulation.environments.waiting import expected_pending, least_pending, most_in_time, waits
 from pollerd.simulation.environments.web import Policy, run_web, streams
 from pollerd.simulation.environments.zipf import Zipf
 
-Objective = Literal["changes", "freshness", "interest"]
+Objective = Literal["changes", "freshness", "interest", "delay", "deadline"]
 """What is scored, independent of the policy's own objective: the share of polls that find a change; the share of
-page-time that copies are current; the value of new items when found."""
+page-time that copies are current; the value of new items when found; the delay of all changes, as the best one divided
+by it; the share of all changes that are found in time."""
+SHORTEST_DEADLINE_S = 1e-3
 HALF_LIVES_S = (1e-3, 1e11)
 """Range of half-lives of news: a millisecond to 3,000 years."""
 SHORTEST_STEP_S = 1e-3
@@ -43,18 +48,19 @@ class Web:
 
     The optimum is that for known rates, in closed form; with rank switches, under `interest`, that of each phase for
     its duration. half_lives: s, the shortest and the longest of the pages' news, for `interest`: drawn log-uniformly,
-    independent of the page's rank. Raises InvalidValueError for half-lives that are not shortest <= longest within
-    `HALF_LIVES_S`, and for `interest` with noise.
+    independent of the page's rank. deadline: s, for `deadline`. Raises InvalidValueError for half-lives that are not
+    shortest <= longest within `HALF_LIVES_S`, for deadlines below `SHORTEST_DEADLINE_S`, and for `interest` with noise.
     """
 
     zipf: Zipf
     objective: Objective = "changes"
     noise: float = 0.0
     half_lives: tuple[float, float] = (60.0, 3 * 86_400.0)
+    deadline: float = DEFAULT_DEADLINE_S
 
     def __post_init__(self) -> None:
-        if self.objective not in ("changes", "freshness", "interest"):
-            raise InvalidValueError("objective", "changes, freshness or interest", self.objective)
+        one_of("objective", self.objective, OBJECTIVES)
+        _check_deadline(self.deadline)
         (least, most), (shortest, longest) = HALF_LIVES_S, self.half_lives
         if not least <= shortest <= longest <= most:
             raise InvalidValueError("half_lives", f"{least:g} <= shortest <= longest <= {most:g} s", self.half_lives)
@@ -66,10 +72,22 @@ class Web:
         if self.objective == "interest":
             return self._interest(policy, edges, seed)
         record = run_web(self.zipf, policy, edges[-1], seed, noise=self.noise)
+        if self.objective in TIMELY:
+            return self._timely(record, edges, seed)
         best = self.zipf.optimum
         if self.objective == "freshness":
             best = best_freshness(-np.log1p(-self.zipf.by_rank) / STEP_S, STEP_S)
         return _scored(record, self.objective, edges) / best
+
+    def _timely(self, record: Record, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
+        web = ZipfChanges(self.zipf, streams(seed)[0])
+        rates, deadline = -np.log1p(-self.zipf.by_rank), self.deadline / STEP_S
+        if self.objective == "deadline":
+            return np.asarray(waits(record, web).in_time(edges, deadline) / most_in_time(rates, deadline))
+        if not self.zipf.switch_every:
+            return np.asarray(least_pending(rates) / expected_pending(record, web.rates(), edges))
+        pending = waits(record, web).pending(edges)
+        return np.asarray(np.divide(least_pending(rates), pending, out=np.full(len(edges), np.nan), where=pending > 0))
 
     def _interest(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
         web, _, lives = streams(seed)
@@ -121,34 +139,48 @@ class HistoryWorld:
     """Recorded changes, replayed once by `polls` polls at even steps, all pages known at its begin.
 
     The reference is the score of `optimal` with every page's mean rate: policies that follow drifting rates can exceed
-    it; if it finds nothing in an interval, the share is nan. polls: number of steps in the history's span. Raises
-    InvalidValueError for `interest`, and for steps below `SHORTEST_STEP_S`.
+    it; if it finds nothing in an interval, the share is nan. polls: number of steps in the history's span. deadline: s,
+    for `deadline`. Raises InvalidValueError for `interest`, and for steps below `SHORTEST_STEP_S`.
     """
 
     history: History
     polls: int
     objective: Objective = "changes"
     noise: float = 0.0
+    deadline: float = DEFAULT_DEADLINE_S
 
     def __post_init__(self) -> None:
-        if self.objective not in ("changes", "freshness"):
-            raise InvalidValueError("objective", "changes or freshness in a history", self.objective)
+        one_of("objective of a history", self.objective, [one for one in OBJECTIVES if one != "interest"])
+        _check_deadline(self.deadline)
         if not (self.polls >= 1 and self.history.span / self.polls >= SHORTEST_STEP_S):
             allowed = f"at least 1, each of {SHORTEST_STEP_S} s or more of the history's {self.history.span:g} s"
             raise InvalidValueError("steps", allowed, self.polls)
 
     def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
-        clairvoyant = Policy("optimal", self.objective, told_rates=True)
-        ours, best = (
-            _scored(self._lived(each, edges[-1], seed), self.objective, edges) for each in (policy, clairvoyant)
-        )
+        clairvoyant = Policy("optimal", self.objective, told_rates=True, deadline=self.deadline)
+        ours, best = (self._score(self._lived(each, edges[-1], seed), edges) for each in (policy, clairvoyant))
         return np.asarray(np.divide(ours, best, out=np.full(len(edges), np.nan), where=best > 0))
+
+    def _score(self, record: Record, edges: Sequence[int]) -> NDArray[np.float64]:
+        if self.objective not in TIMELY:
+            return _scored(record, self.objective, edges)
+        step = self.history.span / self.polls
+        every = waits(record, HistoryChanges(self.history, step))
+        if self.objective == "deadline":
+            return every.in_time(edges, self.deadline / step)
+        pending = every.pending(edges)
+        return np.asarray(np.divide(1.0, pending, out=np.full(len(edges), np.nan), where=pending > 0))
 
     def _lived(self, policy: Policy, polls: int, seed: np.random.SeedSequence) -> Record:
         step = self.history.span / self.polls
         _, own, noisy = streams(seed)
         allocator = policy.made(step, own, self.history.rates)
         return drive(allocator, HistoryChanges(self.history, step), polls, step=step, noise=self.noise, rng=noisy)
+
+
+def _check_deadline(deadline: float) -> None:
+    if not (SHORTEST_DEADLINE_S <= deadline < math.inf):
+        raise InvalidValueError("deadline", f"at least {SHORTEST_DEADLINE_S:g} s", deadline)
 
 
 def best_freshness(rates: NDArray[np.float64], step: float) -> float:

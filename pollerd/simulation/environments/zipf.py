@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -21,7 +21,8 @@ class Zipf:
     pages n, 2 to 2^20. alpha: change probability per step of the page of rank 1, above 0, below 1. beta >= 0: skew.
     order: page k has rank k, or ranks are random. swaps: number of swaps of a random page with the page of the next
     rank ([A]'s perturbations), after the order is set. switch_every: in the running web, after this number of polls a
-    page drawn in proportion to its p swaps with the next in rank ([A] 4.3.4); 0: never.
+    page drawn in proportion to its p swaps with the next in rank ([A] 4.3.4); 0: never. irregular: the intervals
+    between switches are exponential with that mean, in whole polls, and the same in all webs, whatever the seed.
     """
 
     pages: int = 512
@@ -30,6 +31,7 @@ class Zipf:
     order: Order = "sorted"
     swaps: int = 0
     switch_every: int = 0
+    irregular: bool = field(default=False, repr=False)  # repr is part of the keys of stored runs
 
     def __post_init__(self) -> None:
         if not 2 <= self.pages <= MOST_PAGES:
@@ -44,6 +46,8 @@ class Zipf:
             raise InvalidValueError("swaps", "at least 0", self.swaps)
         if self.switch_every < 0:
             raise InvalidValueError("switch_every", "at least 0", self.switch_every)
+        if self.irregular and not self.switch_every:
+            raise InvalidValueError("irregular", "false where ranks do not switch", self.irregular)
 
     @property
     def by_rank(self) -> NDArray[np.float64]:

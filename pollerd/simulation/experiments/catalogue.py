@@ -15,6 +15,7 @@ _FOLDERS: tuple[str, ...] = (
     "focused_crawler",
     "ours_web",
     "ours_objectives",
+    "ours_nodes",
 )
 """Folders beside this file, in the order of papers; each exports `EXPERIMENTS`, a tuple."""
 

@@ -14,7 +14,7 @@ it in catalogue.py. An experiment holds only small values that pickle: it is sen
 - `figures()` and `draw(...)` make the figures.
 
 The experiment defines the score of one run for a column; the report takes the mean over the runs, or, if `statistic`
-says so, the variance.
+says so, the variance, the least or the most.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pollerd.simulation.experiments.results import Results
 
 Size = Literal["quick", "full"]
-Statistic = Literal["mean", "variance"]
+Statistic = Literal["mean", "variance", "least", "most"]
 SIZES: tuple[Size, ...] = ("quick", "full")
 
 

@@ -1,4 +1,4 @@
-"""Runs combined: mean or variance, with its standard error, of every place of the table and of every curve."""
+"""Runs combined: the statistic, with its standard error, of every place of the table and of every curve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pollerd.simulation.experiments.experiment import Cell, Experiment, RunOutco
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic over `runs` runs, with its standard error; nan for an error with a single run."""
+    """A statistic over `runs` runs, with its standard error; nan for an error that is not known, as with one run."""
 
     value: float
     error: float
@@ -60,7 +60,7 @@ class Results:
 
 
 def estimate(values: NDArray[np.float64], statistic: Statistic) -> Estimate:
-    """Returns the mean or variance of values float64[runs], nan left out.
+    """Returns a statistic of values float64[runs], nan left out; the least and the most of them have no error.
 
     The variance's standard error is `sqrt((m4 - m2²) / n)`, valid for any distribution of the values.
     """
@@ -69,6 +69,8 @@ def estimate(values: NDArray[np.float64], statistic: Statistic) -> Estimate:
     if n == 0:
         return Estimate(np.nan, np.nan, 0)
     spread = float(values.var(ddof=1)) if n > 1 else np.nan
+    if statistic in ("least", "most"):
+        return Estimate(float(values.min() if statistic == "least" else values.max()), np.nan, n)
     if statistic == "mean":
         return Estimate(float(values.mean()), float(np.sqrt(spread / n)), n)
     away = values - values.mean()

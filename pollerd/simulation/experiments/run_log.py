@@ -28,12 +28,15 @@ class RunLog:
     """A file of finished runs of one experiment; a context manager.
 
     Runs of other versions and sizes stay in it and are not used. A last line torn by a kill is dropped; any other
-    invalid line raises InvalidValueError with the file and the line, and read and write errors raise it with the path.
+    invalid line, and a curve of another length than in the cell's other runs (which an edit by hand may leave), raises
+    InvalidValueError with the file and the line, and read and write errors raise it with the path.
     """
 
     def __init__(self, path: Path, version: int, size: str) -> None:
         self._path, self._version, self._size = path, version, size
         self._done: dict[tuple[str, int], RunOutcome] = {}
+        self._lengths: dict[tuple[str, str], int] = {}
+        """Points of each curve, by cell and name: the same in all runs."""
 
     def __enter__(self) -> Self:
         with naming(self._path):
@@ -71,10 +74,17 @@ class RunLog:
                 file.truncate(whole)
         for number, line in enumerate(data[:whole].splitlines(), 1):
             try:
-                self._take(msgspec.convert(json.loads(line), _Line))
+                run = msgspec.convert(json.loads(line), _Line)
             except (ValueError, msgspec.ValidationError) as error:
                 raise InvalidValueError(f"{self._path}, line {number}", "a finished run", line[:80]) from error
+            self._take(run, number)
 
-    def _take(self, line: _Line) -> None:
-        if (line.version, line.size) == (self._version, self._size):
-            self._done[line.cell, line.run] = RunOutcome(line.scores, line.curves)
+    def _take(self, line: _Line, number: int) -> None:
+        if (line.version, line.size) != (self._version, self._size):
+            return
+        for name, curve in line.curves.items():
+            points = self._lengths.setdefault((line.cell, name), len(curve))
+            if len(curve) != points:
+                where = f"curve {name!r} of {self._path}, line {number}"
+                raise InvalidValueError(where, f"{points} points, as in the cell's other runs", f"{len(curve)} points")
+        self._done[line.cell, line.run] = RunOutcome(line.scores, line.curves)

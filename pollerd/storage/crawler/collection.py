@@ -115,6 +115,18 @@ def pages_piece(connection: Connection, after: int) -> list[StoredPage]:
     return [_page(*row) for row in connection.execute(statement)]
 
 
+def before_newest(connection: Connection, most: int) -> int:
+    """Returns the id of the page before the `most` newest ones; 0: there are no more than those."""
+    older = connection.execute(select(page.c.id).order_by(page.c.id.desc()).offset(most).limit(1))
+    return older.scalar() or 0
+
+
+def urls_piece(connection: Connection, after: int) -> list[tuple[int, str]]:
+    """Returns (id, URL) of some pages with ids above `after`, ordered by id; none: there are no more."""
+    statement = select(page.c.id, page.c.url).where(page.c.id > after).order_by(page.c.id).limit(PIECE)
+    return [(page_id, url) for page_id, url in connection.execute(statement)]
+
+
 def links_piece(connection: Connection, after: tuple[int, int]) -> list[tuple[int, int, float]]:
     """Returns some links (source id, target id, score of the link's text) above `after`, in order; none: no more."""
     c = page_link.c

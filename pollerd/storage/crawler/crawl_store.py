@@ -8,6 +8,7 @@ from pollerd.model import PageState
 from pollerd.storage.crawler import collection
 from pollerd.storage.crawler.collection import CollectionStatus, StoredPage
 from pollerd.storage.crawler.frontier import Frontier
+from pollerd.storage.crawler.host_graph import HostGraph, host_graph
 from pollerd.storage.db.engine import Database
 from pollerd.storage.page_values import CollectionRow, PageRow, Trial
 from pollerd.storage.values import ListPage
@@ -32,6 +33,10 @@ class CrawlStore:
         """Returns the collection's status; None if there never was one."""
         return await self._database.read(collection.read_status)
 
+    async def host_graph(self, most: int) -> HostGraph:
+        """Returns the `most` largest hosts of the newest 5,000 pages of the collection, and links between them."""
+        return await self._database.read(lambda c: host_graph(c, most))
+
     async def list_pages(
         self,
         state: PageState | None = None,
@@ -53,6 +58,13 @@ class CrawlStore:
             for row in rows:
                 yield row
             after = rows[-1].id
+
+    async def newest_urls(self, most: int) -> AsyncIterator[list[str]]:
+        """Yields the URLs of the `most` newest pages known to the crawler, by id, in pieces."""
+        after = await self._database.read(lambda c: collection.before_newest(c, most))
+        while rows := await self._database.read(lambda c, a=after: collection.urls_piece(c, a)):  # type: ignore[misc]
+            yield [url for _, url in rows]
+            after = rows[-1][0]
 
     async def iter_links(self) -> AsyncIterator[tuple[int, int, float]]:
         """Yields all links between them, (source id, target id, score of the link's text), in order, read in pieces."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -20,6 +20,7 @@ from pollerd.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
     from pollerd.storage.db.postgres import PostgresDatabase
+    from pollerd.storage.db.session_lock import SessionLock
     from pollerd.storage.db.sqlite import SqliteDatabase
 
 T = TypeVar("T")
@@ -74,8 +75,16 @@ def check_place(text: str) -> None:
 class Database:
     """An open database. Writers queue here, so that they never wait for each other inside SQLite."""
 
-    def __init__(self, url: URL, settings: StorageSettings, *, create: bool, exclusive: bool = False) -> None:
-        """exclusive: only the holder of the daemon's lock writes (see `lock`).
+    def __init__(
+        self,
+        url: URL,
+        settings: StorageSettings,
+        *,
+        create: bool,
+        exclusive: bool = False,
+        session: SessionLock | None = None,
+    ) -> None:
+        """exclusive: only the holder of the daemon's lock writes (see `lock`). session: PostgreSQL's, if not the usual.
 
         Raises `DatabaseUnavailableError` if an SQLite file is missing and `create` is false, or unusable, and
         `InvalidValueError` for a URL with options unknown to the driver.
@@ -93,7 +102,7 @@ class Database:
         if self.is_sqlite:
             self._driver = _sqlite(url, self.path, settings)
         else:
-            self._driver = self._server = _postgres(url, settings, exclusive)
+            self._driver = self._server = _postgres(url, settings, exclusive, session)
         self._lock: FileLock | None = None
 
     @property
@@ -132,6 +141,20 @@ class Database:
         with mapped():
             async for rows in self._driver.stream(statement, piece):
                 yield rows
+
+    @asynccontextmanager
+    async def listening(
+        self, channel: str, on_message: Callable[[str], None], lost: Callable[[], None]
+    ) -> AsyncIterator[Callable[[Callable[[Connection], T]], Awaitable[T]]]:
+        """Calls `on_message` with each one on a channel of NOTIFY while the block runs, `lost` when no more can come.
+
+        PostgreSQL only. The block reads with the function that it is given, on the connection that listens. Raises
+        `DatabaseUnavailableError`.
+        """
+        assert self._server is not None
+        with mapped():
+            async with self._server.listening(channel, on_message, lost) as read:
+                yield read
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Returns the result of `work` after committing its transaction. If cancelled, commits all of it or nothing.
@@ -179,10 +202,11 @@ def _sqlite(url: URL, path: Path | None, settings: StorageSettings) -> SqliteDat
     return SqliteDatabase(url, path, settings)
 
 
-def _postgres(url: URL, settings: StorageSettings, exclusive: bool) -> PostgresDatabase:
+def _postgres(url: URL, settings: StorageSettings, exclusive: bool, session: SessionLock | None) -> PostgresDatabase:
     from pollerd.storage.db.postgres import PostgresDatabase
+    from pollerd.storage.db.session_lock import SessionLock
 
-    return PostgresDatabase(url, settings, exclusive=exclusive)
+    return PostgresDatabase(url, settings, session or (SessionLock() if exclusive else None))
 
 
 def _require_file(path: Path, create: bool) -> None:

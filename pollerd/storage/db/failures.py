@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from pollerd.errors import DatabaseUnavailableError, SchemaError
+from pollerd.errors import ConfigError, DatabaseUnavailableError, SchemaError
 
 # SQLSTATE, by class or in full; the full code wins. https://www.postgresql.org/docs/current/errcodes-appendix.html
 POSTGRES_OURS = frozenset(
@@ -56,17 +56,27 @@ _CUT = (
     "InternalClientError",  # the server is not PostgreSQL, or sent an unsolicited message, as when it shuts down
 )
 
+_OF_POOLER = "unsupported startup parameter"
+"""What PgBouncer says of settings that it does not hand on; PostgreSQL itself never does."""
+_BEHIND_POOLER = (
+    "database: must be reached without a connection pooler, or through one in session mode whose"
+    " ignore_startup_parameters names the settings that pollerd gives its sessions; the one between says: {}"
+)
+
 
 @contextmanager
 def mapped() -> Iterator[None]:
     """Raises `DatabaseUnavailableError` for recoverable database errors, `SchemaError` for a damaged file.
 
-    The cause is kept. Our own faults pass unchanged.
+    Raises `ConfigError` for a connection pooler that refuses what pollerd asks of a session. The cause is kept. Our own
+    faults pass unchanged.
     """
     try:
         yield
     except _refusals() as error:
         cause = _cause(error)
+        if _OF_POOLER in str(cause):
+            raise ConfigError(_BEHIND_POOLER.format(_one_line(cause))) from error
         if _is_damage(cause):
             raise SchemaError(_one_line(cause)) from error
         if _is_ours(cause) and not getattr(error, "connection_invalidated", False):

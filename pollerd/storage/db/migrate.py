@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
-from pollerd.errors import SchemaError
+from pollerd.errors import DatabaseInUseError, SchemaError
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.settings import StorageSettings
 
 _HERE = Path(__file__).resolve().parent
 _STEP = re.compile(r"(\d{4})_\w+\.py")
+_OTHERS_MIGRATE_SECONDS = 30.0
+_LOOK_AGAIN_SECONDS = 0.2
 
 
 def head() -> str:
@@ -31,6 +35,23 @@ async def upgrade(url: str, settings: StorageSettings | None = None, *, create: 
     finally:
         await database.close()
     return head()
+
+
+async def upgrade_beside_others(url: str, settings: StorageSettings) -> None:
+    """Migrates as `upgrade`, for one of several that start at once: waits for one that is migrating already.
+
+    Raises `DatabaseInUseError` if the database is held for longer, as by a daemon that runs alone.
+    """
+    until = time.monotonic() + _OTHERS_MIGRATE_SECONDS
+    while True:
+        try:
+            await upgrade(url, settings, create=False)
+        except DatabaseInUseError:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        else:
+            return
 
 
 async def bring_up(database: Database) -> None:

@@ -41,6 +41,14 @@ def _id() -> Column[int]:
     return Column("id", Id, primary_key=True, autoincrement=True)
 
 
+# Compared by its characters, whatever the database's language.
+_PlainText = Text().with_variant(Text(collation="C"), "postgresql")
+
+
+def _partial(name: str | None, *columns: str, where: str) -> Index:
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+
+
 def _site_id(primary_key: bool = False) -> Column[int]:
     return Column(
         "site_id",
@@ -97,6 +105,7 @@ site = Table(
     Column("min_yield", Double),
     Column("respect_ttl", Boolean),
     Column("half_life", Double),
+    Column("deadline", Double),
     Column("settings_changed_at", Double),
     # Headers, credentials and proxy, encrypted (see `encryption`); NULL: none.
     Column("access", LargeBinary),
@@ -109,7 +118,20 @@ site = Table(
     # When it may be polled, as JSON (see `model.Windows`).
     Column("windows", Text),
     Index(None, "host_id"),
+    # Few are.
+    _partial("ix_site_paused", "id", where="paused"),
     sqlite_autoincrement=True,
+)
+
+# What lists of sites are searched by, without regard to case: `words` holds URL and title. A table of its own, because
+# a start reads all rows of `site`. Its index of trigrams is made by migration 0020, where the database has such.
+site_text = Table(
+    "site_text",
+    metadata,
+    _site_id(primary_key=True),
+    Column("title", _PlainText, nullable=False, server_default=""),
+    Column("words", Text, nullable=False),
+    Index(None, "title", "site_id"),
 )
 
 site_tag = Table(
@@ -164,7 +186,40 @@ site_state = Table(
     Column("redirect_count", Integer, nullable=False, server_default="0"),
     Column("items", LargeBinary),
     Column("ttl", Double),
+    # Feeds: how many items it shows beyond which it drops some, and what else is known of them (see `feed_windows`).
+    Column("items_shown", Double),
+    Column("feed_window", Text),
+    # Believed changes per day, -1: nothing is believed; rewritten when it differs noticeably (see `commit`). When the
+    # last change was detected, 0: never. Lists sort by these, by state and by failures: a poll seldom changes them, so
+    # that its row stays in place without touching their indexes.
+    Column("rate", Double, nullable=False, server_default="-1"),
+    Column("last_change_at", Double, nullable=False, server_default="0"),
+    Index(None, "state", "site_id"),
+    Index(None, "rate", "site_id"),
+    Index(None, "last_change_at", "site_id"),
+    Index(None, "failures", "site_id"),
     postgresql_with={"fillfactor": HOT_FILLFACTOR},
+)
+
+# When a site was polled last, and the earliest moment of its next poll as its last one left it; 0: never, and at once.
+# A table of its own: every poll changes both, and with them the indexes.
+site_times = Table(
+    "site_times",
+    metadata,
+    _site_id(primary_key=True),
+    Column("last_poll_at", Double, nullable=False, server_default="0"),
+    Column("next_poll_at", Double, nullable=False, server_default="0"),
+    Index(None, "last_poll_at", "site_id"),
+    Index(None, "next_poll_at", "site_id"),
+)
+
+# Sites that a job deleted: until they are purged it can bring them back. Everything else takes them for gone.
+site_mark = Table(
+    "site_mark",
+    metadata,
+    _site_id(primary_key=True),
+    Column("marked_at", Double, nullable=False),
+    Index(None, "marked_at"),
 )
 
 learned = Table(
@@ -229,6 +284,8 @@ reading = Table(
     sqlite_autoincrement=True,
 )
 
+# On PostgreSQL a partition for each UTC day (see `poll_days`), whose key is (id, at), and no index of times: a day is
+# found by its partition.
 poll = Table(
     "poll",
     metadata,
@@ -246,8 +303,9 @@ poll = Table(
     Column("detail", Text, nullable=False, server_default=""),
     Column("redirects", Text),
     Index(None, "site_id", "id"),
-    Index(None, "at"),
+    Index(None, "at").ddl_if(dialect="sqlite"),
     sqlite_autoincrement=True,
+    postgresql_partition_by="RANGE (at)",
 )
 
 # `size` is the compressed size, with that of its screenshot. `body` comes nearly last, so that reading the rest of a
@@ -332,6 +390,75 @@ change = Table(
     sqlite_autoincrement=True,
 )
 
+# What was expected of the minutes (since the epoch) in which the daemon ran: changes, in so many of its seconds.
+yield_minute = Table(
+    "yield_minute",
+    metadata,
+    Column("minute", BigInteger, primary_key=True, autoincrement=False),
+    Column("seconds", Double, nullable=False),
+    Column("scheduled", Double, nullable=False),
+    Column("uniform", Double, nullable=False),
+    Column("best", Double, nullable=False),
+)
+
+# Ids of the changes that a reader has seen, as ranges that neither touch nor overlap.
+seen_range = Table(
+    "seen_range",
+    metadata,
+    Column("reader", Text, primary_key=True),
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    Column("last", BigInteger, nullable=False),
+)
+
+# Who may sign in. `key`: the name in its normal form, so that names that differ in case only are one. `password_hash`:
+# argon2; NULL: the proxy in front signs the user in.
+user_account = Table(
+    "user_account",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("password_hash", Text),
+    Column("created_at", Double, nullable=False),
+    UniqueConstraint("key"),
+    sqlite_autoincrement=True,
+)
+
+# Who is signed in. `digest`: SHA-256 of the session's secret. Without a user: whoever signed in with the token of
+# `token_digest`, its SHA-256; that token may be one of the settings.
+user_session = Table(
+    "user_session",
+    metadata,
+    _id(),
+    Column("digest", LargeBinary, nullable=False),
+    Column("user_id", Id, ForeignKey("user_account.id", ondelete="CASCADE")),
+    Column("token_digest", LargeBinary),
+    Column("created_at", Double, nullable=False),
+    Column("seen_at", Double, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("address", Text, nullable=False),
+    UniqueConstraint("digest"),
+    Index(None, "user_id"),
+    sqlite_autoincrement=True,
+)
+
+# Tokens made while the daemon runs. `digest`: SHA-256.
+api_token = Table(
+    "api_token",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("used_at", Double),
+    UniqueConstraint("key"),
+    UniqueConstraint("digest"),
+    sqlite_autoincrement=True,
+)
+
 deleted_url = Table(
     "deleted_url",
     metadata,
@@ -349,6 +476,10 @@ allocation = Table(
     Column("shared_state", LargeBinary),
     # Last poll included in `shared_state`.
     Column("learned_through", Id),
+    # Seconds within which a change should be found; NULL: none was set yet.
+    Column("deadline", Double),
+    # Names by commas.
+    Column("shadows", Text, nullable=False, server_default=""),
     CheckConstraint("id = 1", name="single"),
 )
 
@@ -359,16 +490,17 @@ daemon_run = Table(
     Column("started_at", Double, nullable=False),
     Column("stopped_at", Double),
     Column("version", Text, nullable=False),
+    # Who writes; empty: the only one.
+    Column("writer", Text, nullable=False, server_default=""),
     sqlite_autoincrement=True,
 )
 
-# The last committed batch, so that a batch repeated after a lost answer is not counted twice.
+# The last committed batch of each writer, so that a batch repeated after a lost answer is not counted twice.
 last_batch = Table(
     "last_batch",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("writer", Text, primary_key=True),
     Column("batch", LargeBinary, nullable=False),
-    CheckConstraint("id = 1", name="single"),
 )
 
 # The focused crawler. Its hosts are separate from `host`: most of them were never requested.
@@ -547,11 +679,6 @@ incident = Table(
     Index(None, "site_id"),
 )
 
-
-def _partial(name: str | None, *columns: str, where: str) -> Index:
-    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
-
-
 # Events that are told, each once a channel. Nothing refers to sites, rules and channels: what happened is told even if
 # one of them is gone meanwhile; `url` is the site's at that time. `waits_since`: when it was first to be sent; resent
 # ones start anew. `message_id`: the message that it went into, and that every attempt sends whole. `ended_at` NULL: it
@@ -615,4 +742,232 @@ attempt = Table(
     Index(None, "channel_id", "id"),
     Index(None, "message_id"),
     sqlite_autoincrement=True,
+)
+
+# Something done to many sites. `filter`, `ids` and `value`: JSON; one of the first two is NULL. Sites with ids up to
+# `newest_id` are among those that it is done to. `position`: all sites up to this id were seen; while it is undone, all
+# that it changed. `by`: the user. `undo_until`: what it changed is kept until then; NULL: nothing of it can be undone.
+job = Table(
+    "job",
+    metadata,
+    _id(),
+    Column("action", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("filter", Text),
+    Column("ids", Text),
+    Column("newest_id", Id, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("total", BigInteger, nullable=False),
+    Column("total_is_exact", Boolean, nullable=False),
+    Column("position", Id, nullable=False, server_default="0"),
+    Column("seen", BigInteger, nullable=False, server_default="0"),
+    Column("changed", BigInteger, nullable=False, server_default="0"),
+    Column("refused", BigInteger, nullable=False, server_default="0"),
+    Column("restored", BigInteger, nullable=False, server_default="0"),
+    Column("detail", Text, nullable=False, server_default=""),
+    Column("created_at", Double, nullable=False),
+    Column("ended_at", Double),
+    Column("undo_until", Double),
+    _partial("ix_job_open", "id", where="ended_at IS NULL"),
+    Index(None, "undo_until"),
+    sqlite_autoincrement=True,
+)
+
+# What a job changed of a site, as JSON: its settings before. No foreign key: the site may be gone meanwhile.
+job_change = Table(
+    "job_change",
+    metadata,
+    Column("job_id", Id, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("site_id", Id, primary_key=True, autoincrement=False),
+    Column("before", Text, nullable=False),
+)
+
+# Several nodes on one database. The number of partitions; no row: no node has ever been here.
+partitioning = Table(
+    "partitioning",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("partitions", Integer, nullable=False),
+    CheckConstraint("id = 1", name="single"),
+)
+
+# The partition of a host. A table of its own: only nodes fill it, and polls rewrite `host`.
+host_partition = Table(
+    "host_partition",
+    metadata,
+    Column("host_id", Id, ForeignKey("host.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("partition", Integer, nullable=False),
+    Index(None, "partition", "host_id"),
+)
+
+# Nodes that are here or were: which of them are is what the lock table says. `address`: where others reach its REST.
+node = Table(
+    "node",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("started_at", Double, nullable=False),
+    # Whether it has taken over the allocation of all nodes, or has set it as the first.
+    Column("joined", Boolean, nullable=False, server_default=false()),
+    sqlite_autoincrement=True,
+)
+
+# Which node took a unit last and has not released it: a row of another node says that it died with requests under way.
+holding = Table(
+    "holding",
+    metadata,
+    Column("unit", Integer, primary_key=True, autoincrement=False),
+    Column("node_id", Id, nullable=False),
+    Column("since", Double, nullable=False),
+)
+
+# What a node's allocator learned of its sites in common, by the node's name.
+node_state = Table(
+    "node_state",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("allocator", Text, nullable=False),
+    Column("shared_state", LargeBinary, nullable=False),
+    Column("saved_at", Double, nullable=False, server_default="0"),
+)
+
+# By what the nodes sign what they ask of one another: one row. `encrypted`: whether a key was set when it was written.
+cluster_secret = Table(
+    "cluster_secret",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("secret", LargeBinary, nullable=False),
+    Column("encrypted", Boolean, nullable=False),
+    CheckConstraint("id = 1", name="single"),
+)
+
+# The budget of all nodes, in polls a second: one row, of id 1, whose lock every change of a grant takes.
+shared_budget = Table(
+    "shared_budget",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("budget", Double, nullable=False),
+)
+
+# What of the budget each node has, in polls a second. `reserved`: the most that it may be spending, of which nothing is
+# free; `spending`: what it last acknowledged; `target`: what it is to have, NULL before the first division. `cost`: of
+# a poll of each of its sites. `curve`: bytes of a `PriceCurve`. `gone_at`: when its session was first missed.
+budget_grant = Table(
+    "budget_grant",
+    metadata,
+    Column("node", Text, primary_key=True),
+    Column("reserved", Double, nullable=False),
+    Column("spending", Double, nullable=False),
+    Column("target", Double),
+    Column("price", Double, nullable=False),
+    Column("cost", Double, nullable=False),
+    Column("curve", LargeBinary),
+    Column("reported_at", Double, nullable=False),
+    Column("gone_at", Double),
+)
+
+# A site whose polls say when other pages change, or (without a site) a name under which programs report changes.
+# `origin`: "api", "file" or "index"; `index_id`: the source whose index of sitemaps it stands in, `made_site`: whether
+# its site was added for that.
+signal_source = Table(
+    "signal_source",
+    metadata,
+    _id(),
+    Column("kind", Text, nullable=False),
+    Column("site_id", Id, ForeignKey("site.id", ondelete="CASCADE"), unique=True),
+    Column("name", Text, unique=True),
+    Column("hosts", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("last_read_at", Double),
+    Column("last_signal_at", Double),
+    Column("signals", Id, nullable=False, server_default="0"),
+    Column("last_detail", Text, nullable=False, server_default=""),
+    Column("origin", Text, nullable=False, server_default="api"),
+    Column("index_id", Id),
+    Column("made_site", Boolean, nullable=False, server_default=false()),
+    sqlite_autoincrement=True,
+)
+# What a signal source said last of a site. `said`: the date as it stood there, null: none. `signalled_at`: when this
+# was last news; it waits for a poll of the site as long as it is later than the last one.
+signal_page = Table(
+    "signal_page",
+    metadata,
+    Column("source_id", Id, ForeignKey("signal_source.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    _site_id(primary_key=True),
+    Column("said", Double),
+    Column("signalled_at", Double),
+    Column("signals", Id, nullable=False, server_default="0"),
+    Index(None, "site_id"),
+)
+
+# What is asked of a WebSub hub. `source_id`: null after the source is gone, or offers another hub; `callback`: the end
+# of the URL that the hub calls; `secret`: encrypted; `next_at`: when something is to be done.
+hub_subscription = Table(
+    "hub_subscription",
+    metadata,
+    _id(),
+    Column("source_id", Id, ForeignKey("signal_source.id", ondelete="SET NULL"), unique=True),
+    Column("hub", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("callback", Text, nullable=False, unique=True),
+    Column("secret", LargeBinary, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("next_at", Double, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("asked_at", Double),
+    Column("verified_at", Double),
+    Column("lease_ends_at", Double),
+    Column("last_received_at", Double),
+    Column("longest_gap", Double, nullable=False, server_default="0"),
+    Column("received", Id, nullable=False, server_default="0"),
+    Column("last_detail", Text, nullable=False, server_default=""),
+    sqlite_autoincrement=True,
+)
+
+# Reads of a site's changes, of sites that had any: sufficient statistics (see `allocation.reads`), no single reads.
+# `open_change`: the newest change that was read, as JSON, if no other has followed; `newest_id`: the largest id of one.
+# `precision` and `weighted`: what they say of other sites of the host. `half_life` and its interval: as of the last
+# report.
+site_reads = Table(
+    "site_reads",
+    metadata,
+    _site_id(primary_key=True),
+    Column("reads", Id, nullable=False, server_default="0"),
+    Column("changes", Id, nullable=False, server_default="0"),
+    Column("newest_id", Id, nullable=False, server_default="0"),
+    Column("last_read_at", Double),
+    Column("open_change", Text),
+    Column("statistics", LargeBinary),
+    Column("precision", Double, nullable=False, server_default="0"),
+    Column("weighted", Double, nullable=False, server_default="0"),
+    Column("half_life", Double),
+    Column("half_life_low", Double),
+    Column("half_life_high", Double),
+)
+
+# The half-life learned from reads by which a site is polled where none is given: rewritten when it moved noticeably,
+# of which nodes are told.
+interest = Table(
+    "interest",
+    metadata,
+    _site_id(primary_key=True),
+    Column("learned_half_life", Double, nullable=False),
+)
+
+# Reports of reads that were taken lately, and what came of them, so that a repeated one is not counted twice.
+read_report = Table(
+    "read_report",
+    metadata,
+    Column("report", Text, primary_key=True),
+    Column("received_at", Double, nullable=False),
+    Column("reads", Id, nullable=False, server_default="0"),
+    Column("unknown_sites", Id, nullable=False, server_default="0"),
+    Column("before_changes", Id, nullable=False, server_default="0"),
+    Column("other_changes", Id, nullable=False, server_default="0"),
+    Column("between_polls", Id, nullable=False, server_default="0"),
+    Index(None, "received_at"),
 )

@@ -24,11 +24,13 @@ from sqlalchemy import (
     Text,
     any_,
     bindparam,
+    cast,
     column,
     delete,
     func,
     literal_column,
     select,
+    true,
     update,
 )
 from sqlalchemy import table as sqlite_table
@@ -42,10 +44,13 @@ from pollerd.storage.db.schema import (
     content,
     daemon_run,
     host,
+    host_partition,
     incident,
+    job_change,
     last_batch,
     learned,
     mask,
+    node_state,
     outbox,
     poll,
     reading,
@@ -54,14 +59,15 @@ from pollerd.storage.db.schema import (
     site,
     site_state,
     site_tag,
+    site_text,
+    site_times,
 )
+from pollerd.storage.db.writer_locks import WriterLocks
 
 HOT_STATE = [
-    "state",
     "last_poll_at",
     "last_seen_at",
     "not_before",
-    "failures",
     "polls_since_full",
     "last_outcome",
     "last_detail",
@@ -78,9 +84,15 @@ HOT_STATE = [
     "redirect_count",
     "items",
     "ttl",
+    "items_shown",
+    "feed_window",
 ]
 """Columns of `site_state` that a poll sets, in the order of `Statements.update_state`, followed by `add_changes`,
 `new_content_id` and `key`."""
+LISTED_STATE = ["state", "failures", "rate", "last_change_at"]
+"""Columns of `site_state` that lists sort by: set only by polls that change one of them."""
+TIMES = ["last_poll_at", "next_poll_at"]
+"""Columns of `site_times`, which every poll sets."""
 POLL = [
     "site_id",
     "at",
@@ -147,6 +159,7 @@ NOTICE = [
     "waits_since",
     "due_at",
 ]
+TEXT = ["site_id", "title", "words"]
 READING = ["site_id", "selection", "name", "at", "text", "number", "moment", "currency", "problem"]
 _PLAIN_SETTINGS = ["selections", "render", "keep_screenshots", "title"]
 SITE = ["created_at", "paused", *NUMERIC_SETTINGS, *_PLAIN_SETTINGS, "url", "host_id"]
@@ -159,6 +172,7 @@ MEMORY = [
     "media",
     "items",
     "ttl",
+    "feed_window",
     "lm_seen",
     "lm_good",
     "lm_bad",
@@ -180,8 +194,10 @@ class ColumnSource(Protocol):
 class Statements:
     """The statements for one dialect, as text. `many` and `texts` build list parameters."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, locks: WriterLocks | None = None) -> None:
+        """locks: those of several writers, on PostgreSQL; None: there is one writer."""
         self._dialect = dialect
+        self.locks = locks or WriterLocks()
         self.is_sqlite = dialect.name == "sqlite"
         self.insert_poll = self.insert_each(poll, POLL)
         self.insert_change = self._insert_change()
@@ -189,7 +205,10 @@ class Statements:
         self.insert_sites = self._insert_sites()
         self.set_access = self.update_each(site, ["access"])
         self.set_windows = self.update_each(site, ["windows"])
-        self.insert_states = self._insert_states()
+        self.insert_states = self._insert_for_new(site_state)
+        self.insert_times = self._insert_for_new(site_times)
+        self.insert_text = self.insert_each(site_text, TEXT)
+        self.update_text = self.update_each(site_text, TEXT[1:], "site_id")
         self.last_site_id = self._last_site_id()
         self.insert_tag = self.insert_each(site_tag, ["site_id", "tag", "position"])
         self.upsert_content = self.insert_each(content, CONTENT, ["site_id", "fingerprint"], ["last_seen_at"])
@@ -197,22 +216,20 @@ class Statements:
         self.last_content_id = self.compiled(select(func.coalesce(func.max(content.c.id), literal_column("0"))), [])
         learned_columns = ["site_id", "allocator", "state"]
         self.upsert_learned = self.insert_each(learned, learned_columns, ["site_id"], ["allocator", "state"])
+        node_columns = ["name", "allocator", "shared_state", "saved_at"]
+        self.upsert_node_state = self.insert_each(node_state, node_columns, ["name"], node_columns[1:])
         self.upsert_mask = self.insert_each(mask, ["site_id", "mask", "since"], ["site_id"], ["mask", "since"])
         self.upsert_known_mask = self.insert_each(mask, ["site_id", "mask", "since"], ["site_id"], ["mask"])
-        self.upsert_batch = self.insert_each(last_batch, ["id", "batch"], ["id"], ["batch"])
+        self.upsert_batch = self.insert_each(last_batch, ["writer", "batch"], ["writer"], ["batch"])
         self.update_state = self._update_state()
+        # On PostgreSQL `update_state` sets them, too: an index is written only where its column differs.
+        self.update_listed = self.update_each(site_state, LISTED_STATE, "site_id") if self.is_sqlite else None
+        self.update_times = self.update_each(site_times, TIMES, "site_id")
         self.update_host = self.update_each(host, ["last_start_at", "paused_until", "throttles"])
         self.update_robots = self.update_each(
             host, ["robots_kind", "robots_body", "robots_at", "robots_detail", "crawl_delay"]
         )
-        # One round trip for both: the last committed batch, and the last run.
-        self.last_batch_and_run = self.compiled(
-            select(
-                select(last_batch.c.batch).scalar_subquery(),
-                select(func.max(daemon_run.c.id)).scalar_subquery(),
-            ),
-            [],
-        )
+        self.begin_commit = self._begin_commit()
         self.last_change_id = self.compiled(select(func.coalesce(func.max(change.c.id), literal_column("0"))), [])
         self.changes_after = self.compiled(
             select(change.c.id).where(change.c.id > bindparam("after")).order_by(change.c.id),
@@ -224,7 +241,12 @@ class Statements:
             ),
             ["sites", "since"],
         )
-        self.living_sites = self._living_sites()
+        self.living_sites = self.compiled(self._living_sites(), ["sites"])
+        self.held_sites = (
+            "" if self.is_sqlite else self.compiled(self._living_sites(held=True), ["sites", "partitions"])
+        )
+        self.begin_node_commit = "" if self.is_sqlite else self._begin_commit(held=True)
+        self.held_hosts = "" if self.is_sqlite else self._held_hosts()
         # Only those that a batch has just written: a busy site keeps thousands of others.
         self.contents_since = self.compiled(
             select(content.c.id, content.c.site_id, content.c.fingerprint).where(
@@ -259,6 +281,7 @@ class Statements:
             selection_state, SELECTION_STATE, ["site_id", "name"], SELECTION_STATE[2:]
         )
         self.insert_reading = self.insert_each(reading, READING)
+        self.insert_job_change = self.insert_each(job_change, ["job_id", "site_id", "before"])
         # What is told already on a channel stays as it is.
         self.insert_notice = self.insert_each(outbox, NOTICE, ["event_id", "channel_id"], [])
         self.open_incident = self.insert_each(
@@ -349,16 +372,14 @@ class Statements:
         last = select(sequence.c.seq).where(sequence.c.name == literal_column(f"'{site.name}'")).scalar_subquery()
         return self.compiled(select(func.coalesce(last, literal_column("0"))), [])
 
-    def _insert_states(self) -> str:
-        """Inserts the states of many sites, up to a million in an import: ids from `first` on, or in `sites`."""
+    def _insert_for_new(self, table: Table) -> str:
+        """Inserts a row for each of many sites, up to a million in an import: ids from `first` on, or in `sites`."""
         if self.is_sqlite:
             new, order = site.c.id >= bindparam("first", type_=BigInteger), ["first"]
         else:
             new, order = self.among(site.c.id, "sites"), ["sites"]
-        states = self.insert_for(site_state).from_select(
-            ["site_id"], select(site.c.id).where(new), include_defaults=False
-        )
-        return self.compiled(states, order)
+        rows = self.insert_for(table).from_select(["site_id"], select(site.c.id).where(new), include_defaults=False)
+        return self.compiled(rows, order)
 
     def for_each(
         self,
@@ -401,11 +422,21 @@ class Statements:
         return statement.from_select(list(columns), rows, include_defaults=False)
 
     def _insert_change(self) -> ForEachRow:
-        """Inserts changes. On PostgreSQL it returns the new ids, which SQLite does not for several rows."""
+        """Inserts changes. On PostgreSQL it returns the new ids, which SQLite does not for several rows.
+
+        With several writers it tells the others the last of them, within the transaction.
+        """
 
         def insertion(given: ColumnSource) -> Any:
             statement = self._insertion(change, CHANGE, given)
-            return statement if self.is_sqlite else statement.returning(change.c.id)
+            if self.is_sqlite:
+                return statement
+            if not self.locks.several:
+                return statement.returning(change.c.id)
+            new = statement.returning(change.c.id).cte("new")
+            message = func.pg_notify(literal_column(f"'{self.locks.channel}'"), cast(func.max(new.c.id), Text))
+            told = select(message.label("told")).select_from(new).cte("told")
+            return select(new.c.id).select_from(new.join(told, literal_column("true")))
 
         return self.for_each(insertion, {name: change.c[name].type for name in CHANGE})
 
@@ -421,11 +452,12 @@ class Statements:
 
     def _update_state(self) -> ForEachRow:
         c, number = site_state.c, BigInteger()
-        types: dict[str, TypeEngine[Any]] = {name: c[name].type for name in HOT_STATE}
+        names = HOT_STATE if self.is_sqlite else [*LISTED_STATE, *HOT_STATE]
+        types: dict[str, TypeEngine[Any]] = {name: c[name].type for name in names}
         types |= {"add_changes": number, "new_content_id": number, "key": number}
 
         def change(given: ColumnSource) -> Executable:
-            values: list[tuple[Any, Any]] = [(c[name], given[name]) for name in HOT_STATE]
+            values: list[tuple[Any, Any]] = [(c[name], given[name]) for name in names]
             counted: list[tuple[Any, Any]] = [  # a bound 1 would be a parameter of every row
                 (c.polls, c.polls + literal_column("1", BigInteger)),
                 (c.changes, c.changes + given["add_changes"]),
@@ -443,16 +475,47 @@ class Statements:
 
         return self.for_each(end, {name: c[name].type for name in ("rule_id", "site_id")})
 
-    def _living_sites(self) -> str:
+    def _living_sites(self, *, held: bool = False) -> Select[Any]:
+        """held: only those in the list parameter "partitions"."""
         statement = (
-            select(site.c.id, site.c.url, site.c.selections, site_state.c.content_id)
+            select(
+                site.c.id,
+                site.c.url,
+                site.c.selections,
+                site_state.c.content_id,
+                *(site_state.c[name] for name in LISTED_STATE),
+            )
             .join_from(site, site_state)
             .where(self.among(site.c.id, "sites"))
         )
+        if held:
+            statement = statement.join(host_partition, host_partition.c.host_id == site.c.host_id)
+            statement = statement.where(self.among(host_partition.c.partition, "partitions"))
         if not self.is_sqlite:
             # Prevents deletion of a site between this read and the commit.
             statement = statement.with_for_update(key_share=True, of=site, read=True)
-        return self.compiled(statement, ["sites"])
+        return statement
+
+    def _begin_commit(self, *, held: bool = False) -> str:
+        """Selects a writer's last committed batch and last run; on PostgreSQL beside each row of `living_sites`.
+
+        That saves a round trip. Where no site lives there is one row, whose id is NULL. held: see `_living_sites`.
+        """
+        batch, last_run = last_batch.c, daemon_run.c
+        last = select(
+            select(batch.batch).where(batch.writer == bindparam("writer")).scalar_subquery().label("batch"),
+            select(func.max(last_run.id)).where(last_run.writer == bindparam("runner")).scalar_subquery().label("run"),
+        )
+        if self.is_sqlite:
+            return self.compiled(last, ["writer", "runner"])
+        at_once, living = last.subquery("last"), self._living_sites(held=held).subquery("living")
+        both = select(*at_once.c, *living.c).select_from(at_once.outerjoin(living, true()))
+        return self.compiled(both, ["writer", "runner", "sites", *(["partitions"] if held else [])])
+
+    def _held_hosts(self) -> str:
+        c = host_partition.c
+        held = select(c.host_id).where(self.among(c.host_id, "hosts"), self.among(c.partition, "partitions"))
+        return self.compiled(held, ["hosts", "partitions"])
 
     def compiled(self, statement: Executable, order: list[str]) -> str:
         """Returns the statement as text, for `run`; `order`: names of its parameters, in order."""

@@ -28,3 +28,8 @@ def encode_header(text: str | None) -> bytes | None:
 def decode_header(data: bytes | None) -> str | None:
     """Returns the header value that `encode_header` encoded."""
     return None if data is None else data.decode("utf-8", "surrogateescape")
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Returns the names of a text that holds them by commas."""
+    return tuple(text.split(",")) if text else ()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 
+import msgspec
 from sqlalchemy import Connection, and_, func, or_, select, update
 
 from pollerd.events import NoticeState
@@ -49,6 +51,16 @@ def digests_sent(connection: Connection, since: float) -> list[str]:
     claimed = and_(c.ended_at.is_(None), c.message_id.is_not(None))
     wanted = select(c.digest).where(or_(c.ended_at > since, claimed), c.digest != "").group_by(c.digest)
     return list(connection.execute(wanted.order_by(func.max(c.id))).scalars())
+
+
+def part(connection: Connection, sql: OutboxStatements, claimed: ClaimedMessage, first: int) -> ClaimedMessage:
+    """Returns a message of the first notices, noted in place of the claimed one; the others are due by themselves."""
+    kept, rest = claimed.notices[:first], claimed.notices[first:]
+    message_id = message_id_of([one.event_id for one in kept])
+    run(connection, sql.free, sql.many(one.id for one in rest))
+    run(connection, sql.note, message_id, sql.many(one.id for one in kept))
+    sent = tuple(msgspec.structs.replace(one, message_id=message_id) for one in kept)
+    return dataclasses.replace(claimed, message_id=message_id, notices=sent)
 
 
 def message_id_of(event_ids: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from pollerd.errors import NotFoundError
-from pollerd.events import NoticeState
+from pollerd.events import EventKind, NoticeState
 from pollerd.storage.db.schema import attempt, outbox
 from pollerd.storage.encoding.cursors import Order, Position
 from pollerd.storage.notifications.notification_values import Attempt, NoticeFilter, StoredNotice
@@ -23,6 +23,13 @@ def get_notice(connection: Connection, notice_id: int) -> StoredNotice:
     if row is None:
         raise NotFoundError("notice", notice_id)
     return notice_of(row)
+
+
+def last_notice(connection: Connection, kind: EventKind) -> StoredNotice | None:
+    """Returns the notice of this kind that was written last."""
+    wanted = select(outbox).where(outbox.c.kind == kind.value).order_by(outbox.c.id.desc()).limit(1)
+    row = connection.execute(wanted).one_or_none()
+    return None if row is None else notice_of(row)
 
 
 def list_notices(

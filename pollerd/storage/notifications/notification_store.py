@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, select
 
 from pollerd.errors import InvalidValueError
-from pollerd.events import Incident, Notice
+from pollerd.events import EventKind, Incident, Notice
 from pollerd.storage.db.engine import Database
 from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema import site
-from pollerd.storage.db.statements import Statements
+from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.cursors import Order
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.notifications import claiming, delivery_log, ending, facts, from_file, rules
 from pollerd.storage.notifications.channels import Channels
+from pollerd.storage.notifications.facts import FactRows
 from pollerd.storage.notifications.notification_values import (
     Attempt,
     AttemptEnd,
@@ -176,6 +178,7 @@ class NotificationStore:
             found = connection.execute(wanted, {"ids": self._sql.many(ids)}) if ids else ()
             urls: dict[int | None, str] = dict(map(tuple, found))
             rows = [notice_row(one, urls.get(one.site_id)) for one in notices]
+            self._sql.locks.number_events(connection)
             run_each(connection, self._sql.insert_notice, rows)
             opened = [(one.rule_id, one.site_id, one.id, one.since) for one in incidents]
             run_each(connection, self._sql.open_incident, opened)
@@ -193,9 +196,36 @@ class NotificationStore:
         the order of their ids: one waits while an earlier one is open that is not in the same message. Whether the
         channel is paused is not looked at.
         """
-        if limit < 1:
-            raise InvalidValueError("limit", "at least 1", limit)
-        return await self._database.write(lambda c: claiming.claim(c, self._outbox, channel_id, now, limit, group_from))
+        _check_limit(limit)
+        found = await self._database.write(lambda c: self._claim(c, channel_id, now, limit, group_from))
+        return await _with_facts(*found)
+
+    def _claim(
+        self, connection: Connection, channel_id: int, now: float, limit: int, group_from: int | None
+    ) -> tuple[ClaimedMessage | None, FactRows | None]:
+        """Returns a message, and the facts of a single notice: those of many are not read while commits wait."""
+        claim = claiming.claim(connection, self._outbox, channel_id, now, limit, group_from)
+        if claim is None or len(claim.notices) > 1:
+            return claim, None
+        return claim, facts.read_facts(connection, self._sql, self._outbox, claim.notices, 1)
+
+    async def part(self, claimed: ClaimedMessage, first: int) -> ClaimedMessage:
+        """Returns a message of the first notices of a claimed one that was never tried; the others are due as before.
+
+        first: 1 to one less than it has. Raises `InvalidValueError`.
+        """
+        if not 1 <= first < len(claimed.notices) or claimed.attempts:
+            raise InvalidValueError("first", f"1 to {len(claimed.notices) - 1}, of a message never tried", first)
+        return await self._database.write(lambda c: claiming.part(c, self._outbox, claimed, first))
+
+    async def sent_since(self, channel_id: int, since: float) -> list[tuple[float, int]]:
+        """Returns the messages sent on a channel since then, oldest first: (epoch s, number of events)."""
+        found = await self._database.read(lambda c: run(c, self._outbox.sent_since, channel_id, since))
+        return [(at, events) for at, events in found]
+
+    async def last_notice(self, kind: EventKind) -> StoredNotice | None:
+        """Returns the last notice of this kind, of any channel; None: there is none, or its time to be kept is over."""
+        return await self._database.read(lambda c: delivery_log.last_notice(c, kind))
 
     async def ended(
         self, channel_id: int, message_id: str, now: float, end: AttemptEnd, notices: Sequence[Notice] = ()
@@ -207,13 +237,44 @@ class NotificationStore:
         message it concerned. Raises `InvalidValueError`.
         """
         ending.check_end(end)
+        return await self._database.write(lambda c: self._end(c, channel_id, message_id, now, end, notices))
 
-        def work(connection: Connection) -> int:
-            events = ending.ended(connection, self._outbox, channel_id, message_id, now, end)
-            run_each(connection, self._sql.insert_notice, [notice_row(one) for one in notices])
-            return events
+    async def end_and_claim(
+        self,
+        claimed: ClaimedMessage,
+        now: float,
+        end: AttemptEnd,
+        notices: Sequence[Notice] = (),
+        *,
+        limit: int = 1000,
+        group_from: int | None = None,
+    ) -> ClaimedMessage | None:
+        """Notes the end of an attempt as `ended` does, and returns what the channel sends next as `claim` does, both in
+        one transaction.
+        """
+        ending.check_end(end)
+        _check_limit(limit)
 
-        return await self._database.write(work)
+        def work(connection: Connection) -> tuple[ClaimedMessage | None, FactRows | None]:
+            self._end(connection, claimed.channel_id, claimed.message_id, now, end, notices)
+            return self._claim(connection, claimed.channel_id, now, limit, group_from)
+
+        return await _with_facts(*await self._database.write(work))
+
+    def _end(
+        self,
+        connection: Connection,
+        channel_id: int,
+        message_id: str,
+        now: float,
+        end: AttemptEnd,
+        notices: Sequence[Notice],
+    ) -> int:
+        if notices:
+            self._sql.locks.number_events(connection)
+        events = ending.ended(connection, self._outbox, channel_id, message_id, now, end)
+        run_each(connection, self._sql.insert_notice, [notice_row(one) for one in notices])
+        return events
 
     async def log_attempt(self, channel_id: int, message_id: str, now: float, end: AttemptEnd) -> None:
         """Notes an attempt that concerns no notice: a user tries a channel."""
@@ -298,7 +359,23 @@ class NotificationStore:
         contents_of: of how many, from the first on, the contents before and after the change are read.
         """
         rows = await self._database.read(lambda c: facts.read_facts(c, self._sql, self._outbox, notices, contents_of))
-        if not rows.contents:
-            return facts.facts_of(notices, rows)
-        # Decompression releases the GIL: in a thread it does not block the loop.
-        return await asyncio.to_thread(facts.facts_of, notices, rows)
+        return await _unpacked(notices, rows)
+
+
+def _check_limit(limit: int) -> None:
+    if limit < 1:
+        raise InvalidValueError("limit", "at least 1", limit)
+
+
+async def _with_facts(claim: ClaimedMessage | None, rows: FactRows | None) -> ClaimedMessage | None:
+    """Returns the message with its facts, where they were read."""
+    if claim is None or rows is None:
+        return claim
+    return replace(claim, facts=tuple(await _unpacked(claim.notices, rows)))
+
+
+async def _unpacked(notices: Sequence[StoredNotice], rows: FactRows) -> list[NoticeFacts]:
+    if not rows.contents:
+        return facts.facts_of(notices, rows)
+    # Decompression releases the GIL: in a thread it does not block the loop.
+    return await asyncio.to_thread(facts.facts_of, notices, rows)

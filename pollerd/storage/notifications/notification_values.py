@@ -122,6 +122,8 @@ class ClaimedMessage:
     """Earlier ones."""
     digest: str = ""
     """Key of the digest; empty: it is none."""
+    facts: tuple[NoticeFacts, ...] = ()
+    """What it may show, of a single notice; of several `NotificationStore.facts` reads it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from sqlalchemy import (
     update,
 )
 
+from pollerd.events import NoticeState
 from pollerd.storage.db.schema import attempt, channel, outbox, site, site_tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.notifications.rows import (
@@ -30,6 +31,7 @@ from pollerd.storage.notifications.rows import (
     NO_DIGEST,
     OF_CHANNELS,
     SENDING_TEXT,
+    WAITING,
 )
 
 ATTEMPT = ["at", "channel_id", "message_id", "events", "outcome", "status", "detail", "duration"]
@@ -78,6 +80,11 @@ class OutboxStatements:
             (_C.state, literal_column(SENDING_TEXT)), (_C.message_id, bindparam("message", type_=Text))
         )
         self.note = sql.compiled(note.where(sql.among(_C.id, "ids")), ["message", "ids"])
+        freeing = update(outbox).ordered_values(
+            (_C.state, literal_column(f"'{WAITING}'")), (_C.message_id, literal_column("NULL"))
+        )
+        self.free = sql.compiled(freeing.where(sql.among(_C.id, "ids")), ["ids"])
+        """Takes notices out of their message: their ids."""
         ending = update(outbox).ordered_values(
             (_C.state, bindparam("to", type_=Text)),
             (_C.attempts, _C.attempts + literal_column("1")),
@@ -90,6 +97,13 @@ class OutboxStatements:
         self.log = sql.insert_each(attempt, ATTEMPT)
         t = site_tag.c
         tags = select(t.site_id, t.tag).where(sql.among(t.site_id, "ids")).order_by(t.site_id, t.position, t.tag)
+        a = attempt.c
+        recent = select(a.at, a.events).where(
+            a.channel_id == bindparam("channel"), a.at > bindparam("since", type_=Double)
+        )
+        sent = recent.where(a.outcome == literal_column(f"'{NoticeState.SENT}'")).order_by(a.id)
+        self.sent_since = sql.compiled(sent, ["channel", "since"])
+        """When messages were sent on a channel since then, and of how many events."""
         self.tags = sql.compiled(tags, ["ids"])
         named = select(site.c.id, site.c.url, site.c.title).where(sql.among(site.c.id, "ids"))
         self.sites = sql.compiled(named, ["ids"])

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, exists, func, or_, select
 
 from pollerd.errors import NotFoundError
 from pollerd.model import DEFAULT_SELECTION, Change, Media
-from pollerd.storage.db.schema import change, content, site, site_tag
+from pollerd.storage.db.schema import change, content, outbox, site, site_tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding import cursors
 from pollerd.storage.encoding.cursors import Order, Position
+from pollerd.storage.sites.lists.marks import is_marked
 from pollerd.storage.values import ListPage
+from pollerd.storage.views.seen import is_unseen
 
 _BEFORE, _AFTER = content.alias("before"), content.alias("after")
 
@@ -32,6 +34,14 @@ class ChangeFilter:
     """The verdict of the selection's conditions."""
     selection: str | None = None
     """Name of the selection."""
+    unseen_by: str | None = None
+    """The reader who has not seen it."""
+    words: str | None = None
+    """In its summary or its site's URL, whatever the case."""
+    rule_id: int | None = None
+    """The rule that tells of it."""
+    after: int | None = None
+    """Its id is larger."""
 
 
 ALL_CHANGES = ChangeFilter()
@@ -69,6 +79,7 @@ def _changes(wanted: ChangeFilter) -> Select[Any]:
         .join_from(change, site)
         .outerjoin(_BEFORE, _BEFORE.c.id == c.before_content_id)
         .outerjoin(_AFTER, _AFTER.c.id == c.after_content_id)
+        .where(~is_marked(c.site_id))
     )
     if wanted.since is not None:
         statement = statement.where(c.detected_at >= wanted.since)
@@ -80,6 +91,16 @@ def _changes(wanted: ChangeFilter) -> Select[Any]:
         statement = statement.where(c.matters.is_(wanted.matters))
     if wanted.selection is not None:
         statement = statement.where(_of_selection(wanted.selection))
+    if wanted.unseen_by is not None:
+        statement = statement.where(is_unseen(wanted.unseen_by))
+    if wanted.words is not None:
+        statement = statement.where(
+            or_(c.summary.icontains(wanted.words, autoescape=True), site.c.url.icontains(wanted.words, autoescape=True))
+        )
+    if wanted.after is not None:
+        statement = statement.where(c.id > wanted.after)
+    if wanted.rule_id is not None:
+        statement = statement.where(exists().where(outbox.c.change_id == c.id, outbox.c.rule_id == wanted.rule_id))
     return statement
 
 
@@ -112,6 +133,12 @@ def changes_after(connection: Connection, wanted: ChangeFilter, after: int, limi
 def last_change_id(connection: Connection) -> int:
     """Returns the largest id of a stored change; 0 before the first."""
     return int(connection.execute(select(func.coalesce(func.max(change.c.id), 0))).scalar_one())
+
+
+def id_before_newest(connection: Connection, count: int) -> int:
+    """Returns the id above which the newest `count` changes lie; 0: all do. Numbers have gaps, so none is computed."""
+    statement = select(change.c.id).order_by(change.c.id.desc()).offset(count).limit(1)
+    return int(connection.execute(statement).scalar() or 0)
 
 
 def get_change(connection: Connection, change_id: int) -> Change:

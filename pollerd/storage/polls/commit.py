@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection, func, select, update
 
 from pollerd.errors import DatabaseInUseError, InvalidValueError
 from pollerd.model import DEFAULT_SELECTION, Baseline, Poll, Redirect, SiteState
+from pollerd.storage.cluster.cluster_values import NodeInfo
 from pollerd.storage.crawler.pages import PageCommit
-from pollerd.storage.db.rows import run_each
+from pollerd.storage.db.rows import run_each, run_together
 from pollerd.storage.db.schema import allocation
 from pollerd.storage.db.schema import poll as poll_table
 from pollerd.storage.db.statements import CHANGE, Statements, run
 from pollerd.storage.encoding.compression import Packed, pack
+from pollerd.storage.encoding.feed_windows import window_columns
 from pollerd.storage.encoding.text_encoding import encode_header, storable, storable_word
+from pollerd.storage.polls.listed import ListedState, listed_rows, listed_states, times_row
 from pollerd.storage.polls.notices import check_notices, has_notices, write_notices
 from pollerd.storage.sites.selection_states import load_selection_states, reading_rows, state_row
 from pollerd.storage.values import Batch, ChangeDraft, CommitResult, CommittedChange, PollRecord
@@ -25,8 +29,18 @@ ContentKey = tuple[int, bytes]
 """Site and fingerprint."""
 BodyKey = tuple[int, int]
 """Index of a record, and of its selection from 1; 0: the record's own content."""
+RunKey = tuple[str, int | None]
+"""Who writes (empty: the only one), and its run; None: none was started."""
 _SELECTION = CHANGE.index("selection")
 _BYTES_AT_ONCE = 64 * 1024 * 1024
+
+
+class HoldsPartitions(Protocol):
+    """One of several nodes that write."""
+
+    info: NodeInfo
+    held: set[int]
+    """Units whose locks the writing session holds."""
 
 
 def check_batch(batch: Batch) -> None:
@@ -54,7 +68,7 @@ class Commit:
     """Commits one batch.
 
     `bodies` holds the packed contents of records, `robots` the compressed robots.txt of each host by
-    its id.
+    its id. `run`: of the writer.
     """
 
     def __init__(
@@ -63,13 +77,16 @@ class Commit:
         batch: Batch,
         bodies: dict[BodyKey, Packed],
         robots: dict[int, bytes],
-        run_id: int | None,
+        run: RunKey,
         write_pages: PageCommit,
+        node: HoldsPartitions | None = None,
     ) -> None:
-        self._sql, self._write_pages = sql, write_pages
+        """node: which of several writes; None: there is one."""
+        self._sql, self._write_pages, self._node = sql, write_pages, node
         self._batch = batch
         self._bodies, self._robots = bodies, robots
-        self._run_id = run_id
+        self._run = run
+        self._run_keys = (run[0], run[0])
 
     def __call__(self, connection: Connection) -> CommitResult:
         """Writes the batch; the caller owns the transaction. Writes nothing if it was committed before.
@@ -77,45 +94,65 @@ class Commit:
         Raises `DatabaseInUseError` if another daemon has started since our run.
         """
         batch, sql = self._batch, self._sql
-        last_batch, last_run = run(connection, sql.last_batch_and_run)[0]
-        if self._run_id is not None and last_run != self._run_id:
-            raise DatabaseInUseError(f"another daemon (run {last_run}) took over from this one ({self._run_id})")
+        _, run_id = self._run
+        last_batch, last_run, found = self._begin(connection)
+        if run_id is not None and last_run != run_id:
+            raise DatabaseInUseError(f"another daemon (run {last_run}) took over from this one ({run_id})")
         if last_batch == batch.id:
-            return self._recall(connection)
-        current, living = self._living(connection)
-        run_each(connection, sql.insert_poll, [_poll_row(record) for _, record in living])
+            return self._recall(connection, found)
+        current, listed, living = self._living(found)
         contents = self._write_contents(connection, living, current)
         selected = self._write_selections(connection, living, contents)
         drafts, states = self._follow(living, current, contents, selected)
-        run_each(connection, sql.update_state, states)
-        changes = self._write_changes(connection, drafts)
-        self._write_notices(connection, living, drafts, changes)
+        records = [record for _, record in living]
+        if sql.update_listed is None:
+            states = [(*now, *state) for now, state in zip(listed_states(records, listed), states, strict=True)]
+        changes = self._write_rows(connection, living, states, drafts)
+        if sql.update_listed is not None:
+            run_each(connection, sql.update_listed, listed_rows(records, listed))
         self._write_masks(connection, living)
-        self._write_learned(connection, living)
-        self._write_hosts(connection)
+        self._write_shared_state(connection)
+        self._write_robots(connection)
         stale: tuple[int, ...] = ()
         if batch.findings is not None:
             pages = [(r.poll.site_id, r.poll.at, r.page) for _, r in living if r.page is not None]
             stale = self._write_pages(connection, pages, batch.findings)
-        run_each(connection, sql.upsert_batch, [(1, batch.id)])
+        changes = self._write_events(connection, living, drafts, changes)
         fresh = {site_id: id_ for site_id in {key[0] for key in contents} if (id_ := current[site_id]) is not None}
         skipped = len(batch.records) - len(living)
         return CommitResult(
             changes=changes, skipped=skipped, content_ids=fresh, selected_ids=selected, stale_pages=stale
         )
 
-    def _living(self, connection: Connection) -> tuple[dict[int, int | None], list[tuple[int, PollRecord]]]:
-        """Returns the current content by site, and the records (with their index) of sites as they were polled.
+    def _begin(self, connection: Connection) -> tuple[bytes | None, int | None, list[tuple[Any, ...]]]:
+        """Returns the last committed batch, the last run, and rows of polled sites that are still there."""
+        sql = self._sql
+        sites = sql.many({record.poll.site_id for record in self._batch.records})
+        if sql.is_sqlite:
+            last_batch, last_run = run(connection, sql.begin_commit, *self._run_keys)[0]
+            return last_batch, last_run, run(connection, sql.living_sites, sites) if self._batch.records else []
+        if self._node is None:
+            rows = run(connection, sql.begin_commit, *self._run_keys, sites)
+        else:
+            # This session holds the locks of these partitions: no other commits for them before it ends.
+            rows = run(connection, sql.begin_node_commit, *self._run_keys, sites, sql.many(self._node.held))
+        return *rows[0][:2], [row[2:] for row in rows if row[2] is not None]
 
-        A record of a site that has another URL or other selections by now is left out.
+    def _living(
+        self, rows: list[tuple[Any, ...]]
+    ) -> tuple[dict[int, int | None], dict[int, ListedState], list[tuple[int, PollRecord]]]:
+        """Returns the current content and what is listed, by site, and the records of sites as they were polled, with
+        their index.
+
+        rows: of `_begin`. A record of a site that has another URL or other selections by now is left out, and of a site
+        in a partition that this node lost.
         """
-        sites = {record.poll.site_id for record in self._batch.records}
-        rows = run(connection, self._sql.living_sites, self._sql.many(sites)) if sites else []
-        settings = {site_id: (url, selections or "") for site_id, url, selections, _ in rows}
-        current = {site_id: content_id for site_id, _, _, content_id in rows}
+        settings = {row[0]: (row[1], row[2] or "") for row in rows}
+        current = {row[0]: row[3] for row in rows}
+        listed: dict[int, ListedState] = {row[0]: row[4:] for row in rows}
         numbered = enumerate(self._batch.records)
         polled = [(i, r, (r.context.url, r.context.own_selections)) for i, r in numbered]
-        return current, [(i, r) for i, r, as_polled in polled if settings.get(r.poll.site_id) == as_polled]
+        return current, listed, [(i, r) for i, r, as_polled in polled if settings.get(r.poll.site_id) == as_polled]
 
     def _write_contents(
         self, connection: Connection, living: list[tuple[int, PollRecord]], current: dict[int, int | None]
@@ -202,13 +239,55 @@ class Commit:
                     drafts.append((i, row))
         return drafts, states
 
-    def _write_changes(
-        self, connection: Connection, drafts: list[tuple[int, tuple[Any, ...]]]
+    def _write_rows(
+        self,
+        connection: Connection,
+        living: list[tuple[int, PollRecord]],
+        states: list[tuple[Any, ...]],
+        drafts: list[tuple[int, tuple[Any, ...]]],
     ) -> tuple[CommittedChange, ...]:
-        if not drafts:
+        """Writes a row or more of each poll: one round trip to PostgreSQL; returns the changes, unless they come later,
+        because there are several writers.
+        """
+        sql, batch = self._sql, self._batch
+        learned = [(r.poll.site_id, batch.allocator, r.learned) for _, r in living if r.learned is not None]
+        with_ids, late = sql.insert_change.at_once, sql.locks.several
+        returned = run_together(
+            connection,
+            (sql.insert_poll, [_poll_row(record) for _, record in living]),
+            (sql.update_state, states),
+            (sql.update_times, [times_row(record) for _, record in living]),
+            (sql.upsert_learned, learned),
+            (sql.update_host, self._host_rows(connection)),
+            (sql.upsert_batch, [(self._run[0], batch.id)]),
+            (sql.insert_change, [row for _, row in drafts] if with_ids and not late else []),
+        )
+        if late:
             return ()
-        ids = self._new_change_ids(connection, [row for _, row in drafts])
-        return tuple(CommittedChange(id_, row[0], i) for id_, (i, row) in zip(ids, drafts, strict=True))
+        # In the order of rows: there is one writer, and ids only grow.
+        ids = sorted(id_ for (id_,) in returned) if with_ids else self._new_change_ids(connection, drafts)
+        return _changes(ids, drafts)
+
+    def _write_events(
+        self,
+        connection: Connection,
+        living: list[tuple[int, PollRecord]],
+        drafts: list[tuple[int, tuple[Any, ...]]],
+        changes: tuple[CommittedChange, ...],
+    ) -> tuple[CommittedChange, ...]:
+        """Writes notices, and the changes that `_write_rows` did not, last: other writers that have any wait from here.
+
+        Returns all changes.
+        """
+        noticed = bool(self._batch.notices) or has_notices(record for _, record in living)
+        if drafts or noticed:
+            self._sql.locks.number_events(connection)
+        if drafts and self._sql.locks.several:
+            rows = run_each(connection, self._sql.insert_change, [row for _, row in drafts])
+            changes = _changes(sorted(id_ for (id_,) in rows), drafts)  # one statement draws them upwards
+        if noticed:
+            self._write_notices(connection, living, drafts, changes)
+        return changes
 
     def _write_notices(
         self,
@@ -217,21 +296,17 @@ class Commit:
         drafts: list[tuple[int, tuple[Any, ...]]],
         changes: tuple[CommittedChange, ...],
     ) -> None:
-        others = self._batch.notices
-        if not others and not has_notices(record for _, record in living):
-            return
         names = (row[_SELECTION] or DEFAULT_SELECTION for _, row in drafts)
         ids = {(one.record, name): one.id for one, name in zip(changes, names, strict=True)}
-        write_notices(connection, self._sql, living, ids, others)
+        write_notices(connection, self._sql, living, ids, self._batch.notices)
 
-    def _new_change_ids(self, connection: Connection, rows: list[tuple[Any, ...]]) -> list[int]:
-        """Inserts changes; returns their ids, in the same order: there is one writer, and ids only grow."""
-        sql = self._sql
-        if sql.insert_change.at_once:
-            return sorted(id_ for (id_,) in run_each(connection, sql.insert_change, rows))
-        after = run(connection, sql.last_change_id)[0][0]
-        run_each(connection, sql.insert_change, rows)
-        return [id_ for (id_,) in run(connection, sql.changes_after, after)]
+    def _new_change_ids(self, connection: Connection, drafts: list[tuple[int, tuple[Any, ...]]]) -> list[int]:
+        """Inserts changes on SQLite, which returns no ids for several rows; returns their ids, in the same order."""
+        if not drafts:
+            return []
+        after = run(connection, self._sql.last_change_id)[0][0]
+        run_each(connection, self._sql.insert_change, [row for _, row in drafts])
+        return [id_ for (id_,) in run(connection, self._sql.changes_after, after)]
 
     def _write_masks(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
         """Writes masks; `since` moves only where earlier polls were misled."""
@@ -239,31 +314,36 @@ class Commit:
         run_each(connection, self._sql.upsert_mask, [row[:3] for row in changed if row[3]])
         run_each(connection, self._sql.upsert_known_mask, [(*row[:2], 0.0) for row in changed if not row[3]])
 
-    def _write_learned(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
+    def _write_shared_state(self, connection: Connection) -> None:
         batch = self._batch
-        rows = [(r.poll.site_id, batch.allocator, r.learned) for _, r in living if r.learned is not None]
-        run_each(connection, self._sql.upsert_learned, rows)
         if batch.shared_state is not None:
             mine = allocation.c.allocator == batch.allocator
             newest = select(func.coalesce(func.max(poll_table.c.id), 0)).scalar_subquery()
             known = {"shared_state": batch.shared_state, "learned_through": newest}
-            connection.execute(update(allocation).where(mine).values(known))
+            if self._node is None:
+                connection.execute(update(allocation).where(mine).values(known))
+            else:
+                row = (self._node.info.name, batch.allocator, batch.shared_state, time.time())
+                run_each(connection, self._sql.upsert_node_state, [row])
 
-    def _write_hosts(self, connection: Connection) -> None:
+    def _host_rows(self, connection: Connection) -> list[tuple[Any, ...]]:
+        """Returns rows of hosts to update; of one of several nodes only those in its partitions."""
         hosts = self._batch.hosts
-        run_each(
-            connection,
-            self._sql.update_host,
-            [(h.last_start_at, h.paused_until, h.throttles, h.host_id) for h in hosts],
-        )
-        robots = [(h.robots, h.host_id) for h in hosts if h.robots is not None]
+        if self._node is not None and hosts:
+            held = self._sql.many(self._node.held)
+            mine = {i for (i,) in run(connection, self._sql.held_hosts, self._sql.many(h.host_id for h in hosts), held)}
+            hosts = [h for h in hosts if h.host_id in mine]
+        return [(h.last_start_at, h.paused_until, h.throttles, h.host_id) for h in hosts]
+
+    def _write_robots(self, connection: Connection) -> None:
+        robots = [(h.robots, h.host_id) for h in self._batch.hosts if h.robots is not None]
         run_each(
             connection,
             self._sql.update_robots,
             [(r.kind, self._robots.get(key), r.at, storable_word(r.detail), r.crawl_delay, key) for r, key in robots],
         )
 
-    def _recall(self, connection: Connection) -> CommitResult:
+    def _recall(self, connection: Connection, found: list[tuple[Any, ...]]) -> CommitResult:
         """Returns the result of this batch's first, successful commit, whose answer was lost."""
         records = self._batch.records
         if not records:
@@ -277,11 +357,10 @@ class Commit:
             names: list[str | None] = [None] if r.change is not None else []
             names += [one.state.name for one in r.selections if one.change is not None]
             keys += [(i, (r.poll.site_id, r.poll.at, name)) for name in names]
-        current, living = self._living(connection)
+        current, _, living = self._living(found)
         fresh = {r.poll.site_id: id_ for _, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None}
-        found = tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids)
         return CommitResult(
-            changes=found,
+            changes=tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids),
             skipped=len(records) - len(living),
             content_ids=fresh,
             selected_ids=self._selected(connection, [r.poll.site_id for _, r in living if r.selections]),
@@ -367,11 +446,9 @@ def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...
     p, m = record.poll, record.context
     b = m.baseline
     return (
-        record.state.value,
         p.at,
         record.last_seen_at,
         record.not_before,
-        record.failures,
         m.polls_since_full,
         p.outcome.value,
         storable_word(p.detail),
@@ -388,7 +465,12 @@ def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...
         m.redirect_count,
         b.items or None,
         b.ttl,
+        *window_columns(b.window),
         record.changes,
         new_content_id,
         p.site_id,
     )
+
+
+def _changes(ids: Sequence[int], drafts: list[tuple[int, tuple[Any, ...]]]) -> tuple[CommittedChange, ...]:
+    return tuple(CommittedChange(id_, row[0], i) for id_, (i, row) in zip(ids, drafts, strict=True))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import BigInteger, Connection, Double, Integer, Update, bindparam, func, select, update
 
-from pollerd.storage.db.schema import content, content_total, content_use, selection_state, site_state
+from pollerd.storage.db.schema import content, content_total, content_use, selection_state, site, site_state
 from pollerd.storage.db.statements import Statements
 
 PIECE = 5_000
@@ -131,6 +131,8 @@ def _lose(
     connection: Connection, sql: Statements, removals: Mapping[int, _Removal], excess: float = math.inf
 ) -> dict[int, _Loss]:
     """Drops contents of each site, within a piece and `excess` bytes; returns losses by id of the sites reached."""
+    if sql.locks.several:
+        removals = _held(connection, sql, removals)
     if not removals:
         return {}
     sites = {"sites": sql.many(removals)}
@@ -147,6 +149,16 @@ def _lose(
     if gone:
         connection.exec_driver_sql(sql.delete_contents, (sql.many(gone),))
     return losses
+
+
+def _held(connection: Connection, sql: Statements, removals: Mapping[int, _Removal]) -> dict[int, _Removal]:
+    """Returns the removals of sites that no other writer commits for now, and keeps it from them until our commit.
+
+    Else it could make a content current again that we drop. Sites that it commits for are left to the next round.
+    """
+    free = select(site.c.id).where(sql.among(site.c.id, "sites")).with_for_update(skip_locked=True)
+    held = set(connection.execute(free, {"sites": sql.many(removals)}).scalars())
+    return {site_id: one for site_id, one in removals.items() if site_id in held}
 
 
 def _loss(

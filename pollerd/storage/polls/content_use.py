@@ -15,20 +15,24 @@ PIECE = 5_000
 """Most contents counted in one transaction."""
 
 
-def count_new(connection: Connection, sql: Statements, keep: int) -> bool:
+def count_new(connection: Connection, sql: Statements, keep: int, through: int | None) -> bool:
     """Counts some of the contents added since the last count; returns whether there may be more.
 
+    through: none with larger ids, as one with a smaller id may still be committed; None: there is one writer.
     Sites that then keep more than `keep` become due.
     """
     after = connection.execute(select(content_total.c.counted_through)).scalar_one()
-    ids = select(content.c.id).where(content.c.id > after).order_by(content.c.id).limit(PIECE).subquery()
-    through, new = connection.execute(select(func.max(ids.c.id), func.count())).one()
-    if through is None:
+    added_since = select(content.c.id).where(content.c.id > after)
+    if through is not None:
+        added_since = added_since.where(content.c.id <= through)
+    ids = added_since.order_by(content.c.id).limit(PIECE).subquery()
+    last, new = connection.execute(select(func.max(ids.c.id), func.count())).one()
+    if last is None:
         return False
     c, u = content.c, content_use.c
     of_sites = (
         select(c.site_id, func.count(), func.sum(c.size), func.count(), case((func.count() > keep, 0.0)))
-        .where(c.id > after, c.id <= through)
+        .where(c.id > after, c.id <= last)
         .group_by(c.site_id)
     )
     insert = sql.insert_for(content_use).from_select(["site_id", "contents", "bytes", "rank", "due_at"], of_sites)
@@ -44,8 +48,8 @@ def count_new(connection: Connection, sql: Statements, keep: int) -> bool:
             },
         )
     )
-    added = select(func.coalesce(func.sum(c.size), 0)).where(c.id > after, c.id <= through).scalar_subquery()
-    connection.execute(update(content_total).values(counted_through=through, bytes=content_total.c.bytes + added))
+    added = select(func.coalesce(func.sum(c.size), 0)).where(c.id > after, c.id <= last).scalar_subquery()
+    connection.execute(update(content_total).values(counted_through=last, bytes=content_total.c.bytes + added))
     return bool(new == PIECE)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Select, func, or_, select
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from pollerd.model import OutcomeKind, Poll, Redirect
-from pollerd.storage.db.schema import mask, poll
+from pollerd.storage.db.schema import change, mask, poll
 from pollerd.storage.encoding.cursors import Order, Position
 from pollerd.storage.values import ListPage, PollColumns
 
@@ -63,3 +64,23 @@ def poll_columns(rows: Sequence[Any]) -> PollColumns:
         age=np.array(age, dtype=np.float64),
         count=np.array([-1 if n is None else n for n in count], dtype=np.int64),
     )
+
+
+def dated_delays(connection: Connection, changes: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Returns how long polls came after the change that they found, where the page named its date.
+
+    Reads the newest `changes` recorded changes: site ids int64[k], delays float64[k] s, a row a poll. Where several
+    changes lay between two polls, the date is the last one's.
+    """
+    older = select(change.c.id).order_by(change.c.id.desc()).offset(changes).limit(1).scalar_subquery()
+    of_poll = and_(poll.c.at == change.c.detected_at, poll.c.site_id == change.c.site_id)
+    statement = (
+        select(poll.c.id, poll.c.site_id, poll.c.age)
+        .join_from(change, poll, of_poll)
+        .where(change.c.id > func.coalesce(older, 0), poll.c.changed, poll.c.age.is_not(None))
+        .distinct()
+    )
+    with connection.execute(statement) as result:
+        rows = result.cursor.fetchall()
+    _, sites, ages = zip(*rows, strict=True) if rows else ((), (), ())
+    return np.array(sites, np.int64), np.array(ages, np.float64)

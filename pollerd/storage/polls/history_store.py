@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
 
 from pollerd.model import Change, Poll, SelectionState
 from pollerd.storage.db.engine import Database
@@ -17,7 +21,11 @@ from pollerd.storage.polls.notify import ChangeNotifier
 from pollerd.storage.polls.readings import ReadingFilter, RecordedReading
 from pollerd.storage.settings import CurrentSettings
 from pollerd.storage.sites.selection_states import load_selection_states
-from pollerd.storage.values import ListPage, PollColumns
+from pollerd.storage.values import ListPage, PollColumns, StripColumns
+from pollerd.storage.views import seen as seen_of
+from pollerd.storage.views import strip, yields
+from pollerd.storage.views.seen import Range
+from pollerd.storage.views.yields import YieldMinute, YieldSum
 
 
 class HistoryStore:
@@ -59,6 +67,10 @@ class HistoryStore:
         """Returns when the last committed poll began (epoch s); None: there is none."""
         return await self._database.read(runs.last_poll_at)
 
+    async def strip(self, site_id: int, since: float) -> StripColumns:
+        """Returns the site's polls since a time (epoch s), newest first, the newest 20,000 at most."""
+        return await self._database.read(lambda c: strip.strip_columns(c, site_id, since))
+
     async def recent_polls(
         self, per_site: int = 64, piece: int = 2_000, *, after: int = 0, through: int | None = None
     ) -> AsyncIterator[PollColumns]:
@@ -68,6 +80,13 @@ class HistoryStore:
         """
         async for rows in self._database.stream(history.recent_polls(per_site, after, through), piece):
             yield history.poll_columns(rows)
+
+    async def dated_delays(self, changes: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Returns how long polls came after the change that they found, where the page named its date.
+
+        Of the newest `changes` recorded changes: site ids int64[k], delays float64[k] s, a row a poll.
+        """
+        return await self._database.read(lambda c: history.dated_delays(c, changes))
 
     # Changes.
 
@@ -100,9 +119,42 @@ class HistoryStore:
         """Returns the largest id of a stored change; 0 before the first."""
         return await self._database.read(changes.last_change_id)
 
+    async def id_before_newest(self, count: int) -> int:
+        """Returns the id above which the newest `count` changes lie; 0: all do."""
+        return await self._database.read(lambda c: changes.id_before_newest(c, count))
+
+    @property
+    def newest_change(self) -> int:
+        """The largest id of a change that this store has committed, or heard of from another one; 0: none."""
+        return self._news.newest
+
     async def news(self, after: int) -> None:
-        """Returns once this store has committed a change with an id above `after`."""
+        """Returns once this store has committed a change with an id above `after`, or heard of it."""
         await self._news.after(after)
+
+    # What was expected, what was seen.
+
+    async def add_yield(self, minute: YieldMinute) -> None:
+        """Adds what is expected of one minute."""
+        await self._database.write(lambda c: yields.add_yield(c, self._sql, minute))
+
+    async def yield_since(self, since: float) -> YieldSum:
+        """Returns what was found since a time (epoch s), and what was expected."""
+        return await self._database.read(lambda c: yields.yield_since(c, since))
+
+    async def put_seen(self, reader: str, ranges: Iterable[Range], *, seen: bool = True) -> None:
+        """Notes that a reader has seen the changes with ids in these ranges, both ends included; or has not."""
+        given = list(ranges)
+
+        def work(connection: Connection) -> None:
+            self._sql.locks.note_seen(connection, reader)
+            seen_of.put_seen(connection, reader, given, seen=seen)
+
+        await self._database.write(work)
+
+    async def count_unseen(self, reader: str, most: int) -> int:
+        """Returns how many changes that matter the reader has not seen, counting no further than `most`."""
+        return await self._database.read(lambda c: seen_of.count_unseen(c, reader, most))
 
     # Selections.
 

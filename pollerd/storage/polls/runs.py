@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -9,33 +10,38 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from pollerd.storage.db.rows import run_each
-from pollerd.storage.db.schema import allocation, daemon_run, learned, poll
-from pollerd.storage.db.statements import Statements
+from pollerd.storage.db.schema import allocation, daemon_run, last_batch, learned, poll
+from pollerd.storage.db.statements import Statements, run
+from pollerd.storage.encoding.text_encoding import split_names
+from pollerd.storage.polls.commit import HoldsPartitions
 from pollerd.storage.values import AllocationRow, RunInfo
 
 _PIECE = 2_000
 
 
-def start_run(connection: Connection, version: str, now: float) -> RunInfo:
-    """Records the start of a daemon; returns how the previous run ended."""
+def start_run(connection: Connection, version: str, now: float, writer: str = "") -> RunInfo:
+    """Records the start of a daemon; returns how the writer's previous run ended."""
     c = daemon_run.c
-    last = connection.execute(select(c.stopped_at).order_by(c.id.desc()).limit(1)).one_or_none()
+    mine = select(c.stopped_at).where(c.writer == writer)
+    last = connection.execute(mine.order_by(c.id.desc()).limit(1)).one_or_none()
     clean = last is None or last.stopped_at is not None
-    started = insert(daemon_run).values(started_at=now, version=version).returning(c.id)
+    started = insert(daemon_run).values(started_at=now, version=version, writer=writer).returning(c.id)
     return RunInfo(connection.execute(started).scalar_one(), clean, None if last is None else last.stopped_at)
 
 
-def end_run(connection: Connection, run_id: int, now: float) -> None:
-    """Records that the run stopped cleanly."""
+def end_run(connection: Connection, run_id: int, now: float, writer: str = "") -> None:
+    """Records that the run stopped cleanly; then none of the writer's batches is repeated."""
     connection.execute(update(daemon_run).where(daemon_run.c.id == run_id).values(stopped_at=now))
+    if writer:
+        connection.execute(delete(last_batch).where(last_batch.c.writer == writer))
 
 
 def load_allocation(connection: Connection) -> AllocationRow | None:
     """Returns the current allocation; None before the first."""
     c = allocation.c
-    columns = c.allocator, c.objective, c.budget, c.shared_state, c.learned_through
-    row = connection.execute(select(*columns)).one_or_none()
-    return None if row is None else AllocationRow(*row)
+    columns = c.allocator, c.objective, c.budget, c.shared_state, c.learned_through, c.deadline
+    row = connection.execute(select(*columns, c.shadows)).one_or_none()
+    return None if row is None else AllocationRow(*row[:-1], shadows=split_names(row.shadows))
 
 
 def last_poll_id(connection: Connection) -> int:
@@ -50,7 +56,10 @@ def save_allocation(connection: Connection, sql: Statements, row: AllocationRow)
         "allocator": row.allocator,
         "objective": row.objective,
         "budget": row.budget,
+        "shadows": ",".join(row.shadows),
     }
+    if row.deadline is not None:
+        values["deadline"] = row.deadline
     if row.shared_state is not None:
         values |= {"shared_state": row.shared_state, "learned_through": last_poll_id(connection)}
     statement = sql.insert_for(allocation).values(id=1, **values)
@@ -68,6 +77,21 @@ def replace_learned(
         living = {r[0] for r in connection.exec_driver_sql(sql.living_sites, (sql.many(dict(piece)),))}
         rows = [(site_id, row.allocator, state) for site_id, state in piece if site_id in living]
         run_each(connection, sql.upsert_learned, rows)
+
+
+def replace_learned_here(
+    connection: Connection,
+    sql: Statements,
+    node: HoldsPartitions,
+    row: AllocationRow,
+    states: Iterable[tuple[int, bytes]],
+) -> None:
+    """Stores what a node learned with another allocator: of those of its sites that it still holds, and in common."""
+    run_each(connection, sql.upsert_node_state, [(node.info.name, row.allocator, row.shared_state, time.time())])
+    held = sql.many(node.held)
+    for piece in _pieces(states):
+        here = {r[0] for r in run(connection, sql.held_sites, sql.many(dict(piece)), held)}
+        run_each(connection, sql.upsert_learned, [(i, row.allocator, state) for i, state in piece if i in here])
 
 
 def _pieces(states: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:

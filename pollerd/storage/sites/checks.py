@@ -8,12 +8,20 @@ from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage.encoding.text_encoding import storable
 
-_USUAL = (None,) * 6
+_USUAL = (None,) * 7
 
 
 def check_spec(spec: SiteSpec) -> None:
     """Raises `InvalidValueError`, naming the field, if a spec cannot be stored."""
-    numbers = (spec.weight, spec.cost, spec.min_interval, spec.max_interval, spec.min_yield, spec.half_life)
+    numbers = (
+        spec.weight,
+        spec.cost,
+        spec.min_interval,
+        spec.max_interval,
+        spec.min_yield,
+        spec.half_life,
+        spec.deadline,
+    )
     if numbers != _USUAL:  # most sites of a list have only a URL
         _check_numbers(spec)
     if not spec.url or storable(spec.url) != spec.url:
@@ -35,6 +43,7 @@ def _check_numbers(spec: SiteSpec) -> None:
         ("cost", spec.cost),
         ("max_interval", spec.max_interval),
         ("half_life", spec.half_life),
+        ("deadline", spec.deadline),
     ):
         if interval is not None:
             _check_positive(field, interval)

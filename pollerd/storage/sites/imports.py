@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection, delete, exists, select
 
@@ -15,6 +15,8 @@ from pollerd.storage.db.schema import deleted_url, host, site
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.sites.checks import check_spec
+from pollerd.storage.sites.lists.marks import any_marked, unmark
+from pollerd.storage.sites.lists.words import WordIndex, text_row
 from pollerd.storage.sites.windows import encode_windows
 from pollerd.storage.values import AddResult
 
@@ -23,11 +25,20 @@ PIECE = 2_000
 _numbers = attrgetter(*NUMERIC_SETTINGS)
 
 
+class PlacesHosts(Protocol):
+    """Gives hosts what several nodes need of them."""
+
+    def assign(self, connection: Connection, hosts: Mapping[str, int]) -> None:
+        """Gives new hosts, name -> id, their partitions."""
+
+
 class SiteImport:
     """Adds sites and reports the result of each."""
 
-    def __init__(self, sql: Statements, encryption: Encryption) -> None:
-        self._sql, self._encryption = sql, encryption
+    def __init__(self, sql: Statements, encryption: Encryption, partitions: PlacesHosts | None = None) -> None:
+        """partitions: those of hosts, where several nodes add sites."""
+        self._sql, self._encryption, self._words = sql, encryption, WordIndex(sql)
+        self._partitions = partitions
         self._hosts_named = sql.rows_at(host.c.name, "names", host.c.name, host.c.id)
         self._sites_at = sql.rows_at(site.c.url, "urls", site.c.url, site.c.id)
         self._deleted_at = sql.rows_at(deleted_url.c.url, "urls", deleted_url.c.url)
@@ -45,11 +56,13 @@ class SiteImport:
     ) -> AddResult:
         """Adds new sites; `hosts` names the host of each spec.
 
-        A URL that a user deleted is left out if `respect_deleted` is true, and restored otherwise.
+        A URL that a user deleted is left out if `respect_deleted` is true, and restored otherwise; a site that a job
+        deleted is brought back.
         """
         if len(specs) != len(hosts):
             raise InvalidValueError("hosts", f"one for each of {len(specs)} specs", len(hosts))
         result = AddResult([], [], [])
+        self._sql.locks.add_sites(connection)
         any_deleted = bool(connection.execute(self._any_deleted).scalar_one())
         for start in range(0, len(specs), PIECE):
             wanted = list(range(start, min(start + PIECE, len(specs))))
@@ -79,6 +92,8 @@ class SiteImport:
             check_spec(specs[i])
         urls = self._sql.texts(specs[i].url for i in wanted)
         known = self._ids(connection, self._sites_at, {"urls": urls})
+        if known and any_marked(connection):
+            result.returned.extend(unmark(connection, self._sql, list(known.values())))
         first: dict[str, int] = {}
         for i in wanted:
             if specs[i].url not in known:
@@ -119,10 +134,14 @@ class SiteImport:
         if not unique:
             return {}
         parameters = {"names": self._sql.texts(unique)}
+        self._sql.locks.add_sites(connection)
         known = self._ids(connection, self._hosts_named, parameters)
         missing = [name for name in unique if name not in known]
         if missing:
-            known |= run(connection, self._sql.insert_hosts, self._sql.texts(missing))
+            new = dict(run(connection, self._sql.insert_hosts, self._sql.texts(missing)))
+            if self._partitions is not None:
+                self._partitions.assign(connection, new)
+            known |= new
         return known
 
     @staticmethod
@@ -140,12 +159,15 @@ class SiteImport:
             inserted += run(connection, self._sql.insert_sites, *parameters)
         if self._sql.is_sqlite:
             run(connection, self._sql.insert_states, first)
+            run(connection, self._sql.insert_times, first)
             return {spec.url: first + place for place, (spec, _) in enumerate(sites)}
         ids: dict[str, int] = dict(inserted)
         run(connection, self._sql.insert_states, list(ids.values()))
+        run(connection, self._sql.insert_times, list(ids.values()))
         return ids
 
     def _insert_rest(self, connection: Connection, sites: list[tuple[int, SiteSpec]]) -> None:
+        self._words.insert(connection, [text_row(site_id, spec) for site_id, spec in sites])
         sealed = [(self._encryption.close(spec.access), site_id) for site_id, spec in sites if spec.access]
         run_each(connection, self._sql.set_access, sealed)
         windows = [(encode_windows(spec.windows), site_id) for site_id, spec in sites if spec.windows is not None]

@@ -35,13 +35,18 @@ class Restore:
             fresh = [one.spec for one in piece if one.spec.url not in there]
             hosts = [host_of(spec.url) for spec in fresh]
             added = self._imports.add(connection, fresh, hosts, now, respect_deleted=False)
+            back = set(added.returned)
+            returned = [NewSettings(id_, fresh[i], resumed=False) for id_, i in added.existing if id_ in back]
+            self._sites.put_settings(connection, returned, now)
+            result.touched.extend(back)
+            result.added += len(back)
             differing = [_settled(there[one.spec.url], one) for one in piece if _differs(there, one)]
             self._sites.put_settings(connection, differing, now)
             result.touched.extend(site_id for site_id, _, _ in added.added)
             result.touched.extend(one.site_id for one in differing)
             result.added += len(added.added)
             result.changed += len(differing)
-            result.unchanged += len(piece) - len(added.added) - len(differing)
+            result.unchanged += len(piece) - len(added.added) - len(back) - len(differing)
         return result
 
     def mark_deleted(self, connection: Connection, pieces: Iterator[list[tuple[str, float]]]) -> tuple[int, int, int]:

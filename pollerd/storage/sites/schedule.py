@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Column, Connection, Select, case, func, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, case, func, or_, select
 from zstandard import ZstdError
 
 from pollerd.errors import SchemaError
 from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, SiteState
-from pollerd.storage.db.schema import host, host_override, learned, site, site_state, site_tag
+from pollerd.storage.db.schema import host, host_override, interest, learned, site, site_state, site_tag
+from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.compression import unpack
 from pollerd.storage.encoding.row_repair import Field, number
 from pollerd.storage.sites.hosts import read_override
+from pollerd.storage.sites.lists.marks import any_marked, is_marked
 from pollerd.storage.sites.windows import WindowsRead
 from pollerd.storage.values import HostRow, ScheduleRows, StoredRobots
 
@@ -25,7 +28,7 @@ _CODES = {state.value: code for state, code in STATE_CODE.items()}
 _HOST = Field("host_id", np.int64, "a whole number", 0)
 _OF_STATE = (
     Field("state", np.int8, f"one of {', '.join(_CODES)}", STATE_CODE[SiteState.ACTIVE], _CODES),
-    *(Field(name, np.float64) for name in ("last_poll_at", "last_seen_at", "not_before")),
+    *(Field(name, np.float64) for name in ("last_poll_at", "last_seen_at", "not_before", "items_shown")),
     *(Field(name, np.int64, "a whole number", 0) for name in ("failures", "polls", "changes")),
 )
 _USUAL: dict[str, Any] = {
@@ -38,6 +41,7 @@ _USUAL: dict[str, Any] = {
 """Value of a column in most rows, if it is not NULL."""
 OF_SITE = (Field("paused", np.bool_, "true or false", 0), *(Field(name, np.float64) for name in NUMERIC_SETTINGS))
 """Columns of a site's settings."""
+_OF_INTEREST = (Field("learned_half_life", np.float64),)
 
 
 def schedule_piece(connection: Connection, after: int) -> tuple[ScheduleRows, dict[int, str]]:
@@ -52,11 +56,34 @@ def schedule_piece(connection: Connection, after: int) -> tuple[ScheduleRows, di
     of_site = (*OF_SITE, read.field())
     columns = _ids_and_hosts(connection, after, faults)
     if len(columns["site_id"]):
-        columns |= _unusual(connection, of_site, site.c.id, columns["site_id"], faults)
-        columns |= _unusual(connection, _OF_STATE, site_state.c.site_id, columns["site_id"], faults)
+        ids = columns["site_id"]
+        here = int(ids[0]), int(ids[-1])
+        columns |= _unusual(connection, of_site, site.c.id, ids, site.c.id.between(*here), faults)
+        of_state = site_state.c.site_id
+        columns |= _unusual(connection, _OF_STATE, of_state, ids, of_state.between(*here), faults)
+        told = interest.c.site_id
+        columns |= _unusual(connection, _OF_INTEREST, told, ids, told.between(*here), faults)
         columns = _with_states(connection, columns)
     else:
-        columns |= {field.name: np.empty(0, field.kind) for field in (*of_site, *_OF_STATE)}
+        columns |= {field.name: np.empty(0, field.kind) for field in (*of_site, *_OF_STATE, *_OF_INTEREST)}
+    windows = read.of_sites(columns["site_id"], columns.pop("windows"))
+    return ScheduleRows(**columns, windows=windows), faults
+
+
+def schedule_of(
+    connection: Connection, sql: Statements, site_ids: Sequence[int]
+) -> tuple[ScheduleRows, dict[int, str]]:
+    """Returns those of these sites that are there, as `schedule_piece` does."""
+    faults: dict[int, str] = {}
+    read = WindowsRead()
+    of_site = (*OF_SITE, read.field())
+    wanted = select(site.c.id, site.c.host_id).where(sql.among(site.c.id, "sites"), ~is_marked(site.c.id))
+    rows = connection.execute(wanted.order_by(site.c.id), {"sites": sql.many(site_ids)}).all()
+    ids, given = list(zip(*rows, strict=True)) or [(), ()]
+    columns = {"site_id": np.array(ids, np.int64), "host_id": _HOST.column(given, ids, faults)}
+    tables = ((of_site, site.c.id), (_OF_STATE, site_state.c.site_id), (_OF_INTEREST, interest.c.site_id))
+    for fields, key in tables:
+        columns |= _unusual(connection, fields, key, columns["site_id"], key.in_(ids), faults)
     windows = read.of_sites(columns["site_id"], columns.pop("windows"))
     return ScheduleRows(**columns, windows=windows), faults
 
@@ -67,6 +94,8 @@ def _ids_and_hosts(connection: Connection, after: int, faults: dict[int, str]) -
     SQLite concatenates them: fetching the rows one by one takes three times as long.
     """
     statement = select(site.c.id, site.c.host_id)
+    if any_marked(connection):
+        statement = statement.where(~is_marked(site.c.id))
     if connection.dialect.name == "sqlite":
         some = statement.where(site.c.id > after).order_by(site.c.id).limit(PIECE).subquery()
         whole = func.sum(case((func.typeof(some.c.host_id) == "integer", 0), else_=1))
@@ -89,14 +118,18 @@ def _unusual(
     fields: Sequence[Field],
     key: Column[Any],
     site_ids: NDArray[np.int64],
+    among: ColumnElement[bool],
     faults: dict[int, str],
 ) -> dict[str, NDArray[Any]]:
-    """Returns the fields of sites int64[k], ascending, [k] each, by name; reads only rows with an unusual value."""
+    """Returns the fields of sites int64[k], ascending, [k] each, by name; reads only rows with an unusual value.
+
+    among: of which rows; those of other sites are left out.
+    """
     columns = [key.table.c[field.name] for field in fields]
     unusual = or_(*(column.is_distinct_from(_USUAL.get(column.name)) for column in columns))
-    among = key.between(int(site_ids[0]), int(site_ids[-1]))
     with connection.execute(select(key, *columns).where(among, unusual).order_by(key)) as result:
         rows = result.cursor.fetchall()
+    rows = _of(site_ids, rows)
     found, *values = list(zip(*rows, strict=True)) or [()] * (1 + len(fields))
     places = np.searchsorted(site_ids, np.array(found, np.int64))
     out = {}
@@ -104,6 +137,12 @@ def _unusual(
         out[field.name] = np.repeat(field.column([_USUAL.get(field.name)], [0], faults), len(site_ids))
         out[field.name][places] = field.column(given, found, faults)
     return out
+
+
+def _of(site_ids: NDArray[np.int64], rows: Sequence[Any]) -> Sequence[Any]:
+    """Returns the rows, by site id, of these sites."""
+    there = np.isin(np.array([row[0] for row in rows], np.int64), site_ids)
+    return rows if there.all() else list(compress(rows, there))
 
 
 def _with_states(connection: Connection, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -123,10 +162,20 @@ def numbers_of(rows: ScheduleRows) -> dict[str, NDArray[np.float64]]:
 
 def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
     """Returns some hosts with ids above `after`, ordered by id; none: there are no more."""
+    plain = _piece(connection, select(host.c.id, host.c.name), host.c.id, after)
+    return _with_what_is_known(connection, plain, host.c.id.between(plain[0][0], plain[-1][0])) if plain else []
+
+
+def hosts_among(connection: Connection, sql: Statements, host_ids: Sequence[int]) -> list[HostRow]:
+    """Returns those of these hosts that are there, by id."""
+    wanted = select(host.c.id, host.c.name).where(sql.among(host.c.id, "hosts")).order_by(host.c.id)
+    plain = connection.execute(wanted, {"hosts": sql.many(host_ids)}).all()
+    return _with_what_is_known(connection, plain, host.c.id.in_([row[0] for row in plain]))
+
+
+def _with_what_is_known(connection: Connection, plain: Sequence[Any], among: ColumnElement[bool]) -> list[HostRow]:
+    """Returns hosts, (id, name) each and by id, with what is stored of them; among: which rows those are."""
     c = host.c
-    plain = _piece(connection, select(c.id, c.name), c.id, after)
-    if not plain:
-        return []
     statement = select(
         c.id,
         c.name,
@@ -145,7 +194,7 @@ def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
     ).outerjoin_from(host, host_override, host_override.c.host_id == c.id)
     known = (c.last_start_at, c.paused_until, c.robots_kind, c.robots_at, host_override.c.host_id)
     anything_known = or_(c.throttles.is_distinct_from(0), *(column.is_not(None) for column in known))
-    statement = statement.where(c.id.between(plain[0][0], plain[-1][0]), anything_known)
+    statement = statement.where(among, anything_known)
     with connection.execute(statement) as result:  # hosts of a new list have only names
         rows = {row[0]: _host(*row) for row in result.cursor.fetchall()}
     return [rows.get(host_id) or HostRow(host_id, name) for host_id, name in plain]
@@ -192,13 +241,47 @@ def learned_piece(connection: Connection, allocator: str, after: int) -> tuple[N
     return ids, flat.reshape(len(ids), widths.pop() if widths else 0)
 
 
+def learned_of(
+    connection: Connection, sql: Statements, allocator: str, site_ids: Sequence[int]
+) -> list[tuple[int, bytes]]:
+    """Returns (site id, state) of those of these sites of which the allocator has learned, by id."""
+    c = learned.c
+    wanted = select(c.site_id, c.state).where(c.allocator == allocator, sql.among(c.site_id, "sites"))
+    rows = connection.execute(wanted.order_by(c.site_id), {"sites": sql.many(site_ids)})
+    return [(site_id, bytes(state)) for site_id, state in rows]
+
+
+def announced_ttls(connection: Connection, after: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Returns some site ids [k] above `after`, ascending, and the TTLs [k], s, that these sites announced; k = 0: no
+    more.
+    """
+    c = site_state.c
+    return _ttls(_piece(connection, select(c.site_id, c.ttl).where(c.ttl.is_not(None)), c.site_id, after))
+
+
+def announced_ttls_of(
+    connection: Connection, sql: Statements, site_ids: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Returns those of these sites that announced a TTL, and it, as `announced_ttls` does."""
+    c = site_state.c
+    wanted = select(c.site_id, c.ttl).where(c.ttl.is_not(None), sql.among(c.site_id, "sites"))
+    return _ttls(connection.execute(wanted, {"sites": sql.many(site_ids)}).all())
+
+
+def _ttls(rows: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Returns the columns of rows; a TTL damaged by hand counts as none."""
+    ids, ttls = list(zip(*rows, strict=True)) or [(), ()]
+    return np.array(ids, np.int64), np.array([number(ttl, 0.0) for ttl in ttls], np.float64)
+
+
 def ids_piece(connection: Connection, tag: str | None, after: int) -> NDArray[np.int64]:
     """Returns some ids above `after` of all sites, or of those with this tag, int64[k], ascending; k = 0: no more."""
     c = site_tag.c
     if tag is None:
-        rows = _piece(connection, select(site.c.id), site.c.id, after)
+        rows = _piece(connection, select(site.c.id).where(~is_marked(site.c.id)), site.c.id, after)
     else:
-        rows = _piece(connection, select(c.site_id).where(c.tag == tag), c.site_id, after)
+        tagged = select(c.site_id).where(c.tag == tag, ~is_marked(c.site_id))
+        rows = _piece(connection, tagged, c.site_id, after)
     return np.array([row[0] for row in rows], np.int64)
 
 

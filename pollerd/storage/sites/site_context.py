@@ -13,6 +13,7 @@ from pollerd.inheritance import access_of_tags, fault_of_tags, of_tags, selectio
 from pollerd.model import NO_ACCESS, OF_SELECTIONS, Access, Baseline, Media, OutcomeKind, Tags, Validators
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.encryption import Encryption
+from pollerd.storage.encoding.feed_windows import stored_window
 from pollerd.storage.encoding.row_repair import number
 from pollerd.storage.encoding.text_encoding import decode_header
 from pollerd.storage.sites.selection_states import load_selection_states
@@ -95,6 +96,7 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
     media: str | None,
     items: bytes | None,
     ttl: float | None,
+    feed_window: str | None,
     lm_seen: float | None,
     lm_good: int,
     lm_bad: int,
@@ -117,6 +119,7 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
         last_modified_bad=lm_bad,
         mask=mask or b"",
         proven=mask is not None,
+        window=stored_window(feed_window),
     )
     return SiteContext(
         site_id=site_id,

@@ -16,6 +16,10 @@ from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.sites import hosts as stored_hosts
 from pollerd.storage.sites import restore, schedule, tags
 from pollerd.storage.sites.imports import SiteImport
+from pollerd.storage.sites.lists import marks
+from pollerd.storage.sites.lists.site_order import SiteOrder
+from pollerd.storage.sites.lists.stored_forecast import stored_forecasts
+from pollerd.storage.sites.poll_request import ask_to_poll
 from pollerd.storage.sites.restore import Admit, Restore
 from pollerd.storage.sites.site_context import load_contexts
 from pollerd.storage.sites.sites import Sites, count_sites, counts_by_state
@@ -33,8 +37,12 @@ from pollerd.storage.values import (
     SiteChanges,
     SiteContext,
     SiteFilter,
+    SitePage,
     SiteRestore,
+    StoredForecast,
 )
+
+_PURGED_AT_ONCE = 200
 
 
 class SiteStore:
@@ -46,6 +54,8 @@ class SiteStore:
     def __init__(self, *, database: Database, sql: Statements, encryption: Encryption, imports: SiteImport) -> None:
         self._database, self._sql, self._encryption, self._import = database, sql, encryption, imports
         self._sites = Sites(sql, encryption)
+        self.listing = self._sites.listing
+        """Which sites fit a filter."""
         self._restore = Restore(sql, self._sites, imports)
         self.tags: Tags = {}
         """The tags that have settings, since `load_tags`; read, and never written, by everybody else."""
@@ -83,6 +93,20 @@ class SiteStore:
         """Returns contexts by site id, in one query; deleted sites are missing."""
         tags, named = self.tags, self.tags_of_rules
         return await self._database.read(lambda c: load_contexts(c, self._sql, self._encryption, site_ids, tags, named))
+
+    async def ids_tagged(self, tag: str) -> NDArray[np.int64]:
+        """Returns the ids of all sites with this tag, int64[k], ascending, read in pieces."""
+        pieces, after = [np.empty(0, np.int64)], -1
+        while True:
+            ids = await self._database.read(lambda c, a=after: schedule.ids_piece(c, tag, a))  # type: ignore[misc]
+            if not len(ids):
+                return np.concatenate(pieces)
+            pieces.append(ids)
+            after = int(ids[-1])
+
+    async def tags_among(self, site_ids: Sequence[int]) -> list[tuple[int, str]]:
+        """Returns the tags of these sites, a row for each site and tag."""
+        return await self._database.read(lambda c: tags.tags_among(c, self._sql, site_ids))
 
     # Tags that have settings.
 
@@ -155,6 +179,10 @@ class SiteStore:
 
         return await self._database.write(work)
 
+    async def ask_to_poll(self, site_id: int) -> None:
+        """Asks the node that polls the site to poll it before all others; forgotten if none does now."""
+        await self._database.write(lambda c: ask_to_poll(c, site_id))
+
     async def discard(self, site_ids: Sequence[int]) -> None:
         """Deletes these sites with all their rows; a list or source adds them again. Missing ones are skipped."""
         await self._database.write(lambda c: self._sites.discard(c, site_ids))
@@ -175,6 +203,10 @@ class SiteStore:
         """Returns the sites at these URLs, by URL; other URLs are missing."""
         return await self._database.read(lambda c: self._sites.at(c, urls))
 
+    async def urls_at(self, urls: Sequence[str]) -> set[str]:
+        """Returns those of the URLs at which there are sites."""
+        return await self._database.read(lambda c: self._sites.urls_at(c, urls))
+
     async def page(
         self,
         q: str | None = None,
@@ -184,13 +216,25 @@ class SiteStore:
         source: int | None = None,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> ListPage[Site]:
-        """Returns sites by id, those that fit every filter (`SiteFilter`).
+    ) -> SitePage:
+        """Returns sites that fit every filter (`SiteFilter`), by id. Raises as `listed` does."""
+        return await self.listed(SiteFilter(q, tag, state, host, source), None, limit, cursor)
 
-        Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
+    async def listed(
+        self,
+        wanted: SiteFilter,
+        order: SiteOrder | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        *,
+        count: bool = False,
+    ) -> SitePage:
+        """Returns sites that fit, in the cursor's order, else in `order`, else by id.
+
+        count: also count the sites that fit the filter, up to 10,000. Raises `InvalidValueError` for a bad cursor, or
+        one of another order, a bad limit (1 to 1000), and more than 16 words.
         """
-        wanted = SiteFilter(q, tag, state, host, source)
-        return await self._database.read(lambda c: self._sites.page(c, wanted, limit, cursor))
+        return await self._database.read(lambda c: self._sites.page(c, wanted, order, limit, cursor, count=count))
 
     async def iterate(self) -> AsyncIterator[Site]:
         """Yields all sites by id, read in pieces."""
@@ -210,6 +254,10 @@ class SiteStore:
     async def count(self) -> int:
         """Returns the number of sites."""
         return await self._database.read(count_sites)
+
+    async def stored_forecasts(self, site_ids: Sequence[int]) -> dict[int, StoredForecast]:
+        """Returns what was stored with their last polls of those of these sites that are there, by id."""
+        return await self._database.read(lambda c: stored_forecasts(c, self._sql, site_ids))
 
     async def counts_by_state(self) -> dict[SiteState, int]:
         """Returns the number of sites by state, with every state."""
@@ -250,6 +298,62 @@ class SiteStore:
                 return
             yield ids, changed
             after = int(ids[-1])
+
+    async def pause_some(self, site_ids: Sequence[int], paused: bool) -> None:
+        """Pauses or resumes these sites, and changes nothing else."""
+        await self._database.write(lambda c: self._sites.pause_some(c, site_ids, paused))
+
+    async def crawled_among(self, site_ids: Sequence[int]) -> list[int]:
+        """Returns those of the sites that belong to the focused crawler."""
+        return await self._database.read(lambda c: self._sites.crawled_among(c, site_ids))
+
+    # Sites that are marked as deleted, until they are purged.
+
+    async def mark(self, site_ids: Sequence[int], now: float) -> list[int]:
+        """Marks sites as deleted; from then on they are gone for everything but `unmark`, and for adding their URLs.
+
+        Returns the ids of those that were not marked before.
+        """
+        return await self._database.write(lambda c: marks.mark(c, self._sql, site_ids, now))
+
+    async def unmark(self, site_ids: Sequence[int]) -> list[int]:
+        """Brings marked sites back with all their rows; returns the ids of those among these that were marked."""
+        return await self._database.write(lambda c: marks.unmark(c, self._sql, site_ids))
+
+    async def purge(self, before: float) -> int:
+        """Deletes sites that were marked before that time (epoch s), in short transactions; returns how many."""
+        purged = 0
+        while some := await self._database.write(lambda c: marks.purge(c, self._sql, before, _PURGED_AT_ONCE)):
+            purged += some
+        return purged
+
+    async def schedule_of(self, site_ids: Sequence[int]) -> tuple[ScheduleRows, dict[int, str]]:
+        """Returns these sites as `schedule` yields them; missing ones are left out."""
+
+        def work(connection: Connection) -> tuple[ScheduleRows, dict[int, str]]:
+            rows, faults = schedule.schedule_of(connection, self._sql, site_ids)
+            with_inherited(connection, rows, self.tags)
+            return rows, faults
+
+        return await self._database.read(work)
+
+    async def learned_of(self, allocator: str, site_ids: Sequence[int]) -> list[tuple[int, bytes]]:
+        """Returns (site id, state) of those of these sites of which the allocator has learned, by id."""
+        return await self._database.read(lambda c: schedule.learned_of(c, self._sql, allocator, site_ids))
+
+    async def announced_ttls(self) -> AsyncIterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+        """Yields the ids of sites that announced a TTL, ascending, and the TTLs in s, in pieces."""
+        after = -1
+        while True:
+            piece = await self._database.read(lambda c, a=after: schedule.announced_ttls(c, a))  # type: ignore[misc]
+            if not len(piece[0]):
+                return
+            yield piece
+            after = int(piece[0][-1])
+
+    async def announced_ttls_of(self, site_ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Returns those of these sites that announced a TTL, and the TTLs in s."""
+        return await self._database.read(lambda c: schedule.announced_ttls_of(c, self._sql, site_ids))
 
     async def delete(self, site_id: int, now: float) -> None:
         """Deletes a site and all its rows, and marks its URL as deleted. Raises `NotFoundError`."""

@@ -13,30 +13,38 @@ from sqlalchemy import Connection, Select, bindparam, delete, exists, func, inse
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, Site, SiteSpec, SiteState, Windows
+from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema import (
     deleted_url,
     host,
+    interest,
     learned,
     mask,
     page,
     reading,
     selection_state,
+    signal_source,
     site,
+    site_mark,
+    site_reads,
     site_state,
     site_tag,
     source_site,
 )
 from pollerd.storage.db.statements import Statements
-from pollerd.storage.encoding import cursors
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.encoding.row_repair import number
 from pollerd.storage.sites.checks import check_spec
 from pollerd.storage.sites.crawled_page import forget_site
+from pollerd.storage.sites.lists.listing import Count, SiteListing
+from pollerd.storage.sites.lists.marks import is_marked, purge_at
+from pollerd.storage.sites.lists.site_order import SiteOrder
+from pollerd.storage.sites.lists.words import text_update
 from pollerd.storage.sites.schedule import ids_piece
 from pollerd.storage.sites.selection_states import renew_selections
 from pollerd.storage.sites.windows import decode_windows, encode_windows
 from pollerd.storage.sources.membership import forget_pauses
-from pollerd.storage.values import ListPage, NewSettings, SiteChanges, SiteFilter
+from pollerd.storage.values import NewSettings, SiteChanges, SiteFilter, SitePage
 
 PIECE = 5_000
 _STATES = {state.value: state for state in SiteState}
@@ -64,12 +72,17 @@ _FORGOTTEN: dict[str, Any] = {
     "redirect_count": 0,
     "items": None,
     "ttl": None,
+    "items_shown": None,
+    "feed_window": None,
+    "rate": -1.0,
+    "last_change_at": 0.0,
 }
 
 
 ROBOTS = exists().where(page.c.site_id == site.c.id, page.c.own)
 """Whether a site belongs to the focused crawler, not to the user."""
 _BROUGHT = exists().where(source_site.c.site_id == site.c.id, source_site.c.added)
+_LISTED_BY_INDEX = site.c.id.in_(select(signal_source.c.site_id).where(signal_source.c.made_site))
 """Whether a source added the site; it goes with its source."""
 
 
@@ -78,15 +91,18 @@ class Sites:
 
     def __init__(self, sql: Statements, encryption: Encryption) -> None:
         self._sql, self._encryption = sql, encryption
+        self.listing = SiteListing(sql)
+        """Which sites a list shows, and in which order."""
         self._tags_of = (
             select(site_tag.c.site_id, site_tag.c.tag)
             .where(sql.among(site_tag.c.site_id, "sites"))
             .order_by(site_tag.c.site_id, site_tag.c.position, site_tag.c.tag)
         )
         self._at = _sites().where(sql.among(site.c.url, "urls")).order_by(site.c.id)
+        self._urls_at = select(site.c.url).where(sql.among(site.c.url, "urls"), ~is_marked(site.c.id))
         self._with_ids = _sites().where(sql.among(site.c.id, "ids")).order_by(site.c.id)
         self._deleted_at = select(deleted_url.c.url).where(sql.among(deleted_url.c.url, "urls"))
-        self._living = select(site.c.id, site.c.selections).where(sql.among(site.c.id, "sites"))
+        self._living = select(site.c.id, site.c.selections, site.c.title).where(sql.among(site.c.id, "sites"))
         self._untag = delete(site_tag).where(sql.among(site_tag.c.site_id, "sites"))
         self._revive = update(site_state).where(sql.among(site_state.c.site_id, "sites")).values(_REVIVED)
         among = sql.among(site.c.id, "sites")
@@ -111,6 +127,10 @@ class Sites:
         found = self._read(connection, self._at, {"urls": self._sql.texts(urls)})
         return {one.spec.url: one for one in found}
 
+    def urls_at(self, connection: Connection, urls: Sequence[str]) -> set[str]:
+        """Returns those of the URLs at which there are sites."""
+        return set(connection.execute(self._urls_at, {"urls": self._sql.texts(urls)}).scalars())
+
     def get_many(self, connection: Connection, site_ids: Sequence[int]) -> list[Site]:
         """Returns the sites with these ids, by id."""
         return self._read(connection, self._with_ids, {"ids": self._sql.many(site_ids)})
@@ -127,18 +147,23 @@ class Sites:
         self,
         connection: Connection,
         wanted: SiteFilter,
+        order: SiteOrder | None,
         limit: int,
         cursor: str | None,
-    ) -> ListPage[Site]:
-        """Returns sites by id."""
-        statement = _sites().order_by(site.c.id).limit(cursors.check_limit(limit) + 1)
-        last = cursors.decode("s", cursor)
-        if last is not None:
-            statement = statement.where(site.c.id > last)
-        statement = _matching(statement, wanted)
-        found = self._read(connection, statement)
-        more = len(found) > limit
-        return ListPage(found[:limit], cursors.encode("s", found[limit - 1].id) if more else None)
+        *,
+        count: bool,
+    ) -> SitePage:
+        """Returns a page of a list of sites, as `SiteListing.page` finds it."""
+        found = self.listing.page(connection, wanted, order, limit, cursor, count=count)
+        there = {one.id: one for one in self.get_many(connection, found.ids)} if found.ids else {}
+        counted = found.count or Count(0, is_exact=True)
+        return SitePage(
+            items=[there[site_id] for site_id in found.ids if site_id in there],
+            next_cursor=found.next_cursor,
+            previous_cursor=found.previous_cursor,
+            count=None if found.count is None else counted.sites,
+            count_is_exact=counted.is_exact,
+        )
 
     def _read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any] | None = None
@@ -180,15 +205,20 @@ class Sites:
                 connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_REVIVED))
         if spec.url != before.spec.url:
             self._require_free(connection, spec.url)
-            forget_site(connection, site_id, "its site was moved")
+            self._forget(connection, site_id)
             values |= {"url": spec.url, "host_id": host_id_of(changes["host"])}
-            connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_FORGOTTEN))
-            for table in (learned, mask, selection_state, reading):
-                connection.execute(delete(table).where(table.c.site_id == site_id))
         connection.execute(update(site).where(site.c.id == site_id).values(values))
+        run_each(connection, self._sql.update_text, [text_update(site_id, spec)])
         if "tags" in changes:
             self._set_tags(connection, site_id, spec.tags)
         return self.get(connection, site_id)
+
+    @staticmethod
+    def _forget(connection: Connection, site_id: int) -> None:
+        forget_site(connection, site_id, "its site was moved")
+        connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_FORGOTTEN))
+        for table in (learned, mask, selection_state, reading, site_reads, interest):
+            connection.execute(delete(table).where(table.c.site_id == site_id))
 
     def pause_piece(
         self, connection: Connection, tag: str | None, paused: bool, after: int
@@ -202,10 +232,21 @@ class Sites:
         forget_pauses(connection, self._sql, ids)
         return ids, connection.execute(changed, {"sites": self._sql.many(ids)}).rowcount if len(ids) else 0
 
+    def pause_some(self, connection: Connection, site_ids: Sequence[int], paused: bool) -> None:
+        """Pauses or resumes these sites, and changes nothing else."""
+        forget_pauses(connection, self._sql, site_ids)
+        connection.execute(self._pause if paused else self._resume, {"sites": self._sql.many(site_ids)})
+
+    def crawled_among(self, connection: Connection, site_ids: Sequence[int]) -> list[int]:
+        """Returns those of the sites that belong to the focused crawler."""
+        wanted = select(site.c.id).where(self._sql.among(site.c.id, "sites"), ROBOTS)
+        return list(connection.execute(wanted, {"sites": self._sql.many(site_ids)}).scalars())
+
     def _require_free(self, connection: Connection, url: str) -> None:
         other = self.find(connection, url)
         if other is not None:
             raise DuplicateError("site", url, other.id)
+        purge_at(connection, url)
         connection.execute(delete(deleted_url).where(deleted_url.c.url == url))
 
     def put_settings(self, connection: Connection, settings: Sequence[NewSettings], now: float) -> None:
@@ -215,17 +256,19 @@ class Sites:
 
     def _put_piece(self, connection: Connection, settings: Sequence[NewSettings], now: float) -> None:
         ids = self._sql.many(one.site_id for one in settings)
-        living = {site_id: selections or "" for site_id, selections in connection.execute(self._living, {"sites": ids})}
+        living = {row[0]: (row[1] or "", row[2] or "") for row in connection.execute(self._living, {"sites": ids})}
         settings = [one for one in settings if one.site_id in living]
         if not settings:
             return
         for one in settings:
             check_spec(one.spec)
-            if one.spec.selections != living[one.site_id]:
+            if one.spec.selections != living[one.site_id][0]:
                 renew_selections(connection, one.site_id, one.spec.selections)
         rows = [{"key": one.site_id, **self._values(one.spec, now)} for one in settings]
         columns: dict[str, Any] = {name: bindparam(name) for name in rows[0] if name != "key"}
         connection.execute(update(site).where(site.c.id == bindparam("key")).values(columns), rows)
+        renamed = [one for one in settings if one.spec.title != living[one.site_id][1]]
+        run_each(connection, self._sql.update_text, [text_update(one.site_id, one.spec) for one in renamed])
         connection.execute(self._untag, {"sites": ids})
         tags = [row for one in settings for row in _tag_rows(one.site_id, one.spec.tags)]
         if tags:
@@ -257,7 +300,7 @@ class Sites:
 
     def delete(self, connection: Connection, site_id: int, now: float) -> None:
         """Deletes a site and all its rows, and marks its URL as deleted. Raises `NotFoundError`."""
-        gone = delete(site).where(site.c.id == site_id).returning(site.c.url)
+        gone = delete(site).where(site.c.id == site_id, ~is_marked(site.c.id)).returning(site.c.url)
         url = connection.execute(gone).scalar_one_or_none()
         if url is None:
             raise NotFoundError("site", site_id)
@@ -275,38 +318,25 @@ class Sites:
     def missing(connection: Connection, urls: Iterable[str]) -> list[tuple[int, str]]:
         """Returns id and URL of every site whose URL is not among these, by id.
 
-        Those of the focused crawler, and those that sources added, are left out.
+        Those of the focused crawler, those that sources added, and sitemaps that an index lists, are left out.
         """
         wanted = urls if isinstance(urls, Set) else set(urls)
-        rows = connection.execute(select(site.c.id, site.c.url).where(~ROBOTS, ~_BROUGHT).order_by(site.c.id))
+        rows = connection.execute(
+            select(site.c.id, site.c.url)
+            .where(~ROBOTS, ~_BROUGHT, ~_LISTED_BY_INDEX, ~is_marked(site.c.id))
+            .order_by(site.c.id)
+        )
         return [(site_id, url) for site_id, url in rows if url not in wanted]
 
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
         """Deletes sites whose URL is not among these; the list may add them again. Returns their ids.
 
-        Sites of the focused crawler stay, and those that sources added.
+        Sites of the focused crawler stay, those that sources added, and sitemaps that an index lists.
         """
         gone = [site_id for site_id, _ in self.missing(connection, urls)]
         for start in range(0, len(gone), PIECE):
             connection.execute(self._delete_many, {"sites": self._sql.many(gone[start : start + PIECE])})
         return gone
-
-
-def _matching(statement: Select[Any], wanted: SiteFilter) -> Select[Any]:
-    if wanted.q:
-        statement = statement.where(site.c.url.icontains(wanted.q, autoescape=True))
-    if wanted.tag is not None:
-        statement = statement.where(exists().where(site_tag.c.site_id == site.c.id, site_tag.c.tag == wanted.tag))
-    if wanted.host is not None:
-        statement = statement.where(host.c.name == wanted.host)
-    if wanted.source is not None:
-        c = source_site.c
-        statement = statement.where(exists().where(c.site_id == site.c.id, c.source_id == wanted.source))
-    if wanted.state is SiteState.PAUSED:
-        statement = statement.where(site.c.paused)
-    elif wanted.state is not None:
-        statement = statement.where(~site.c.paused, site_state.c.state == wanted.state.value)
-    return statement
 
 
 def _tag_rows(site_id: int, tags: Iterable[str]) -> list[dict[str, Any]]:
@@ -323,7 +353,9 @@ def _windows(text: str | None) -> Windows | None:
 
 def count_sites(connection: Connection) -> int:
     """Returns the number of sites."""
-    return int(connection.execute(select(func.count()).select_from(site_state)).scalar_one())
+    there = select(func.count()).select_from(site_state)
+    marked = connection.execute(select(func.count()).select_from(site_mark)).scalar_one()
+    return int(connection.execute(there).scalar_one()) - int(marked)
 
 
 def counts_by_state(connection: Connection) -> dict[SiteState, int]:
@@ -331,6 +363,7 @@ def counts_by_state(connection: Connection) -> dict[SiteState, int]:
     statement = (
         select(site.c.paused, site_state.c.state, func.count())
         .join_from(site, site_state)
+        .where(~is_marked(site.c.id))
         .group_by(site.c.paused, site_state.c.state)
     )
     counts = dict.fromkeys(SiteState, 0)
@@ -368,6 +401,7 @@ def _sites() -> Select[Any]:
         )
         .join_from(site, site_state)
         .outerjoin(host, host.c.id == s.host_id)
+        .where(~is_marked(s.id))
     )
 
 

@@ -130,6 +130,14 @@ def names_among(
     return found
 
 
+def tags_among(connection: Connection, sql: Statements, site_ids: Sequence[int]) -> list[tuple[int, str]]:
+    """Returns the tags of these sites, a row for each site and tag."""
+    c = site_tag.c
+    statement = select(c.site_id, c.tag).where(sql.among(c.site_id, "sites"))
+    with connection.execute(statement, {"sites": sql.many(site_ids)}) as result:
+        return [(site_id, name) for site_id, name in result.cursor.fetchall()]
+
+
 def _mark(connection: Connection, name: str, now: float | None) -> None:
     tagged = exists().where(site_tag.c.site_id == site.c.id, site_tag.c.tag == name)
     connection.execute(update(site).where(tagged).values(settings_changed_at=now))

@@ -162,6 +162,16 @@ def test_a_group() -> None:
     page_of(message)
 
 
+def test_how_many_events_both_bodies_list() -> None:
+    events = [change_event(number) for number in range(2_000)]
+    for message in (message_of_group(events), message_of_digest(events)):
+        assert 100 < message.listed < 2_000
+        listed = min(message.text.count("* "), message.html.count('margin:6px 0"'))
+        assert message.listed == listed
+    assert message_of_group(events[: message_of_group(events).listed]).listed == message_of_group(events).listed
+    assert message_of_one(events[0]).listed == 1
+
+
 def test_a_group_of_several_kinds() -> None:
     assert message_of_group([change_event(), other_event(EventKind.GONE)]).subject == "2 events at 2 sites"
     assert message_of_group([other_event(EventKind.BLIND)]).subject == "1 event"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pollerd.events import EventKind
 from pollerd.notifications.message import Event, EventSite
 from pollerd.notifications.messages.build import message_of_group, message_of_one
-from pollerd.notifications.messages.payload import MOST_BYTES, payload_of
+from pollerd.notifications.messages.payload import MOST_BYTES, events_carried, payload_of
 from tests.support.sample_events import change_event, other_event
 
 
@@ -88,6 +88,19 @@ def test_a_large_group_is_cut_and_says_so() -> None:
     assert found["data"]["cut"]
     assert 20 < len(found["data"]["events"]) < 1_000
     assert all(event["data"]["change"]["cut"] for event in found["data"]["events"])
+
+
+def test_as_many_events_as_are_carried_fit() -> None:
+    events = [change_event(number) for number in range(700)]
+    parts = []
+    while events:
+        number = events_carried(message_of_group(events), link="https://p.example")
+        parts.append(read(*events[:number])["data"])
+        events = events[number:]
+    assert 1 < len(parts) < 40
+    assert not any(part.get("cut") for part in parts)
+    assert sum(len(part.get("events", [part])) for part in parts) == 700
+    assert events_carried(message_of_one(change_event())) == 1
 
 
 def test_what_json_cannot_hold() -> None:

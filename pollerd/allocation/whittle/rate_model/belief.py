@@ -7,12 +7,13 @@ rewriting rows, a site without evidence is a row of ones, and stored rows do not
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.signals.evidence import SignalEvidence
 from pollerd.allocation.slots.state_bytes import pack, same_form, unpack
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.belief_rows import (
@@ -24,10 +25,10 @@ from pollerd.allocation.whittle.rate_model.belief_rows import (
     sound_rows,
 )
 from pollerd.allocation.whittle.rate_model.common_clock import ActivityClock
-from pollerd.allocation.whittle.rate_model.common_rate import CommonRate
+from pollerd.allocation.whittle.rate_model.common_rate import CommonRate, SignalledPolls
 from pollerd.allocation.whittle.rate_model.drift import FAST_HAZARD, N_HAZARDS, START_ODDS, HazardMixture, predict
 from pollerd.allocation.whittle.rate_model.group_priors import GroupPriors
-from pollerd.allocation.whittle.rate_model.likelihood import changes_of, score
+from pollerd.allocation.whittle.rate_model.likelihood import combined, score
 from pollerd.allocation.whittle.rate_model.likelihood import likelihood as likelihood_of
 from pollerd.allocation.whittle.rate_model.prior import learn, next_update, start_prior, with_trace
 from pollerd.allocation.whittle.rate_model.refinement import RateRefinement, moved
@@ -37,6 +38,7 @@ from pollerd.columns import lengthen
 _ROWS_AT_A_TIME = 16_384
 _FOREVER_S = 1e12
 """Upper bound of gaps."""
+_SHORTEST_SPAN_S = 1e-3
 MOST_TRAINING_SITES = 65_536
 """Largest number of sites from which the prior is learned: more add no precision, and block the loop."""
 _LONG_CYCLE_S = 3600.0
@@ -54,20 +56,32 @@ class _Prediction:
     """Belief about k polled slots before the results of their polls: H hazards, K rates.
 
     slots int64[k] · gap float64[k], s on the activity clock, 0 for first polls · cycles float64[k], gaps in units of
-    drift · evidence, its ages on the activity clock · like float64[k, K], likelihood of the evidence at each rate ·
-    seen float64[k, 1], number of earlier polls · own float64[k, K], the long-run distribution of each page · joint and
-    believed float64[k, H, K], under the prior of all and under group priors.
+    drift · evidence, its ages on the activity clock · signals before the polls, None: no page has sources · like
+    float64[k, K], likelihood of all that at each rate · seen float64[k, 1], number of earlier polls · own
+    float64[k, K], the long-run distribution of each page · joint and believed float64[k, H, K], under the prior of all
+    and under group priors.
     """
 
     slots: NDArray[np.int64]
     gap: NDArray[np.float64]
     cycles: NDArray[np.float64]
     evidence: EvidenceBatch
+    signals: SignalEvidence | None
     like: NDArray[np.float64]
     seen: NDArray[np.float64]
     own: NDArray[np.float64]
     joint: NDArray[np.float64]
     believed: NDArray[np.float64]
+
+
+class SinceLastPolls(Protocol):
+    """What sources of signals say of sites since their last polls."""
+
+    def known_slots(self) -> NDArray[np.int64]:
+        """Returns the slots that have sources that are believed, and a known last poll, int64[n]."""
+
+    def since_polls(self, slots: NDArray[np.int64], now: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Returns places int64[m] in slots int64[k], and the log-likelihoods of what was said there, float64[m, K]."""
 
 
 class Belief:
@@ -99,6 +113,8 @@ class Belief:
         """Whether cycles are short and most sites change once in very many of them."""
         self.now = 0.0
         self.polls = 0
+        self.since_last_polls: SinceLastPolls | None = None
+        """What sources of signals say; None: nothing is known of any."""
         self._update_at = next_update(0, 1)
 
     @property
@@ -125,6 +141,10 @@ class Belief:
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
         """Sets the hosts int64[k] of slots int64[k], -1: none."""
         self.group_priors.place(slots, host, len(self.observed))
+
+    def host_of(self, slots: NDArray[np.int64]) -> int:
+        """Returns the host that most of the slots int64[k] are on, -1: none."""
+        return self.group_priors.host_of(slots)
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Resets slots int64[k] to the prior, on no host."""
@@ -200,14 +220,19 @@ class Belief:
         evidence: EvidenceBatch,
         now: float,
         sites: int,
+        signals: SignalEvidence | None = None,
     ) -> None:
-        """Learns from k polls of distinct slots at now (UTC epoch s); `sites` sets how often priors are updated."""
+        """Learns from k polls of distinct slots at now (UTC epoch s); `sites` sets how often priors are updated.
+
+        signals: what sources said before these polls, if anything.
+        """
         self.now = now
         done = 0
         while done < len(slots):
             # batches are split at updates, so that single polls and batches give the same result
             part = slice(done, done + min(self._update_at - self.polls, self.clock.until_update(sites)))
-            self._update(slots[part], elapsed[part], evidence.take(part), sites)
+            some = None if signals is None else signals.take(part)
+            self._update(slots[part], elapsed[part], evidence.take(part), sites, some)
             self.polls += len(slots[part])
             done += len(slots[part])
             if self.polls >= self._update_at:
@@ -215,24 +240,40 @@ class Belief:
                 self.update_priors()
 
     def _update(
-        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, sites: int
+        self,
+        slots: NDArray[np.int64],
+        elapsed: NDArray[np.float64],
+        evidence: EvidenceBatch,
+        sites: int,
+        signals: SignalEvidence | None,
     ) -> None:
         """Runs one step of the filter for polls of distinct slots int64[k]: predict, score, correct, remember."""
-        informative = np.flatnonzero(np.isfinite(elapsed) | ~np.isnan(evidence.age))
+        informative = np.flatnonzero(np.isfinite(elapsed) | ~np.isnan(evidence.age) | ~np.isnan(evidence.span))
         if not informative.size:
             return
         if informative.size < len(slots):
             slots, elapsed, evidence = slots[informative], elapsed[informative], evidence.take(informative)
-        prediction = self._predict(slots, elapsed, evidence)
+            signals = None if signals is None else signals.take(informative)
+        if signals is not None and not signals.rows.size:
+            signals = None
+        prediction = self._predict(slots, elapsed, evidence, signals)
         self._score(prediction, elapsed, sites)
         joint = self._correct(prediction)
         self._remember(prediction, joint)
 
-    def _predict(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> _Prediction:
+    def _predict(
+        self,
+        slots: NDArray[np.int64],
+        elapsed: NDArray[np.float64],
+        evidence: EvidenceBatch,
+        signals: SignalEvidence | None,
+    ) -> _Prediction:
         """Returns the beliefs at the time of the polls, before their results (theory.md 2b.2)."""
         common, evidence = self._in_common_time(elapsed, evidence)
         gap = np.where(np.isfinite(common), common, 0.0)
         like = likelihood_of(self.rates, common, evidence)
+        if signals is not None:
+            like[signals.rows] = combined(like[signals.rows], signals.log_likelihood(self.rates[None], evidence))
         seen = self.observed[slots, None].astype(np.float64)
         prior = self.group_priors.rows(slots, self.prior)
         own = np.where(seen > 0, self.occupancy[slots] / WHOLE, prior)
@@ -244,33 +285,58 @@ class Belief:
         joint = believed = predict(self.joint(slots, self.prior[None]), target, self.hazards, cycles)
         if self.group_priors.active:
             believed = predict(self.joint(slots, prior), target, self.hazards, cycles)
-        return _Prediction(slots, gap, cycles, evidence, like, seen, own, joint, believed)
+        return _Prediction(slots, gap, cycles, evidence, signals, like, seen, own, joint, believed)
 
     def _score(self, of: _Prediction, elapsed: NDArray[np.float64], sites: int) -> None:
         """Scores the predictions for group priors, activity clock and common rate."""
-        quiet = np.exp(-self.rates * (of.gap * self.factor(of.slots))[:, None])
-        changed = changes_of(of.evidence)
-        unchanged = (of.believed.sum(1) * quiet).sum(1)
-        first = np.flatnonzero(of.seen[:, 0] == 0)
-        self.group_priors.observe(of.slots[first], quiet[first], changed[first], self.prior)
-        self.clock.observe(elapsed, self.now, unchanged, changed, sites, self.cycle)
+        factor, rows = self.factor(of.slots), of.believed.sum(1)
+        quiet = np.exp(-self.rates * (of.gap * factor)[:, None])
+        changed = of.evidence.found
+        unchanged = (rows * quiet).sum(1)
+        new = np.flatnonzero(of.seen[:, 0] == 0)
+        predicted, weights, signals = unchanged, None, None
+        if of.signals is not None:
+            here, rates = of.signals.rows, self.rates * factor[of.signals.rows, None]
+            weights, predicted = np.ones_like(quiet), unchanged.copy()
+            weights[here], quiet[here] = of.signals.expectation(rates)
+            weighted = rows[here] * weights[here]
+            predicted[here] = (weighted * quiet[here]).sum(1) / np.maximum(weighted.sum(1), 1e-300)
+            weights = weights[new]
+            gain = of.signals.gain(rows[here], rates, of.evidence)
+            signals = SignalledPolls(of.signals, of.evidence, gain)
+        self.group_priors.observe(of.slots[new], quiet[new], changed[new], self.prior, weights)
+        self.clock.observe(elapsed, self.now, predicted, changed, sites, self.cycle)
         known = of.seen[:, 0] > 0
-        self.version += self.common_rate.observe(self.lattice, of.gap, changed, unchanged, known, sites)
+        moved = self.common_rate.observe(self.lattice, of.gap, changed, unchanged, known, sites, signals)
+        self.version += moved
 
     def _correct(self, of: _Prediction) -> NDArray[np.float64]:
         """Returns the beliefs float64[k, H, K] after the polls' results (Bayes' rule); updates the refinement."""
         keep = (of.joint.sum(2) * np.exp(-self.hazards * of.cycles[:, None])).sum(1)
         joint = of.joint * of.like[:, None]
         joint /= joint.sum((1, 2), keepdims=True)
-        changed = changes_of(of.evidence)
+        changed = of.evidence.found
         self.refinement.observe(
             of.slots,
             keep,
             joint.sum(1),
             self.lattice,
-            lambda position: score(self.lattice.at(position), of.gap, changed, of.evidence),
+            lambda position: self._slope(position, of, changed),
         )
         return joint
+
+    def _slope(
+        self, position: NDArray[np.float64], of: _Prediction, changed: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns what `score` returns at places float64[k] of the window, with the signals before the polls."""
+        rates = self.lattice.at(position)
+        slope, information = score(rates, of.gap, changed, of.evidence)
+        if of.signals is not None:
+            here = of.signals.rows
+            more = of.signals.score(rates[here], of.evidence)
+            slope[here] += more[0]
+            information[here] += more[1]
+        return slope, information
 
     def _remember(self, of: _Prediction, joint: NDArray[np.float64]) -> None:
         """Stores the beliefs float64[k, H, K]: as likelihoods, and in the pages' own long-run distributions."""
@@ -287,12 +353,20 @@ class Belief:
         """Returns gaps, inf for first polls, and evidence with ages, on the activity clock."""
         self.clock.extend(self.now, self.cycle)
         gap = self.clock.gap(np.minimum(elapsed, _FOREVER_S), self.now)
-        dated = ~np.isnan(evidence.age)
-        if dated.any():
-            age = evidence.age.copy()
-            age[dated] = self.clock.gap(np.minimum(age[dated], _FOREVER_S), self.now)
-            evidence = EvidenceBatch(evidence.changed, age, evidence.count)
+        age, span = (self._on_clock(known) for known in (evidence.age, evidence.span))
+        if age is not evidence.age or span is not evidence.span:
+            span = np.maximum(span, _SHORTEST_SPAN_S)
+            evidence = EvidenceBatch(evidence.changed, age, evidence.count, evidence.at_least, span)
         return np.where(np.isinf(elapsed), np.inf, gap), evidence
+
+    def _on_clock(self, ages: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns ages float64[k] s, nan where unknown, on the activity clock; the same array if all are unknown."""
+        dated = ~np.isnan(ages)
+        if not dated.any():
+            return ages
+        ages = ages.copy()
+        ages[dated] = self.clock.gap(np.minimum(ages[dated], _FOREVER_S), self.now)
+        return ages
 
     def predicted_rows(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float32]:
         """Returns rate probabilities float32[k, K] of the slots in `part`, gap float64[k] s after their last polls.
@@ -397,9 +471,17 @@ class Belief:
 
     def update_priors(self) -> None:
         """Learns the shared parameters from all sites with informative polls; `observe` calls it when due."""
-        observed = np.flatnonzero(self.observed > 0)
+        known, signals = self.observed > 0, self.since_last_polls
+        if signals is not None:
+            known[signals.known_slots()] = True
+        observed = np.flatnonzero(known)
         training_slots = observed[:: -(-len(observed) // MOST_TRAINING_SITES) or 1]
         rows = self.likelihood[training_slots].astype(np.float32)
+        if signals is not None:
+            # A page that is seldom polled because its sources are silent is known to be slow.
+            which, more = signals.since_polls(training_slots, self.now)
+            both = rows[which] * np.exp(more - more.max(1, keepdims=True))[:, None]
+            rows[which] = np.maximum(both / both.max((1, 2), keepdims=True), _LEAST)
         prior, self.odds = learn(rows, self.prior, self.odds, self._start_prior(), self._settings)
         self._put_prior(prior)
         self.group_priors.learn(training_slots, rows, self.odds, self.prior)
@@ -463,13 +545,17 @@ class Belief:
         learned["quiet"] = np.array([self.quiet])
         return {**learned, "odds": self.odds, **parts}
 
-    def put_shared(self, allocator: str, data: bytes, more: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def put_shared(
+        self, allocator: str, data: bytes, more: dict[str, NDArray[Any]], optional: tuple[str, ...] = ()
+    ) -> dict[str, NDArray[Any]]:
         """Restores the output of `shared`, including the window, and returns all arrays.
 
-        more: the allocator's other arrays, with current values. Raises InvalidValueError for foreign or damaged bytes.
+        more: the allocator's other arrays, with current values; optional: beginnings of the names of arrays that may
+        be missing, which the caller checks. Raises InvalidValueError for foreign or damaged bytes.
         """
         arrays = unpack(allocator, VERSION, data)
-        same_form(arrays, {**self._arrays(), **more}, (*self.clock.VARYING, *self.group_priors.varying))
+        needed = {name: array for name, array in arrays.items() if not name.startswith(optional)}
+        same_form(needed, {**self._arrays(), **more}, (*self.clock.VARYING, *self.group_priors.varying))
         self.clock.check(arrays)
         self.group_priors.check(arrays)
         window = grid.window_of(arrays["window"])

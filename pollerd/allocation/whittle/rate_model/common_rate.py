@@ -9,12 +9,15 @@ far behind, so that differences that arise later are detected.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.signals.evidence import SignalEvidence
 from pollerd.allocation.whittle.rate_model.grid import CELLS, Lattice
 from pollerd.allocation.whittle.rate_model.likelihood import log_likelihood
 
@@ -34,6 +37,28 @@ _START_WIDTH_EFOLDS = 1.5
 _SAME_WEIGHT = 0.05
 _CERTAIN = 0.999
 _FLOOR = -600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SignalledPolls:
+    """Polls before which sources may have spoken.
+
+    believed float64[m]: logarithm of the factor by which signals raise the individual beliefs' probability of what
+    they found.
+    """
+
+    evidence: SignalEvidence
+    polls: EvidenceBatch
+    believed: NDArray[np.float64]
+
+    def take(self, rows: NDArray[np.int64]) -> SignalledPolls:
+        """Selects polls of the batch, in ascending order."""
+        of = np.isin(self.evidence.rows, rows)
+        return SignalledPolls(self.evidence.take(rows), self.polls.take(rows), self.believed[of])
+
+    def log_likelihood(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns what signals add at rates [1, J], float64[m, J]."""
+        return self.evidence.log_likelihood(rates, self.polls)
 
 
 class CommonRate:
@@ -64,12 +89,13 @@ class CommonRate:
         unchanged: NDArray[np.float64],
         known: NDArray[np.bool_],
         sites: int,
+        signals: SignalledPolls | None = None,
     ) -> bool:
         """Learns from k polls in order; returns whether `weight` moved.
 
         lattice: the window's rates; gap float64[k] s; changed bool[k]; unchanged float64[k], the individual beliefs'
         probability of no change; known bool[k]: polled before. Only those are compared: the belief about other pages is
-        the shared prior. `sites`: number of sites.
+        the shared prior. `sites`: number of sites. signals: what sources said before some of the polls.
         """
         before = self.weight
         log_odds = LOG_PRIOR_ODDS * min(1.0, sites / MANY_SITES)
@@ -82,11 +108,16 @@ class CommonRate:
         gap, changed, unchanged, known = gap[some], changed[some], unchanged[some], known[some]
         mean = gap[:, None] * _rates(lattice)
         like = log_likelihood(mean, changed)
+        if signals is not None:
+            signals = signals.take(some)
+            like[signals.evidence.rows] += signals.log_likelihood(_rates(lattice)[None])
         like[gap <= 0] = 0.0
         after = self.log_posterior + np.cumsum(np.maximum(like, _FLOOR), axis=0)
         total = np.logaddexp.reduce(np.concatenate([self.log_posterior[None], after]), axis=1)
         self.log_posterior = after[-1] - total[-1]
         believed = np.log(np.maximum(np.where(changed, 1.0 - unchanged, unchanged), 1e-9))
+        if signals is not None:
+            believed[signals.evidence.rows] += signals.believed
         gains = (believed - np.diff(total))[known & (gap > 0)]
         for gain in gains.tolist():  # poll by poll, so that batches and single polls give the same result
             self.log_bayes_factor = min(

@@ -59,6 +59,12 @@ class GroupPriors:
         if capacity > len(self.host):
             lengthen(vars(self), "host", capacity - len(self.host), NONE)
 
+    def host_of(self, slots: NDArray[np.int64]) -> int:
+        """Returns the host that most of the slots int64[k] are on, NONE: none."""
+        hosts = self.host[slots] if len(self.host) else np.zeros(0, np.int32)
+        names, number = np.unique(hosts[hosts != NONE], return_counts=True)
+        return int(names[number.argmax()]) if names.size else NONE
+
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Removes slots int64[k] from their hosts."""
         if len(self.host):
@@ -92,15 +98,19 @@ class GroupPriors:
         unchanged: NDArray[np.float64],
         changed: NDArray[np.bool_],
         prior: NDArray[np.float64],
+        weights: NDArray[np.float64] | None = None,
     ) -> None:
         """Compares predictions of the first informative polls of slots int64[k], from which no group has learned.
 
         unchanged: the probabilities of no change at each rate, float64[k, CELLS]; changed bool[k]; prior [CELLS] of
-        all.
+        all; weights float64[k, CELLS] of the rates by what else is known of the pages, None: nothing.
         """
 
         def logarithm(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-            quiet = (rows * unchanged).sum(1)
+            if weights is None:
+                quiet = (rows * unchanged).sum(1)
+            else:
+                quiet = (rows * weights * unchanged).sum(1) / np.maximum((rows * weights).sum(1), _TINY)
             return np.asarray(np.log(np.maximum(np.where(changed, 1.0 - quiet, quiet), _TINY)))
 
         if not len(slots) or not len(self._whole.known):

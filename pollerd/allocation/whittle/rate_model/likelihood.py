@@ -7,6 +7,7 @@
 | k >= 1 items | `(1 - e^{-λτ}) · (1 + λτ) / ((k + λτ)(k + 1 + λτ))` |
 | last change at age a | `λ e^{-λa}` with a no less than τ / 16 |
 | first poll, last change at age a | `λ e^{-λa}` |
+| a feed's items, of the policies that count them | `item_counts` |
 
 The count is a hurdle model: whether there are items has the usual likelihood, their number the heavy-tailed
 `P(at least k) = (1 + λτ) / (k + λτ)`. So k items favour a higher rate by a factor of at most k² / 2, which under a
@@ -16,10 +17,13 @@ in the middle of a burst.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.whittle.rate_model.item_counts import log_likelihood_of_items, rows_of_items, score_of_items
 
 SHORTEST_AGE = 1 / 16
 """Ages count as at least this share of the gap."""
@@ -38,19 +42,30 @@ def likelihood(
     """
     first = np.isinf(elapsed)
     gap = np.where(first, 0.0, np.maximum(elapsed, 0.0))
-    counted = (evidence.count >= 0) & ~first
-    changed = np.where(first, evidence.changed, changes_of(evidence))
+    itemised = rows_of_items(evidence, first)
+    counted = (evidence.count >= 0) & ~(first | itemised)
+    changed = np.where(first, evidence.changed, evidence.found)
     mean = gap[:, None] * rates
     out = log_likelihood(mean, changed)
     if counted.any():
         _add_counts(out, mean, evidence.count, counted & changed)
-    dated = ~np.isnan(evidence.age) & ~counted & (changed | first)
+    dated = ~np.isnan(evidence.age) & ~(counted | itemised) & (changed | first)
     if dated.any():
         age = np.where(first, evidence.age, np.clip(evidence.age, SHORTEST_AGE * gap, gap))
         out[dated] = np.log(rates) - rates * age[dated, None]
     out[first & ~dated] = 0.0
+    if itemised.any():
+        some = evidence.take(np.flatnonzero(itemised))
+        out[itemised] += log_likelihood_of_items(rates, gap[itemised], some, first[itemised])
     # a gap of 0 s that found a change is ignored: it is impossible at every rate
     out[np.isneginf(out).all(1)] = 0.0
+    scaled: NDArray[np.float64] = np.exp(np.maximum(out - out.max(1, keepdims=True), _LEAST))
+    return scaled
+
+
+def combined(likelihood: NDArray[np.float64], logarithm: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns likelihoods float64[k, K] times exp(logarithm), each row scaled to a maximum of 1."""
+    out = np.log(np.maximum(likelihood, math.exp(_LEAST))) + logarithm
     scaled: NDArray[np.float64] = np.exp(np.maximum(out - out.max(1, keepdims=True), _LEAST))
     return scaled
 
@@ -72,28 +87,29 @@ def score(
     """Returns the derivative of the log-likelihood by log λ at one rate for each poll, and its expected information.
 
     float64[k] each, for informative polls; rates float64[k] (1/s), gap float64[k] s, 0 for first polls, changed from
-    `changes_of`. The information is that of whether the page changed; with an age, of when.
+    `EvidenceBatch.found`. The information is that of whether the page changed; with an age, of when.
     """
     mean = np.minimum(gap * rates, _FULL) + _TINY
     if_changed = mean / np.expm1(mean)
     slope, information = np.where(changed, if_changed, -mean), mean * if_changed
-    counted = evidence.count >= 0
+    first = gap == 0
+    itemised = rows_of_items(evidence, first)
+    counted = (evidence.count >= 0) & ~itemised
     if counted.any():
         k = evidence.count
         slope += np.where(counted & changed, mean / (1 + mean) - mean / (k + mean) - mean / (k + 1 + mean), 0.0)
     dated = ~np.isnan(evidence.age)
     if dated.any():
-        first = gap == 0
-        dated &= ~counted & (changed | first)
+        dated &= ~(counted | itemised) & (changed | first)
         age = np.where(first, evidence.age, np.clip(evidence.age, SHORTEST_AGE * gap, gap))
         slope = np.where(dated, 1.0 - rates * age, slope)
         information = np.where(dated, np.where(first, 1.0, -np.expm1(-mean)), information)
+    if itemised.any():
+        some = np.flatnonzero(itemised)
+        of_items = score_of_items(rates[some], gap[some], evidence.take(some), first[some])
+        slope[some] = of_items[0] + np.where(first[some], 0.0, slope[some])
+        information[some] = of_items[1] + np.where(first[some], 0.0, information[some])
     return slope, information
-
-
-def changes_of(evidence: EvidenceBatch) -> NDArray[np.bool_]:
-    """Returns whether each of k polls found a change, bool[k]."""
-    return np.where(evidence.count >= 0, evidence.count > 0, evidence.changed)
 
 
 def _add_counts(

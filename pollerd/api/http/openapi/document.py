@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from pollerd import allocation
+from pollerd.allocation.registered import OBJECTIVES
 from pollerd.api.http.openapi.examples import BODIES, PARAMETERS, PROBLEMS, TEXTS
 
 Json = dict[str, Any]
@@ -25,20 +26,32 @@ _PARAMETER = re.compile(r"\{[^}]*\}")
 _TAGS = {
     "sites": "What is polled, and how.",
     "sources": "Sitemaps and feeds whose pages become sites.",
+    "signals": "Polls and reports that say when other pages change.",
+    "reads": "Reports of how often changes were read, from which half-lives of interest are learned.",
     "tags": "What sites have in common.",
     "notifications": "Who is told of what, on which channels; what was told.",
     "hosts": "Who is asked, and how politely.",
     "changes": "What was found.",
     "allocation": "How the budget is spent.",
+    "accounts": "Who may call: users, sessions, tokens.",
     "transfer": "All that was set, from one daemon to another.",
+    "cluster": "The nodes that share the database.",
     "collection": "What the focused crawler found.",
     "health": "What machines ask; open to everybody who reaches the API.",
 }
 _BEARER: Json = {
     "type": "http",
     "scheme": "bearer",
-    "description": "A token of scope `read` for GET, of scope `write` for all else. Where the daemon has no tokens it "
-    "listens on loopback only, and none is needed.",
+    "description": "A token of scope `read` for GET, of scope `write` for all else. Where the daemon has neither "
+    "tokens nor users it listens on loopback only, and none is needed.",
+}
+_SESSION: Json = {
+    "type": "apiKey",
+    "in": "cookie",
+    "name": "pollerd",
+    "description": "A session, as `POST /sessions` begins it; under TLS the cookie is `__Host-pollerd`. The "
+    "port of the address is added to its name (`pollerd-8080`); without it, it is read all the same. Changes need "
+    "an Origin of ours, which browsers send, or the header X-CSRF-Token.",
 }
 _PROBLEM: Json = {
     "type": "object",
@@ -90,15 +103,45 @@ _NAMES = {
 _LISTING = re.compile(r"Listing_(\w+)_")
 _WORDS = {
     "AllocatorName": allocation.names(),
-    "Objective": ("changes", "freshness", "interest"),
+    "Objective": OBJECTIVES,
     "PausedBy": ("host", "operator"),
     "SourceKind": ("sitemap", "feed"),
     "SourceHosts": ("same", "any"),
+    "SignalKind": ("sitemap", "feed", "list", "links", "push"),
     "ListedState": ("joined", "vanished"),
     "ChangeSide": ("before", "after"),
+    "AccountRole": ("read", "write"),
+    "CallerKind": ("token", "session", "proxy"),
 }
 _SERVERS = [{"url": "/", "description": "the daemon that serves this document"}]
-_CONFLICTS = frozenset({"add_site", "add_source", "change_site", "accept_redirect"})
+_CONFLICTS = frozenset(
+    (
+        *(
+            "add_site",
+            "add_source",
+            "add_signal_source",
+            "change_site",
+            "accept_redirect",
+            "undo_job",
+            "add_user",
+            "add_first_user",
+        ),
+        *("make_token", "add_channel", "change_channel", "add_rule", "replace_rule"),
+    )
+)
+_LEFT_OUT = (
+    "SitePatch",
+    "AllocationPatch",
+    "HostPatch",
+    "SiteSelection",
+    "SourcePatch",
+    "UserPatch",
+    "BulkChange",
+    "BulkValue",
+)
+"""Bodies of which a field that is left out says nothing, not its default."""
+_NOT_FOUND = frozenset({"end_sessions", "end_current_session", "change_own_password", "preview_page"})
+"""Calls without a parameter in their path that may name what is not there."""
 _RETRY: Json = {"Retry-After": {"description": "seconds", "schema": {"type": "integer"}}}
 _CHALLENGE: Json = {"WWW-Authenticate": {"description": "RFC 6750", "schema": {"type": "string"}}}
 _LOCATION: Json = {"Location": {"description": "path of what was added", "schema": {"type": "string"}}}
@@ -132,11 +175,11 @@ def completed(document: Json) -> Json:
         parts["schemas"].pop(name, None)
     parts["schemas"] |= {"Problem": _PROBLEM, "InvalidValue": _INVALID}
     parts["responses"] = {HTTPStatus(s).phrase.replace(" ", ""): _refusal(s) for s in PROBLEMS}
-    parts["securitySchemes"] = {"bearer": _BEARER}
+    parts["securitySchemes"] = {"bearer": _BEARER, "session": _SESSION}
     document["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
     for name in BODIES.keys() & parts["schemas"].keys():
         parts["schemas"][name].setdefault("examples", [BODIES[name]])
-    for schema in ("SitePatch", "AllocationPatch", "HostPatch", "SiteSelection", "SourcePatch"):
+    for schema in _LEFT_OUT:
         for field in parts["schemas"][schema]["properties"].values():
             field.pop("default", None)  # omitted fields keep their values
     for path, operation in _operations(document):
@@ -229,7 +272,7 @@ def _complete(path: str, operation: Json) -> None:
         operation["security"] = []
         _complete_health(answers)
         return
-    operation["security"] = [{"bearer": []}, {}]
+    operation["security"] = [{"bearer": []}, {"session": []}, {}]
     for status in _refusals(path, operation):
         phrase = HTTPStatus(status).phrase.replace(" ", "")
         answers[str(status)] = {"$ref": f"#/components/responses/{phrase}"}
@@ -265,7 +308,7 @@ def _refusals(path: str, operation: Json) -> Iterator[int]:
         HTTPStatus.INTERNAL_SERVER_ERROR,
         HTTPStatus.SERVICE_UNAVAILABLE,
     )
-    if "{" in path or "collection" in operation["tags"]:
+    if "{" in path or "collection" in operation["tags"] or operation["operationId"] in _NOT_FOUND:
         yield HTTPStatus.NOT_FOUND
     if operation["operationId"] == "diff_change":
         yield HTTPStatus.GONE

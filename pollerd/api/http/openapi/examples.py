@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pollerd.api.http.openapi import notification_examples
+from pollerd.api.http.openapi import account_examples, notification_examples, read_examples, signal_examples
 
 _AT = "2026-01-31T12:00:00.000Z"
 _EARLIER = "2026-01-31T11:30:00.000Z"
@@ -22,6 +22,12 @@ PARAMETERS: dict[str, Any] = {
     "host": "example.org:443",
     "limit": 100,
     "list_sites.cursor": "czEwMA",
+    "rate_min": 1.0,
+    "rate_max": 24.0,
+    "changed": 86_400.0,
+    "sort": "-last_change",
+    "list_jobs.cursor": "am4xMDA",
+    "job_id": 12,
     "list_pages.state": "collected",
     "list_pages.cursor": "azEwMA",
     "min_relevance": 0.2,
@@ -56,8 +62,11 @@ PARAMETERS: dict[str, Any] = {
     "sync": True,
     "dry_run": True,
     "context": 3,
+    "share": "90%",
+    "within": "30m",
     "last_event_id": 42,
     "Last-Event-ID": 42,
+    **account_examples.PARAMETERS,
     **notification_examples.PARAMETERS,
 }
 """Name, or call and name -> a value, for parameters without an example of their own."""
@@ -75,6 +84,8 @@ _SITE: dict[str, Any] = {
     "min_yield": None,
     "respect_ttl": None,
     "half_life": None,
+    "learned_half_life": 5_400.0,
+    "deadline": None,
     "windows": None,
     "header_names": ["Accept-Language"],
     "has_credentials": True,
@@ -142,6 +153,16 @@ _PAGE: dict[str, Any] = {
 }
 
 _OVERRIDE: dict[str, Any] = {"at": _EARLIER, "by": "a token of scope write", "paused": False, "until": None}
+_FEED: dict[str, Any] = {
+    "items": 20,
+    "new": 14,
+    "limited": True,
+    "oldest_at": _EARLIER,
+    "newest_at": _AT,
+    "read_at": _AT,
+    "full_polls": 0,
+    "full_after": 10_800.0,
+}
 _HOST: dict[str, Any] = {
     "name": "example.org:443",
     "sites": 12,
@@ -196,7 +217,7 @@ _DECILES: list[dict[str, Any]] = [
 
 _TAG: dict[str, Any] = {
     "name": "offices",
-    **dict.fromkeys(("weight", "cost", "max_interval", "min_yield", "respect_ttl", "half_life")),
+    **dict.fromkeys(("weight", "cost", "max_interval", "min_yield", "respect_ttl", "half_life", "deadline")),
     "min_interval": 900.0,
     "selections": None,
     "render": None,
@@ -209,13 +230,40 @@ _TAG: dict[str, Any] = {
     "fault": None,
 }
 
+_MEASURED = {"changes": 88, "delay_median": 1140.0, "delay_p90": 10_200.0}
+_JOB: dict[str, Any] = {
+    "id": 12,
+    "action": "tag",
+    "value": {"tag": "news"},
+    "state": "running",
+    "total": 10_000,
+    "total_is_exact": False,
+    "seen": 7_000,
+    "changed": 6_841,
+    "refused": 0,
+    "restored": 0,
+    "detail": "",
+    "by": "a token of scope write",
+    "created_at": _AT,
+    "ended_at": None,
+    "undo_until": _LATER,
+}
+
 BODIES: dict[str, dict[str, Any]] = {
+    "Job": _JOB,
+    "JobList": {"items": [_JOB], "next_cursor": "am43"},
     "Tag": _TAG,
     "TagList": {"items": [_TAG], "next_cursor": None},
     "Site": _SITE,
     "Change": _CHANGE,
     "Poll": _POLL,
-    "SiteList": {"items": [_SITE], "next_cursor": "czc"},
+    "SiteList": {
+        "items": [_SITE],
+        "next_cursor": "czc",
+        "previous_cursor": None,
+        "total": 10_000,
+        "total_is_exact": False,
+    },
     "Host": _HOST,
     "HostList": {"items": [_HOST], "next_cursor": "aDc"},
     "SitesChanged": {"count": 117},
@@ -233,6 +281,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "rejected_count": 1,
         "lines_read": 4,
         "stopped": None,
+        "dry_run": False,
     },
     "ListDifference": {
         "added": ["https://example.org/new"],
@@ -300,11 +349,14 @@ BODIES: dict[str, dict[str, Any]] = {
             "cost": "default",
             "headers.Accept": "tag offices",
         },
+        "half_life_in_force": 5_400.0,
         "mask": ["after «Latest news»: ‹number›"],
+        "feed": _FEED,
     },
     "Allocation": {
         "allocator": "whittle",
         "objective": "changes",
+        "deadline": 1800.0,
         "budget": 5.0,
         "utilization": 0.98,
         "spendable": 5.0,
@@ -328,6 +380,68 @@ BODIES: dict[str, dict[str, Any]] = {
         ],
         "shadows": [
             {"allocator": "htraa", "state": "following", "expected_detections_per_hour": 287.0, "reason": None}
+        ],
+        "signals": {
+            "sources": 2,
+            "polls": 14_200,
+            "found": 310,
+            "polls_after_signal": 290,
+            "found_after_signal": 241,
+            "budget_saved": 0.42,
+        },
+        "timeliness": None,
+        "missing_nodes": [],
+    },
+    "ClusterState": {
+        "partitions": 64,
+        "unheld": 0,
+        "budget": 20.0,
+        "in_force": 20.0,
+        "nodes": [
+            {
+                "id": 7,
+                "name": "alpha",
+                "address": "http://alpha:8080",
+                "version": "0.1.0",
+                "started_at": "2026-05-04T08:00:00Z",
+                "here": True,
+                "partitions": 32,
+                "roles": ["delivery", "jobs"],
+                "grant": 12.5,
+                "target": 12.5,
+                "price": 0.4,
+            }
+        ],
+    },
+    "Plan": {
+        "objective": "changes",
+        "deadline": None,
+        "allocator": "whittle",
+        "tag": "shop",
+        "share": 0.9,
+        "within": 1800.0,
+        "budget": 14.2,
+        "most": 0.97,
+        "limits": [],
+        "current_budget": 6.0,
+        "current_share": 0.71,
+        "delay_median": 1320.0,
+        "delay_p90": 11_400.0,
+        "measured": _MEASURED,
+        "sites": 1204,
+        "changes_per_day": 2210.0,
+        "seldom_polled": 0,
+        "sampled": False,
+        "by_tag": [
+            {
+                "tag": "shop",
+                "sites": 1204,
+                "changes_per_day": 2210.0,
+                "share": 0.71,
+                "delay_median": 1320.0,
+                "delay_p90": 11_400.0,
+                "measured": _MEASURED,
+            }
         ],
     },
     "Collection": {
@@ -392,7 +506,10 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "Health": {"status": "ok"},
     "Readiness": {"status": "ready", "reason": None},
+    **account_examples.SCHEMAS,
     **notification_examples.SCHEMAS,
+    **signal_examples.SIGNALS,
+    **read_examples.READS,
 }
 """Name of a schema -> an example."""
 

@@ -41,6 +41,11 @@ Cost = Annotated[float, Field(json_schema_extra=_bounds(SITE["cost"]))]
 MinInterval = Annotated[float, *_written(seconds, SITE["min_interval"], _DURATION)]
 MaxInterval = Annotated[float, *_written(seconds, SITE["max_interval"], _DURATION)]
 HalfLife = Annotated[float, *_written(seconds, SITE["half_life"], _DURATION)]
+Deadline = Annotated[
+    float,
+    *_written(seconds, SITE["deadline"], _DURATION),
+    Field(description="seconds within which a change should be found, for the objective deadline"),
+]
 MinYield = Annotated[
     float,
     *_written(share, SITE["min_yield"], _SHARE),

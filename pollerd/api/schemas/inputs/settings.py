@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypeAliasType
 
 from pollerd.api.http.limits import check_selections
-from pollerd.api.schemas.inputs.numbers import Cost, HalfLife, MaxInterval, MinInterval, MinYield, Weight
+from pollerd.api.schemas.inputs.numbers import Cost, Deadline, HalfLife, MaxInterval, MinInterval, MinYield, Weight
 from pollerd.api.schemas.inputs.site_access import AccessFields
 from pollerd.api.schemas.inputs.windows import WINDOWS, WindowsSchema
 from pollerd.inheritance import SETTINGS
@@ -47,6 +47,7 @@ class SettingsFields(AccessFields):
     min_yield: MinYield | None = None
     respect_ttl: bool | None = Field(None, description=_RESPECT_TTL)
     half_life: HalfLife | None = None
+    deadline: Deadline | None = None
     windows: WindowsSchema | None = Field(None, description=WINDOWS)
     selections: Selections | None = Field(None, description=_SELECTIONS)
     render: Render | None = Field(None, description=_RENDER)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Awaitable
 from functools import partial
 
 from msgspec.structs import replace
 
 from pollerd.daemon.polling.budget import Budget
 from pollerd.daemon.polling.pages.client import PageClient
-from pollerd.daemon.polling.redirects import RedirectPolicy
-from pollerd.daemon.polling.robots_txt import RobotsKeeper
+from pollerd.daemon.polling.redirect_policies import FollowsRedirects, MakesRedirectPolicies
+from pollerd.daemon.polling.write_pacer import Write
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.fetching import Request
@@ -31,13 +32,12 @@ class PageRequests:
         *,
         scheduler: SchedulerState,
         client: PageClient,
-        robots: RobotsKeeper,
+        redirects: MakesRedirectPolicies,
         budget: Budget,
         runtime: Runtime,
     ) -> None:
-        self._scheduler, self._client, self._robots, self._budget = scheduler, client, robots, budget
+        self._scheduler, self._client, self._redirects, self._budget = scheduler, client, redirects, budget
         self._clock = runtime.clock
-        self._began_at = runtime.clock()
 
     async def get(self, context: SiteContext, request: Request, *, cost: float, patience_seconds: float) -> Outcome:
         """Returns the outcome of a request of this cost, sent when its host and the budget allow.
@@ -45,15 +45,23 @@ class PageRequests:
         context: says whether the page is rendered. patience_seconds: longest wait for the host; after that, and where
         robots.txt or the guard refuses, the outcome says so.
         """
-        policy = self._policy(request.proxy)
+        policy = self._redirects.policy(_NO_HOST, context, request.proxy)
         try:
             refusal = await self._turn(policy, request.url, patience_seconds)
             if refusal is not None:
                 return refusal
             await self._budget.gate.acquire(cost)
+            if not policy.holds(request.url):  # the budget took longer than the host was lent for
+                refusal = await self._turn(policy, request.url, patience_seconds)
+                if refusal is not None:
+                    return refusal
             self._budget.meter.note_start(cost)
-            send = partial(self._budget.pacer.send, cost)
+
+            def send(write: Write) -> bool | Awaitable[bool]:
+                return self._budget.pacer.send(cost, partial(_write_if_held, policy, request.url, write))
+
             outcome = await self._client.get(context, request, policy.may_follow, send)
+            policy.answered(outcome)
         finally:
             policy.finish()
             self._scheduler.due.set()  # sites may wait for the host
@@ -66,9 +74,9 @@ class PageRequests:
         hosts = self._scheduler.hosts
         slot = hosts.slot_of(host_of(url))
         if slot is None or hosts.robots_at[slot] == -math.inf:
-            policy = self._policy(None)
+            policy = self._redirects.policy(_NO_HOST, None, None)
             try:
-                await policy.may_follow(url)
+                await policy.read_robots(url)
             finally:
                 policy.finish()
             slot = hosts.slot_of(host_of(url))
@@ -77,22 +85,12 @@ class PageRequests:
         text = hosts.robots_text(slot)
         return b"" if text is None else text.plain()
 
-    def _policy(self, proxy: str | None) -> RedirectPolicy:
-        return RedirectPolicy(
-            scheduler=self._scheduler,
-            robots=self._robots,
-            own=_NO_HOST,
-            unknown_since=self._began_at,
-            clock=self._clock,
-            proxy=proxy,
-        )
-
     def _unreachable(self, url: str) -> bool:
         hosts = self._scheduler.hosts
         slot = hosts.slot_of(host_of(url))
         return slot is not None and hosts.robots_at[slot] == -math.inf and hosts.robots_failures[slot] > 0
 
-    async def _turn(self, policy: RedirectPolicy, url: str, patience_seconds: float) -> Outcome | None:
+    async def _turn(self, policy: FollowsRedirects, url: str, patience_seconds: float) -> Outcome | None:
         """Waits for the page's host; returns why it may not be asked, None if it may."""
         began_at = self._clock()
         while not await policy.may_follow(url):
@@ -110,6 +108,12 @@ class PageRequests:
                 return Outcome(OutcomeKind.THROTTLED, now, 0.0, retry_after=_finite(wait), detail=detail)
             await asyncio.sleep(wait)
         return None
+
+
+def _write_if_held(policy: FollowsRedirects, url: str, write: Write) -> bool:
+    if not policy.holds(url):
+        raise TimeoutError("the host was lent for a shorter time than the request waited")
+    return write()
 
 
 def _finite(wait: float | None) -> float | None:

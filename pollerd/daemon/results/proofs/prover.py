@@ -55,6 +55,10 @@ class Prover:
         known = result.context.baseline
         return known.proven and not known.mask and not self._scheduler.sites.keeps_changing(result.slot)
 
+    def gave_up(self, slot: int, mask: bytes) -> None:
+        """Notes that rules of the mask were no noise: it is not tried at other pages of the host, nor at this one."""
+        self._shared.withdraw(int(self._scheduler.sites.host[slot]), mask)
+
     async def rulings(
         self, result: PollResult, before: Mapping[str, bytes | None], candidate: Candidate | None
     ) -> dict[str, Ruling] | None:

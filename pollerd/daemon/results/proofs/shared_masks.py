@@ -18,6 +18,11 @@ class SharedMasks:
         if (host, mask) not in self._learned:
             self._learned.append((host, mask))
 
+    def withdraw(self, host: int, mask: bytes) -> None:
+        """Offers the mask no longer: a page of the host gave up rules of it."""
+        if (host, mask) in self._learned:
+            self._learned.remove((host, mask))
+
     def of(self, host: int) -> tuple[bytes, ...]:
         """Returns the masks of the host."""
         return tuple(mask for learned_at, mask in self._learned if learned_at == host)

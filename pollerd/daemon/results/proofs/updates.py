@@ -9,6 +9,7 @@ import numpy as np
 from pollerd.daemon.results.proofs.candidates import Candidates
 from pollerd.daemon.results.proofs.proof_status import posts
 from pollerd.daemon.results.proofs.prover import Prover
+from pollerd.daemon.results.proofs.still_noise import StillNoise
 from pollerd.daemon.state.believed_unchanged import leave_until_regular, note_quiet
 from pollerd.daemon.state.poll_result import PollResult, ProofStatus
 from pollerd.daemon.state.scheduler_state import SchedulerState
@@ -21,9 +22,15 @@ class ProofUpdates:
     """Follows the commits."""
 
     def __init__(
-        self, *, scheduler: SchedulerState, candidates: Candidates, prover: Prover, instruments: Instruments
+        self,
+        *,
+        scheduler: SchedulerState,
+        candidates: Candidates,
+        still: StillNoise,
+        prover: Prover,
+        instruments: Instruments,
     ) -> None:
-        self._scheduler, self._candidates, self._prover = scheduler, candidates, prover
+        self._scheduler, self._candidates, self._prover, self._still = scheduler, candidates, prover, still
         self._instruments = instruments
 
     def apply(self, results: Sequence[PollResult]) -> None:
@@ -31,11 +38,15 @@ class ProofUpdates:
         proofs = self._scheduler.sites.proofs
         self._instruments.masks_learned.inc(sum(map(_learned_a_mask, results)))
         for result in results:
+            if result.context.baseline.mask:
+                self._still.note(result)
             if result.proof is not None or result.site_id in self._candidates or result.slot in proofs:
                 self._follow(result, result.proof or _NOTHING)
 
     def _follow(self, result: PollResult, status: ProofStatus) -> None:
         sites, slot = self._scheduler.sites, result.slot
+        if status.lifted:
+            self._prover.gave_up(slot, result.context.baseline.mask)
         if status.result is not None:
             self._instruments.proofs[status.result.value].inc()
         if status.same is not None:
@@ -58,7 +69,7 @@ class ProofUpdates:
 
 def _learned_a_mask(result: PollResult) -> bool:
     detection, context = result.detection, result.context
-    if detection is None or not detection.kind.informative:
+    if detection is None or not detection.kind.informative or (result.proof is not None and result.proof.lifted):
         return False
     if not detection.selections or detection.baseline.mask != context.baseline.mask:
         return detection.baseline.mask != context.baseline.mask

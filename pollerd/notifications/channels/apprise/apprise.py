@@ -51,6 +51,10 @@ class AppriseChannel:
         self._leave_soon()
         return self._answer(str(said.get("status")), f"{said.get('error', '')} {said.get('log', '')}")
 
+    def events_carried(self, message: Message) -> int:
+        """Returns all: a chat is told how many more there are, with a link, rather than in dozens of messages."""
+        return len(message.events)
+
     async def close(self) -> None:
         """Ends the process."""
         self._stay()

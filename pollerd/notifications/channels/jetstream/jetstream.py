@@ -19,7 +19,7 @@ from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvi
 from pollerd.notifications.channels.jetstream.connection import DialledClient, log_in
 from pollerd.notifications.channels.jetstream.settings import JetStreamSettings
 from pollerd.notifications.message import Answer, AnswerKind, Message
-from pollerd.notifications.messages.payload import payload_of
+from pollerd.notifications.messages.payload import events_carried, payload_of
 
 _ANSWER_SECONDS = 10.0
 _TOO_LARGE = 10054
@@ -46,6 +46,10 @@ class JetStreamChannel:
             return self._answer_to(error, complaint)
         done = "stored before" if acknowledged.duplicate else "stored"
         return Answer(AnswerKind.SENT, None, detail_of(f"{done} in {acknowledged.stream}, {acknowledged.seq}"))
+
+    def events_carried(self, message: Message) -> int:
+        """Returns how many events the payload holds; see `MessageChannel`."""
+        return events_carried(message, link=self._environment.link)
 
     async def close(self) -> None:
         """Ends the connection."""

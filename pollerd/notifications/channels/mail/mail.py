@@ -49,6 +49,10 @@ class MailChannel:
             return self._answer_to(error)
         return self._answer(message.id, settled | {one: refused.get(one, (250, "")) for one in left})
 
+    def events_carried(self, message: Message) -> int:
+        """Returns how many events its bodies list; see `MessageChannel`."""
+        return message.listed
+
     async def close(self) -> None:
         """Does nothing: no connection is kept."""
 

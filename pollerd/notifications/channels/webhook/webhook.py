@@ -9,7 +9,7 @@ from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvi
 from pollerd.notifications.channels.webhook.settings import HEADER, WebhookSettings
 from pollerd.notifications.channels.webhook.signing import new_secret, signatures
 from pollerd.notifications.message import Answer, AnswerKind, Message
-from pollerd.notifications.messages.payload import payload_of
+from pollerd.notifications.messages.payload import events_carried, payload_of
 
 _MOST_ANSWER_BYTES = 2_048
 
@@ -40,6 +40,10 @@ class Webhook:
             most=_MOST_ANSWER_BYTES,
         )
         return answer_of(posted, self._hidden())
+
+    def events_carried(self, message: Message) -> int:
+        """Returns how many events the payload holds; see `MessageChannel`."""
+        return events_carried(message, link=self._environment.link)
 
     async def close(self) -> None:
         """Does nothing: connections belong to all webhooks together."""

@@ -96,13 +96,15 @@ class EphemeralTable(Experiment):
         )
 
     def reasons(self) -> Mapping[tuple[str, str], str]:
+        sources = four_sources()
+        first, second = (sources.gain * (1.0 + sources.retained))[:2]
         return {
             ("whittle", "M = 1"): (
-                "sources 1 and 2 in turn, as the paper has it, bring (X₁(2) + X₂(2)) / 2 = (269.07 + 251.71) / 2 = "
-                "260.39 in the long run, which is the optimum. The printed number may be an average from a start: "
-                f"that over the epochs t = 0 … {FIRST_EPOCHS - 1} from empty sources rounds to it (column `M = 1 first "
-                f"{FIRST_EPOCHS}`). The paper tells neither its start nor its length; from X(0) = u 13 to 17 epochs "
-                "come near, too"
+                "sources 1 and 2 in turn, as the paper has it, bring (X₁(2) + X₂(2)) / 2 = "
+                f"({first:.2f} + {second:.2f}) / 2 = {(first + second) / 2:.2f} in the long run, which is the optimum. "
+                "The printed number may be an average from a start: that over the epochs t = 0 … "
+                f"{FIRST_EPOCHS - 1} from empty sources rounds to it (column `M = 1 first {FIRST_EPOCHS}`). The paper "
+                "tells neither its start nor its length"
             )
         }
 

@@ -9,7 +9,7 @@ from pollerd.simulation.experiments.experiment import Claim
 from pollerd.simulation.experiments.gpoks.reasons import SAME_ROWS
 from pollerd.simulation.experiments.results import Results
 
-VARIANCE = "variance"
+VARIANCE, LEAST, MOST = "variance", "least", "most"
 _PAIRS = ("0.55/0.45 t=1000", "0.75/0.25 t=1000", "0.90/0.10 t=1000")
 _WEBS = ("0.3/1.0 t=1000", "0.6/1.0 t=1000", "0.9/1.5 t=1000")
 _NOISE = ("σ=0.0 t=1000", "σ=0.2 t=1000", "σ=0.4 t=1000")

@@ -19,6 +19,8 @@ ENDS: Mapping[Size, tuple[int, ...]] = {"quick": (5, 10), "full": (5, 10, 20, 40
 """Ends of intervals, in polls a page."""
 LAST: Mapping[int, int] = {1000: 20}
 """The last of them by number of pages, where polls are expensive."""
+NOTHING_FORGOTTEN = Policy("gpoks", parameters=(("forgetting", "none"),))
+"""As it was measured; the experiment gpoks-switching has it with forgetting, too."""
 SHARE = 0.9
 """Least ratio of the share of the optimum with many pages to that with eight, at equal polls a page."""
 
@@ -47,7 +49,7 @@ class ManyPages(Experiment):
         zipf = Zipf(pages, cell["alpha"], cell["beta"], "shuffled")
         ends = [end for end in ENDS[size] if end <= LAST.get(pages, end)]
         edges = [end * pages for end in ends]
-        shares = means(run_web(zipf, Policy("gpoks"), edges[-1], seed).found, edges) / zipf.optimum
+        shares = means(run_web(zipf, NOTHING_FORGOTTEN, edges[-1], seed).found, edges) / zipf.optimum
         columns = [f"{begin}-{end}" for begin, end in itertools.pairwise((0, *ends))]
         return RunOutcome(dict(zip(columns, shares.tolist(), strict=True)))
 

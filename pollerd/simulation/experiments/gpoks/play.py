@@ -6,6 +6,7 @@ The score of a step is the expectation `Σ x_i d_i(x_i)` at the mix; the feedbac
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,13 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import create
 from pollerd.allocation.bandits.arms import Arms
-from pollerd.allocation.bandits.budget_split import MixtureSettings
 from pollerd.allocation.bandits.ucb1 import Ucb1
 from pollerd.allocation.core.knapsack import water_filling
 from pollerd.allocation.gpoks.belief import believe
 from pollerd.allocation.gpoks.kernel import Kernel, index_set
 from pollerd.allocation.gpoks.sampling import value_functions
 from pollerd.simulation.environments.driving import STEP_S
-from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack, noisy
+from pollerd.simulation.environments.knapsack import Knapsack, drawn, drive_knapsack, noisy
 
 POINTS = 101
 """Points of GPOKS's index set and of the bandits' amounts: steps of .01, which [B] uses for its bandits."""
@@ -77,7 +77,7 @@ def gpoks(  # noqa: PLR0913 (the options of an experiment)
         mix = amounts[taken]
         scores[:, step] = knapsack.value(mix)
         lines = np.tile(run, n) if even else run
-        polled = np.repeat(np.arange(n), runs) if even else _drawn(mix, rng)
+        polled = np.repeat(np.arange(n), runs) if even else drawn(mix, rng)
         chance = noisy(knapsack.detection(mix)[lines, polled], noise, rng)
         row, point = lines * n + polled, taken[lines, polled] + 1
         counts[row, point] += 1
@@ -87,22 +87,27 @@ def gpoks(  # noqa: PLR0913 (the options of an experiment)
     return scores
 
 
-def _drawn(mix: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draws a material for each mix float64[k, n], int64[k], with probabilities in proportion to the amounts."""
-    ladder = np.cumsum(mix, axis=1)
-    return np.asarray((rng.random(len(mix))[:, None] * ladder[:, -1:] >= ladder).sum(1))
+def mixes_of(materials: int, points: int) -> NDArray[np.float64]:
+    """Returns all mixes of amounts > 0 in steps of 1 / (points - 1), float64[m, materials], in lexical order.
+
+    m is `C(points - 2, materials - 1)`, [B] 5.3.1 with k = points: 99 for two materials and steps of .01.
+    """
+    cuts = np.array(list(combinations(range(1, points - 1), materials - 1)))
+    ends = np.zeros((len(cuts), 1), np.int64)
+    return np.asarray(np.diff(np.concatenate([ends, cuts, ends + points - 1], axis=1)) / (points - 1))
 
 
-def splits(knapsack: Knapsack, player: type[Arms], steps: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Returns scores float64[steps] of a bandit whose arms are the splits between two materials ([B] 5.3.1)."""
-    first = MixtureSettings(POINTS).amounts
-    mixes = np.column_stack([first, 1.0 - first])
+def splits(
+    knapsack: Knapsack, player: type[Arms], steps: int, rng: np.random.Generator, points: int = POINTS
+) -> NDArray[np.float64]:
+    """Returns scores float64[steps] of a bandit whose arms are the splits between the materials ([B] 5.3.1)."""
+    mixes = mixes_of(len(knapsack.p), points)
     detection, value = knapsack.detection(mixes), knapsack.value(mixes)
-    arms, scores = player(len(first)), np.empty(steps)
+    arms, scores = player(len(mixes)), np.empty(steps)
     for step in range(steps):
         arm = arms.choose(rng)
         scores[step] = value[arm]
-        polled = int(_drawn(mixes[[arm]], rng)[0])
+        polled = int(drawn(mixes[[arm]], rng)[0])
         arms.learn(arm, float(rng.random() < detection[arm, polled]))
     return scores
 
@@ -123,13 +128,20 @@ def materials(knapsack: Knapsack, steps: int, rng: np.random.Generator) -> NDArr
 
 
 def automata(
-    knapsack: Knapsack, allocator: str, steps: int, rng: np.random.Generator, *, noise: float = 0.0
+    knapsack: Knapsack,
+    allocator: str,
+    steps: int,
+    rng: np.random.Generator,
+    *,
+    noise: float = 0.0,
+    by_chance: bool = False,
 ) -> NDArray[np.float64]:
     """Returns scores float64[steps] of `lakg` or `htraa` with 100 states, the latter as in [B] 5.2.
 
     That variant of H-TRAA learns from rewards alone, and does not update automata above the first whose draw fails.
+    by_chance: the material to poll is drawn in proportion to its amount, else the allocator chooses it.
     """
     variant: dict[str, Any] = {"updating": "reward-inaction", "climb": "until-failure", "reorder": False}
     parameters = variant if allocator == "htraa" else {}
     made = create(allocator, budget=1.0 / STEP_S, rng=rng, resolution=AUTOMATA_STATES, **parameters)
-    return drive_knapsack(made, knapsack, steps, rng, noise=noise)
+    return drive_knapsack(made, knapsack, steps, rng, noise=noise, by_chance=by_chance)

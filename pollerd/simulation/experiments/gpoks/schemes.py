@@ -13,6 +13,16 @@ from pollerd.allocation.bandits.thompson import Thompson
 from pollerd.allocation.bandits.ucb1 import Ucb1
 from pollerd.simulation.environments.knapsack import Knapsack
 from pollerd.simulation.experiments.gpoks.play import POINTS, automata, gpoks, materials, splits
+from pollerd.simulation.experiments.gpoks.readings import (
+    DEVIATIONS,
+    DRAWN_HTRAA,
+    DRAWN_LAKG,
+    LAKG_OF_5_1,
+    TIES_BY_CHANCE,
+    ThompsonByDeviations,
+    Ucb1ByChance,
+    lakg_of_5_1,
+)
 
 VARIANT = {
     "GPOKS": "ots+mono",
@@ -26,9 +36,17 @@ VARIANT = {
 }
 BY_REJECTION = ("GPOKS", "GPOKS:OTS", "GPOKS:MONO")
 """Rows whose functions must meet conditions and are drawn by rejection."""
-SPLITS: dict[str, type[Arms]] = {"MAB:UCB-1": Ucb1, "MAB:TS": Thompson, "MAB:GP-UCB": GpUcb}
+SPLITS: dict[str, type[Arms]] = {
+    "MAB:UCB-1": Ucb1,
+    "MAB:TS": Thompson,
+    "MAB:GP-UCB": GpUcb,
+    TIES_BY_CHANCE: Ucb1ByChance,
+    DEVIATIONS: ThompsonByDeviations,
+}
 MATERIALS = "MAB:UCB-1-RAW"
-AUTOMATA = {"LA:LAKG": "lakg", "LA:H-TRAA": "htraa"}
+AUTOMATA = {"LA:LAKG": "lakg", "LA:H-TRAA": "htraa", DRAWN_LAKG: "lakg", DRAWN_HTRAA: "htraa"}
+BY_CHANCE = (DRAWN_LAKG, DRAWN_HTRAA)
+"""Automata whose materials are drawn by their amounts."""
 FIXED = ("OPTIMAL", "UNIFORM")
 
 
@@ -58,13 +76,15 @@ def scores(  # noqa: PLR0913 (the options of an experiment)
             points=points,
             even_start=even_start,
         )
+    if row == LAKG_OF_5_1:
+        return lakg_of_5_1(knapsack, steps, seeds, noise=noise)
     return np.array([_one(row, knapsack, steps, np.random.default_rng(seed), noise) for seed in seeds])
 
 
 def _one(row: str, knapsack: Knapsack, steps: int, rng: np.random.Generator, noise: float) -> NDArray[np.float64]:
     """Returns scores float64[steps] of one run of a competitor."""
     if row in AUTOMATA:
-        return automata(knapsack, AUTOMATA[row], steps, rng, noise=noise)
+        return automata(knapsack, AUTOMATA[row], steps, rng, noise=noise, by_chance=row in BY_CHANCE)
     if row == MATERIALS:
         return materials(knapsack, steps, rng)
     return splits(knapsack, SPLITS[row], steps, rng)

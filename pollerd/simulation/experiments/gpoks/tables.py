@@ -18,10 +18,10 @@ from pollerd.simulation.experiments.experiment import (
     Statistic,
     cell,
 )
-from pollerd.simulation.experiments.gpoks.claims import VARIANCE, claims_of
+from pollerd.simulation.experiments.gpoks.claims import LEAST, MOST, VARIANCE, claims_of
 from pollerd.simulation.experiments.gpoks.play import POINTS
 from pollerd.simulation.experiments.gpoks.printed import TIMES
-from pollerd.simulation.experiments.gpoks.schemes import BY_REJECTION, scores
+from pollerd.simulation.experiments.gpoks.schemes import BY_CHANCE, BY_REJECTION, scores
 from pollerd.simulation.experiments.results import Results
 
 STEPS = TIMES[-1]
@@ -76,8 +76,9 @@ class Table(Experiment):
     batch: int = BATCH
 
     def runs_of(self, cell: Cell, size: Size) -> int:
-        """Returns [B]'s number of runs, a tenth of it if functions are drawn by rejection."""
-        return self.runs[size] // 10 if size == "full" and cell.row in BY_REJECTION else self.runs[size]
+        """Returns [B]'s number of runs; a tenth if functions are drawn by rejection, or an automaton's materials."""
+        tenth = size == "full" and cell.row in (*BY_REJECTION, *BY_CHANCE)
+        return self.runs[size] // 10 if tenth else self.runs[size]
 
     def cells(self, size: Size) -> Sequence[Cell]:
         return [
@@ -97,11 +98,15 @@ class Table(Experiment):
             even_start=self.even_start,
         ).cumsum(1)
         if self.varies:
-            return [RunOutcome({VARIANCE: float(total)}) for total in found[:, -1]]
+            extremes = {LEAST, MOST} & {number.column for number in self.numbers if number.row == cell.row}
+            asked = (VARIANCE, *sorted(extremes))
+            return [RunOutcome(dict.fromkeys(asked, float(total))) for total in found[:, -1]]
         return [RunOutcome({f"t={t}": float(of_run[t - 1]) for t in self.times}) for of_run in found]
 
     def statistic(self, row: str, column: str) -> Statistic:
-        return "variance" if self.varies else "mean"
+        if not self.varies:
+            return "mean"
+        return "least" if column == LEAST else "most" if column == MOST else "variance"
 
     def printed(self) -> Sequence[PublishedValue]:
         return self.numbers

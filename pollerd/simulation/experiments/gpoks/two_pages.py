@@ -7,6 +7,7 @@ from typing import Any
 
 from pollerd.simulation.experiments.experiment import PublishedValue
 from pollerd.simulation.experiments.gpoks import printed as p
+from pollerd.simulation.experiments.gpoks.readings import with_readings
 from pollerd.simulation.experiments.gpoks.reasons import why
 from pollerd.simulation.experiments.gpoks.schemes import VARIANT
 from pollerd.simulation.experiments.gpoks.tables import REMARKS, STEPS, THESIS, MaterialSet, Table
@@ -65,13 +66,15 @@ TWO_PAGES = (
     _otherwise("gpoks-8.5-21-points", "GPOKS's variations on an index set of 21 points", points=21),
     _table("gpoks-8.6", "variance of table 8.5", _MIDDLE, p.variances(p.VARIANCE_VARIATIONS), varies=True),
     _table("gpoks-8.7", "table 8.5 under white noise", _NOISES, p.under_noise(p.NOISE_VARIATIONS), times=(STEPS,)),
-    _table("gpoks-8.8", "GPOKS and its contenders", _PAIRS, p.found_by(p.CONTENDERS)),
-    _table("gpoks-8.9", "variance of table 8.8", _MIDDLE, p.variances(p.VARIANCE_CONTENDERS), varies=True),
+    _table("gpoks-8.8", "GPOKS and its contenders", _PAIRS, with_readings(p.found_by(p.CONTENDERS))),
+    _table(
+        "gpoks-8.9", "variance of table 8.8", _MIDDLE, with_readings(p.variances(p.VARIANCE_CONTENDERS)), varies=True
+    ),
     _table(
         "gpoks-short-1",
         "GPOKS, its mean and LAKG under a little noise",
         tuple(replace(pair, noise=_SHORT_NOISE) for pair in _PAIRS),
-        p.found_by(p.SHORT),
+        with_readings(p.found_by(p.SHORT)),
         _SHORT_PAPER,
         remarks=REMARKS + f" White noise of σ = {_SHORT_NOISE} on all feedback, as the paper's footnote has it.",
     ),

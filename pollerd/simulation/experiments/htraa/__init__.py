@@ -1,9 +1,11 @@
-"""[A]: Granmo and Oommen, optimal web polling as a knapsack; figures 5 to 12 and the numbers of section 4.3.1."""
+"""[A]: Granmo and Oommen, optimal web polling as a knapsack: figures 5 to 12, the numbers of the text, theorem 2."""
 
 from pollerd.simulation.experiments.htraa.scalability import SCALABILITY
+from pollerd.simulation.experiments.htraa.schedulers import SCHEDULERS
 from pollerd.simulation.experiments.htraa.static import STATIC
 from pollerd.simulation.experiments.htraa.switching import SWITCHING
+from pollerd.simulation.experiments.htraa.theorem import THEOREM_2
 from pollerd.simulation.experiments.htraa.updates import UPDATES_A_STEP
 from pollerd.simulation.experiments.htraa.updating import UPDATING
 
-EXPERIMENTS = (UPDATES_A_STEP, UPDATING, *STATIC, *SWITCHING, *SCALABILITY)
+EXPERIMENTS = (UPDATES_A_STEP, UPDATING, *STATIC, *SWITCHING, *SCALABILITY, SCHEDULERS, THEOREM_2)

@@ -18,10 +18,7 @@ QUICK = 4
 BESIDE_PAGES = PAGES[QUICK - 1]
 """Number of pages at which figure 12 shows LAKG, too."""
 LEVEL = 0.6
-COARSE = (
-    "of 200,000 polls no fewer than 10,000 can come out, five windows of 2,000: by those of the quick size H-TRAA "
-    "takes 6,600 with 4,096 pages"
-)
+COARSE = "of 200,000 polls no fewer than 10,000 can come out, five windows of 2,000; the quick size has finer ones"
 REMARK = (
     " The paper does not say which environment these two figures show: here α = 0.9, β = 1.5, switching every 80,000 "
     "polls, because it speaks of adaptation."

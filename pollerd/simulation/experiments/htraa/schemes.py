@@ -18,22 +18,19 @@ SETTINGS = (
 
 REAL_GAPS = (
     "in the web; at the mix itself, which is what [A] 3.2 describes (the environment answers an amount by p_i(x_i)), "
-    "it does (below). Measured in polls 30,000 to 45,000 of 8 runs: H-TRAA's mixes are worth .981 of the optimum and "
-    "find .956, LAKG's are worth .969 and find .963. The best mix of all finds .988: a page of amount .61 is polled "
-    "after one step or two, never after 1.6. The rest is that amounts move with every poll, H-TRAA's at every level"
+    "it does (below). In the web even the best mix finds less than it is worth, because a page is polled after whole "
+    "steps, and the amounts of H-TRAA move with every poll at every level; docs/papers/htraa.md has what each costs"
 )
 STRONG_LAKG = (
-    "in the web H-TRAA's mixes lose .025 between what they are worth and what they find, LAKG's .006 (docs/papers/"
-    "htraa.md); at the mix, which [A] 3.2 describes, H-TRAA stays ahead: .985 and .972 in figure 8. [A] prints neither "
+    "in the web H-TRAA's mixes lose more than LAKG's between what they are worth and what they find "
+    "(docs/papers/htraa.md); at the mix, which [A] 3.2 describes, H-TRAA stays ahead (htraa-fig-8). [A] prints neither "
     "λ nor N of its LAKG, either"
 )
 SLOW_DOUBLING = (
-    "after 20,000 polls, where the quick size ends, the upper automata, of up to 8,192 states, have not settled; in "
-    "polls 40,000 to 100,000 of 15 runs both had .968"
+    "after 20,000 polls, where the quick size ends, the upper automata, of up to 8,192 states, have not settled; the "
+    "full size shows both alike"
 )
-SLOW_LAKG = (
-    "after 20,000 polls, where the quick size ends, LAKG is still learning; in polls 40,000 to 100,000 it reached .972"
-)
+SLOW_LAKG = "after 20,000 polls, where the quick size ends, LAKG is still learning; the full size shows where it ends"
 
 UNIFORM = scheme("Uniform", "uniform")
 PROPORTIONAL = scheme("Proportional", "proportional", told_rates=True)

@@ -4,14 +4,38 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pollerd.simulation.environments.zipf import Zipf
 from pollerd.simulation.experiments.experiment import Claim, Size
 from pollerd.simulation.experiments.htraa import schemes as of
-from pollerd.simulation.experiments.learning_curves import EQUAL_RATES, Learning, LearningCurves
+from pollerd.simulation.experiments.learning_curves import EQUAL_RATES, Learning, LearningCurves, Scheme
 from pollerd.simulation.experiments.results import Results
 
 LONGEST = of.estimator(of.PHASES[-1])
+
+
+class Irregular(LearningCurves):
+    """Figure 10 with random intervals between switches, which [A] believes to make no difference (4.3.4)."""
+
+    name = "htraa-random-switching"
+    title = "ranks that switch at random times, every 1,000 polls on average, α = 0.9, β = 1.5, 512 pages"
+    source = f"{of.PAPER}, section 4.3.4"
+    remarks = (
+        f"{of.SETTINGS} 'At random' are the same schemes with intervals between switches drawn from an exponential law "
+        "of the same mean."
+    )
+
+    def claims(self, results: Results) -> Sequence[Claim]:
+        text = "does as well if the period of switches is not fixed"
+        return tuple(
+            self.alike(f"{each.name} {text}", results, at_random(each).name, each.name) for each in (of.LAKG, of.HTRAA)
+        )
+
+
+def at_random(scheme: Scheme) -> Scheme:
+    """Returns the scheme where switches come at random times."""
+    return replace(scheme, name=f"{scheme.name}, at random", web=(("irregular", True),))
 
 
 class Switching(LearningCurves):
@@ -64,4 +88,12 @@ class Fast(Switching):
 SWITCHING = (
     Slow(9, 80_000, {"quick": 90_000, "full": 200_000}),
     Fast(10, 1000, {"quick": 40_000, "full": 200_000}),
+    Irregular(
+        Learning(
+            Zipf(512, 0.9, 1.5, switch_every=1000),
+            (of.LAKG, at_random(of.LAKG), of.HTRAA, at_random(of.HTRAA)),
+            {"quick": 40_000, "full": 100_000},
+            {"quick": 8, "full": 30},
+        )
+    ),
 )

@@ -25,4 +25,20 @@ EXPERIMENTS = (
             "0.3/1.5, 10 min": Setting(0.3, 1.5, half_lives=TEN_MINUTES),
         },
     ),
+    Objectives(
+        "delay",
+        {
+            "0.3/1.5": Setting(0.3, 1.5),
+            "0.3/1.0": Setting(0.3, 1.0),
+            "0.9/1.5": Setting(0.9, 1.5),
+        },
+    ),
+    Objectives(
+        "deadline",
+        {
+            "0.3/1.0, 1/20 cycle": Setting(0.3, 1.0, deadline=0.05),
+            "0.3/1.0, 1/4 cycle": Setting(0.3, 1.0, deadline=0.25),
+            "0.9/1.5, 1/4 cycle": Setting(0.9, 1.5, deadline=0.25),
+        },
+    ),
 )

@@ -27,7 +27,8 @@ ANY_SIZE = {
 }
 UP_TO_30_PAGES = {"lspe": Policy("lspe")}
 TWO_PAGES = {name: Policy(name) for name in ("ucb1", "ucb1-raw", "thompson", "gp-ucb")}
-GPOKS = {"gpoks": Policy("gpoks")}
+GPOKS = {"gpoks": Policy("gpoks", parameters=(("forgetting", "none"),))}
+"""As it was measured, before it forgot; the experiment gpoks-switching has both."""
 POLLS_A_PAGE: Mapping[int, Mapping[Size, int]] = {
     512: {"quick": 4, "full": 40},
     30: {"quick": 40, "full": 200},

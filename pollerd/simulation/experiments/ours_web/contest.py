@@ -35,8 +35,8 @@ class OursWeb(Experiment):
     independent = True
     remarks = (
         "Columns are polls a page. One poll a step of the web with its true changes; all allocators have their "
-        "defaults and meet the same webs. Who knows the rates knows those of the start: where ranks switch, these go "
-        "wrong. The quick size has fewer environments and polls."
+        "defaults, but for `gpoks`, which forgets nothing, and meet the same webs. Who knows the rates knows those of "
+        "the start: where ranks switch, these go wrong. The quick size has fewer environments and polls."
     )
 
     def cells(self, size: Size) -> Sequence[Cell]:

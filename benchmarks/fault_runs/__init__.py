@@ -1,0 +1,1 @@
+"""Several nodes under faults: their surroundings, what befalls them, and what must hold afterwards."""

@@ -1,0 +1,1 @@
+"""Objectives by name, and those about how soon changes are found."""

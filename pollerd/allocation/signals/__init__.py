@@ -1,0 +1,1 @@
+"""What sources of signals say about pages: formulas, learned quality, and the value of reading a source."""

@@ -1,0 +1,171 @@
+"""Pages and the sources that speak for them, with the signals since each page's last poll."""
+
+from __future__ import annotations
+
+from copy import copy
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.signals.quality import LearnedSource
+
+_KEEP = 0.98
+"""Factor by which earlier polls of a page count less at each poll."""
+_MOST_ODDS = 16.0
+
+
+class SignalTimes(Enum):
+    """What is kept of the times of a page's signals since its last poll."""
+
+    NONE = 0
+    FIRST = 1
+    """That of the first one."""
+    JOINT = 2
+    """That of one signal that is worth as much as all of them, as their worth decays."""
+
+
+class Pairs:
+    """One row per page and source.
+
+    `slot`, `source`, `following` int32[m] (next row of the same page, -1: none) · `number` float32[m], signals since
+    the page's last poll · `log_odds` float32[m], what polls of this page add to those of the source's say, with
+    forgetting: half of a list may lie · `head` int32[capacity], a page's first row, -1: none. In a page's first row:
+    `polled_at` float32[m], s after `origin`, -inf: unknown. 24 bytes a row, and 4 a slot. With `times` also `time`
+    float32[m], s after `origin` of the page's signals since its last poll, not finite: none; else it is empty.
+    """
+
+    def __init__(self, times: SignalTimes = SignalTimes.NONE) -> None:
+        self._times = times
+        self._no_time = -np.inf if times is SignalTimes.JOINT else np.inf
+        self.origin = 0.0
+        self.unknown = np.zeros(0, np.int64)
+        """Slots with sources, int64[k], whose last polls are not known here, ascending."""
+        self.slot = self.source = self.following = self.head = np.zeros(0, np.int32)
+        self.number = self.polled_at = self.time = self.log_odds = np.zeros(0, np.float32)
+
+    def rebuild(self, sources: dict[int, LearnedSource], capacity: int) -> None:
+        """Lays out the rows anew for the sources' pages; rows that remain keep their numbers."""
+        before = copy(self)
+        ids = sorted(sources)
+        sizes = [len(sources[i].slots) for i in ids]
+        self.slot = np.concatenate([np.zeros(0, np.int64), *(sources[i].slots for i in ids)]).astype(np.int32)
+        self.source = np.repeat(np.array(ids, np.int64), sizes).astype(np.int32)
+        self.following = np.full(len(self.slot), -1, np.int32)
+        self.head = np.full(capacity, -1, np.int32)
+        for i, end in zip(ids, np.cumsum(sizes, dtype=np.int64).tolist(), strict=True):
+            slots = sources[i].slots
+            rows = np.arange(end - len(slots), end, dtype=np.int32)
+            self.following[rows] = self.head[slots]
+            self.head[slots] = rows
+        self._carry(before)
+        first = self.head[(pages := self.pages())]
+        self.unknown = pages[np.isneginf(self.polled_at[first])]
+
+    def pages(self) -> NDArray[np.int64]:
+        """Returns the slots that have sources, ascending, int64[n]."""
+        return np.flatnonzero(self.head >= 0)
+
+    def _carry(self, before: Pairs) -> None:
+        rows = len(self.slot)
+        self.number, self.log_odds = np.zeros((2, rows), np.float32)
+        self.polled_at = np.full(rows, -np.inf, np.float32)
+        self.time = np.full(rows if self._times is not SignalTimes.NONE else 0, self._no_time, np.float32)
+        if not len(before.slot) or not rows:
+            return
+        old, new = _key(before.slot, before.source), _key(self.slot, self.source)
+        order = np.argsort(old)
+        found = order[np.minimum(np.searchsorted(old, new, sorter=order), len(order) - 1)]
+        same = old[found] == new
+        self.number[same] = before.number[found[same]]
+        self.log_odds[same] = before.log_odds[found[same]]
+        if len(self.time):
+            self.time[same] = before.time[found[same]]
+        pages = np.flatnonzero(self.head[: len(before.head)] >= 0)
+        pages = pages[before.head[pages] >= 0]
+        self.polled_at[self.head[pages]] = before.polled_at[before.head[pages]]
+
+    def learn(self, rows: NDArray[np.int64], evidence: NDArray[np.float64]) -> None:
+        """Adds log Bayes factors float64[k], that signals predict polls of distinct rows int64[k] better than none.
+
+        Each less the usual one of its source: when a source goes wrong, or right again, its pages follow at once.
+        """
+        self.log_odds[rows] = np.clip(_KEEP * self.log_odds[rows] + evidence, -_MOST_ODDS, _MOST_ODDS)
+
+    def begin(self, now: float) -> None:
+        """Counts times from epoch s `now`, if there are none yet: float32 has no room for more."""
+        if not np.isfinite(self.polled_at).any() and not np.isfinite(self.time).any():
+            self.origin = now
+
+    def date(
+        self,
+        rows: NDArray[np.int64],
+        at: NDArray[np.float64],
+        number: NDArray[np.float64],
+        decay: NDArray[np.float64] | None,
+    ) -> None:
+        """Notes signals of rows int64[k], of changes at float64[k] epoch s.
+
+        number float64[k]: as how many each counts; decay float64[k], 1/s: of their worth, for joint times.
+        """
+        if self._times is SignalTimes.FIRST:
+            np.minimum.at(self.time, rows, (at - self.origin).astype(np.float32))
+        elif self._times is SignalTimes.JOINT and decay is not None:
+            with np.errstate(divide="ignore"):
+                worth = np.log(number) + decay * (at - self.origin)
+            own, place = np.unique(rows, return_inverse=True)
+            by_row = np.empty(len(own))
+            by_row[place] = decay
+            joint = by_row * self.time[own]
+            np.logaddexp.at(joint, place, worth)
+            self.time[own] = joint / by_row
+
+    def use_up(self, rows: NDArray[np.int64]) -> None:
+        """Forgets the signals of rows int64[k]."""
+        self.number[rows] = 0.0
+        if len(self.time):
+            self.time[rows] = self._no_time
+
+    def oldest_age(self, slots: NDArray[np.int64], now: float) -> NDArray[np.float64]:
+        """Returns the s since the first signalled change after the last polls of slots int64[k]; -inf: none."""
+        at = np.full(len(slots), np.inf)
+        for row in self.levels(slots):
+            at = np.minimum(at, np.where(row >= 0, self.time[row].astype(np.float64), np.inf))
+        return now - self.origin - at
+
+    def worth(self, slots: NDArray[np.int64], decay: NDArray[np.float64], now: float) -> list[NDArray[np.float64]]:
+        """Returns Σ e^(-μ age) of the signals since the last polls of slots int64[k], of each level float64[k, 1].
+
+        decay: μ, 1/s, float64[k].
+        """
+        out = []
+        for row in self.levels(slots):
+            age = now - self.origin - np.where(row >= 0, self.time[row].astype(np.float64), -np.inf)
+            out.append(np.minimum(np.exp(-decay * age), self.number[row])[:, None])
+        return out
+
+    def rows_of(self, slots: NDArray[np.int64], source: int) -> NDArray[np.int64]:
+        """Returns the rows of a source's pages among the slots int64[k], -1: the source does not speak for it."""
+        row = self.first(slots)
+        while (wrong := (row >= 0) & (self.source[row] != source)).any():
+            row[wrong] = self.following[row[wrong]]
+        return row
+
+    def levels(self, slots: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Returns the first rows of the slots int64[k], then the second ones, and so on; -1: no more."""
+        out, row = [], self.first(slots)
+        while (row >= 0).any():
+            out.append(row)
+            row = np.where(row >= 0, self.following[row], -1).astype(np.int64)
+        return out
+
+    def first(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the first rows of the slots int64[k], -1: no source."""
+        if not len(self.slot):
+            return np.full(len(slots), -1, np.int64)
+        inside = slots < len(self.head)
+        return np.where(inside, self.head[np.where(inside, slots, 0)], -1).astype(np.int64)
+
+
+def _key(slot: NDArray[np.int32], source: NDArray[np.int32]) -> NDArray[np.int64]:
+    return slot.astype(np.int64) << 32 | source.astype(np.int64)

@@ -1,0 +1,166 @@
+"""Quality of sources of signals, learned from the polls of their pages: recall, false rate, and how far to believe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.source_quality import PUSHED, SourceQuality
+from pollerd.errors import InvalidValueError
+
+START_LOG_ODDS = -3.0
+"""Log odds that a new source predicts better than none."""
+MOST_LOG_ODDS = 8.0
+_KEEP_ODDS = 0.995
+_KEEP = 1.0 - 1.0 / 3000.0
+"""Factors by which earlier polls count less at each poll."""
+_KEEP_DISTRUSTED = 1.0 - 1.0 / 200.0
+"""The same for sums of a source that is believed less than a new one: what it was like once is no guide."""
+_KEEP_MEAN = 0.98
+_START_POLLS = 4.0
+"""A new source knows as much of its host's others as that many polls teach."""
+_SILENT_GAPS = 3.0
+"""A pushed source silent for this many times its longest gap is no longer taken to say that nothing changed."""
+
+
+@dataclass
+class LearnedSource:
+    """One source: its pages and the sums from which its quality is learned.
+
+    slots int64[k], in the caller's order · polled_as: slot whose polls fetch it, PUSHED or ELSEWHERE ·
+    announced, unannounced: changes · false: signals without a change · exposure: s · log_odds: of its say ·
+    polls: with forgetting · signals: number received · delay_sum, late_sum, delays: s and number of dated signals,
+    with forgetting; late: of changes that it could have told of before · fetched_at: epoch s, -inf: never · fetches:
+    number · longest_gap: s between signs of life · learned_cycle: s, of the prior · host: number of its host, -1:
+    unknown · mean_evidence: log Bayes factor of the last polls, not stored, as those of the pages are not.
+    """
+
+    slots: NDArray[np.int64]
+    polled_as: int
+    learned_cycle: float
+    host: int = -1
+    announced: float = 1.0
+    unannounced: float = 1.0
+    false: float = 1.0
+    exposure: float = 0.0
+    log_odds: float = START_LOG_ODDS
+    polls: float = 0.0
+    signals: float = 0.0
+    delay_sum: float = 0.0
+    late_sum: float = 0.0
+    delays: float = 0.0
+    fetched_at: float = -np.inf
+    fetches: float = 0.0
+    longest_gap: float = 0.0
+    mean_evidence: float = 0.0
+
+    @property
+    def recall(self) -> float:
+        return self.announced / (self.announced + self.unannounced)
+
+    @property
+    def false_rate(self) -> float:
+        """Signals per second and page without a change, > 0: no signal is believed fully."""
+        return self.false / (self.exposure + self.learned_cycle)
+
+    @property
+    def say(self) -> float:
+        """How far it is believed, 0 to 1."""
+        return float(say_at(np.array(self.log_odds)))
+
+    @property
+    def late(self) -> float:
+        """Mean s by which it tells of a change later than it could have, >= 0: less than one signal's without any."""
+        return self.late_sum / (self.delays + 1.0)
+
+    def unread(self, now: float) -> float:
+        """Returns the s before `now` of which its silence says nothing, >= 0: since it was read, and its delay.
+
+        A pushed source that is alive is taken as read at this moment.
+        """
+        since = max(now - self.fetched_at, 0.0)
+        alive = self.polled_as == PUSHED and not (self.fetches and since > _SILENT_GAPS * self.longest_gap > 0.0)
+        return self.late + (0.0 if alive else since)
+
+    def start_like(self, others: list[LearnedSource]) -> None:
+        """Takes over what was learned of other sources, as much as few polls teach; not how far they are believed."""
+        polls = sum(of.polls for of in others)
+        if polls <= 0.0:
+            return
+        share = min(_START_POLLS / polls, 1.0)
+        for name in ("announced", "unannounced", "false"):
+            setattr(self, name, 1.0 + share * sum(getattr(of, name) - 1.0 for of in others))
+        self.exposure = share * sum(of.exposure for of in others)
+
+    def learn(self, true: float, unsaid: float, signals: float, exposure: float, evidence: float) -> None:
+        """Learns from one poll: expected announced and unannounced changes, signals, s covered, log Bayes factor."""
+        keep = _KEEP if self.log_odds >= START_LOG_ODDS else _KEEP_DISTRUSTED
+        self.announced = 1.0 + keep * (self.announced - 1.0) + true
+        self.unannounced = 1.0 + keep * (self.unannounced - 1.0) + unsaid
+        self.false = 1.0 + keep * (self.false - 1.0) + max(signals - true, 0.0)
+        self.exposure = keep * self.exposure + exposure
+        self.polls = keep * self.polls + 1.0
+        self.mean_evidence = _KEEP_MEAN * self.mean_evidence + (1.0 - _KEEP_MEAN) * evidence
+        odds = START_LOG_ODDS + _KEEP_ODDS * (self.log_odds - START_LOG_ODDS) + evidence
+        self.log_odds = min(max(odds, -MOST_LOG_ODDS), MOST_LOG_ODDS)
+
+    def received(self, number: int, dates: NDArray[np.float64], now: float) -> None:
+        """Counts signals at epoch s, and the delays of those with dates, float64[m] epoch s, none after `now`."""
+        self.signals += number
+        keep = _KEEP ** len(dates)
+        self.delay_sum = keep * self.delay_sum + float((now - dates).sum())
+        could = now if self.polled_as == PUSHED else max(self.fetched_at, 0.0)
+        self.late_sum = keep * self.late_sum + float(np.maximum(could - dates, 0.0).sum())
+        self.delays = keep * self.delays + len(dates)
+
+    def alive(self, now: float) -> None:
+        """Notes that it was read, or gave a sign of life, at epoch s."""
+        if self.fetches:
+            self.longest_gap = max(self.longest_gap, now - self.fetched_at)
+        self.fetched_at = max(self.fetched_at, now)
+        self.fetches += 1.0
+
+    def quality(self) -> SourceQuality:
+        """Returns what was learned of it."""
+        signals = self.announced + self.false - 2.0
+        precision = (self.announced - 1.0 + 0.5) / (signals + 1.0)
+        delay = self.delay_sum / self.delays if self.delays else np.nan
+        return SourceQuality(
+            self.recall, self.false_rate, min(max(precision, 0.0), 1.0), delay, self.say, self.polls, int(self.signals)
+        )
+
+    def learned(self) -> list[float]:
+        """Returns what was learned, for storage: finite, and -1 as the time of a reading if there was none."""
+        kept = replace(self, fetched_at=max(self.fetched_at, -1.0))
+        return [float(getattr(kept, name)) for name in LEARNED]
+
+    def learn_again(self, numbers: list[float]) -> None:
+        """Restores the output of `learned`."""
+        for name, number in zip(LEARNED, numbers, strict=True):
+            setattr(self, name, number)
+        if self.fetched_at < 0:
+            self.fetched_at = -np.inf
+
+
+def say_at(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns how far is believed what has these log odds, 0 to 1, any shape."""
+    return np.asarray(1.0 / (1.0 + np.exp(-log_odds)))
+
+
+_NOT_STORED = ("slots", "polled_as", "host", "mean_evidence")
+LEARNED = tuple(field.name for field in fields(LearnedSource) if field.name not in _NOT_STORED)
+"""Names of the numbers of a source that were learned and are stored."""
+
+
+def check_learned(table: NDArray[np.float64]) -> None:
+    """Raises InvalidValueError for numbers float64[k, len(LEARNED)] that `LearnedSource.learned` cannot have given."""
+    column = dict(zip(LEARNED, table.T, strict=True))
+    odds = column.pop("log_odds")
+    column.pop("fetched_at")
+    least = np.stack([column.pop(name) for name in ("learned_cycle", "announced", "unannounced", "false")])
+    rest = np.stack(list(column.values()))
+    sound = (least > 0).all() and (rest >= 0).all() and (np.abs(odds) <= MOST_LOG_ODDS).all()
+    if not sound:
+        raise InvalidValueError("shared_state", "sources with sums of 0 or more", "others")

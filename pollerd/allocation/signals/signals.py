@@ -1,0 +1,287 @@
+"""Sources of signals, what they said, and what was learned of them: received, read, learned from polls, stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.signals.pairs import Pairs, SignalTimes
+from pollerd.allocation.signals.quality import LEARNED, LearnedSource, check_learned, say_at
+from pollerd.allocation.signals.reading import SignalReading, Window, normalised, read, windows
+from pollerd.allocation.slots.since import Since
+from pollerd.allocation.slots.validation import distinct_slots
+from pollerd.allocation.source_quality import ELSEWHERE, PUSHED, SourceQuality
+from pollerd.errors import InvalidValueError
+
+Array = NDArray[np.float64]
+_SURE = 1e-9
+"""Probabilities of outcomes are kept this far from 0 and 1."""
+MOST_SOURCES = 2**31 - 1
+_BURST_SHARE, _BURST_PAGES, _BURST_EXCESS, _BURST_ODDS = 0.5, 10, 3.0, 3.0
+"""Signals for more than this share of a source's pages at once, for this many at least, and for this many times more
+than its quality lets expect, count only for sources with higher log odds: the whole list was written anew."""
+
+
+class Signals:
+    """Sources of signals, their pages and quality. Without a source it holds nothing and costs nothing."""
+
+    def __init__(self, times: SignalTimes = SignalTimes.NONE) -> None:
+        self.sources: dict[int, LearnedSource] = {}
+        self.pairs = Pairs(times)
+        self._restored: dict[int, list[float]] = {}
+        """Stored quality of sources that were not added yet."""
+
+    @property
+    def active(self) -> bool:
+        """Whether there is a source."""
+        return bool(self.sources)
+
+    def add(
+        self, source: int, slots: NDArray[np.int64], polled_as: int | None, cycle: float, capacity: int, host: int
+    ) -> None:
+        """Adds a source, or changes its pages and keeps its quality. cycle: s, the uniform cycle.
+
+        A new one starts like the others of its host (-1: unknown), or else like all.
+        """
+        source = _number("source", source)
+        slots = distinct_slots(slots)
+        fetched_as = PUSHED if polled_as is None else int(polled_as)
+        known = self.sources.get(source)
+        if known is None:
+            new = LearnedSource(slots, fetched_as, cycle, host)
+            others = list(self.sources.values())
+            new.start_like([of for of in others if of.host == host and host >= 0] or others)
+            self.sources[source] = new
+            self._restore_one(source, new)
+        else:
+            known.slots, known.polled_as, known.host = slots, fetched_as, host
+        self.pairs.rebuild(self.sources, capacity)
+
+    def remove(self, source: int, capacity: int) -> None:
+        """Forgets a source."""
+        self._restored.pop(source, None)
+        if self.sources.pop(source, None) is not None:
+            self.pairs.rebuild(self.sources, capacity)
+
+    def forget(self, slots: NDArray[np.int64], capacity: int) -> None:
+        """Takes slots int64[k], which are freed, from all sources; what was fetched as one of them is unread then."""
+        changed = False
+        for source in self.sources.values():
+            stays = ~np.isin(source.slots, slots)
+            changed |= not stays.all()
+            source.slots = source.slots[stays]
+            if np.isin(source.polled_as, slots):
+                source.polled_as = ELSEWHERE
+        if changed:
+            self.pairs.rebuild(self.sources, capacity)
+
+    def receive(
+        self,
+        slots: NDArray[np.int64],
+        source: int,
+        at: Array,
+        now: float,
+        rates: Array,
+        decay: Array | None = None,
+    ) -> NDArray[np.int64]:
+        """Counts signals: slots int64[k], at float64[k] epoch s or nan, rates float64[k] 1/s expected of the slots.
+
+        decay float64[k], 1/s: of the worth of their news, where joint times are kept. A signal dated before the page's
+        last poll tells of nothing new; a date in the future is no date. Returns the slots that got one.
+        """
+        of, pairs = self.sources.get(source), self.pairs
+        if of is None:
+            return np.empty(0, np.int64)
+        rows = pairs.rows_of(slots, source)
+        dated = (at <= now) & (rows >= 0)
+        of.received(int((rows >= 0).sum()), at[dated], now)
+        polled = np.where(rows >= 0, pairs.polled_at[pairs.first(slots)].astype(np.float64) + pairs.origin, -np.inf)
+        good = (rows >= 0) & ~(dated & (at <= polled))
+        if self._is_burst(of, int(good.sum()), rates[good], now):
+            return np.empty(0, np.int64)
+        fresh = np.ones(len(slots))
+        if _was_read(of, now):
+            # undated, since the last reading: it may tell of a change that a poll in between has seen
+            fresh = np.where(dated, 1.0, np.clip((now - polled) / (now - of.fetched_at), 0.0, 1.0))
+        np.add.at(pairs.number, rows[good], fresh[good].astype(np.float32))
+        pairs.begin(now)
+        news_at = np.where(dated, at, self._middle(of, now))[good]
+        pairs.date(rows[good], news_at, fresh[good], None if decay is None else decay[good])
+        return slots[good]
+
+    def _middle(self, of: LearnedSource, now: float) -> float:
+        """Returns when a change happened that an undated signal tells of: half way since a polled source was read."""
+        return (now + of.fetched_at) / 2 if _was_read(of, now) else now
+
+    def _is_burst(self, of: LearnedSource, number: int, rates: Array, now: float) -> bool:
+        if number < _BURST_PAGES or number <= _BURST_SHARE * len(of.slots) or of.log_odds >= _BURST_ODDS:
+            return False
+        window = now - of.fetched_at if np.isfinite(of.fetched_at) else 0.0
+        return number > _BURST_EXCESS * float(-np.expm1(-rates * window).sum())
+
+    def read(
+        self, slots: NDArray[np.int64], gap: Array, rates: Array, now: float
+    ) -> tuple[SignalReading, list[Window]]:
+        """Returns the reading of slots int64[k] with sources, gap float64[k] s after their polls, rates float64[k, K].
+
+        rates: per s of the gap.
+        """
+        of, say = windows(self.pairs, self.sources, slots, gap, now)
+        return read(of, say, rates * gap[:, None], rates, gap), of
+
+    def learn(
+        self,
+        slots: NDArray[np.int64],
+        read_before: tuple[SignalReading, list[Window]],
+        rates: Array,
+        rows: Array,
+        changed: NDArray[np.bool_],
+    ) -> None:
+        """Learns the quality of sources from polls of distinct slots int64[k] with sources.
+
+        read_before: what `read` returned before the polls; rates, rows float64[k, K]: the belief before the signals
+        since the last polls; changed bool[k].
+        """
+        reading, of = read_before
+        with_signals = normalised(rows, reading.evidence)
+        # The rival has the same belief about the rate, but no news. A belief learned without signals from polls that
+        # came when there were signals takes every page for fast, and is never refuted.
+        quiet = (with_signals * np.exp(-reading.level)).sum(1), (rows * np.exp(-reading.quiet)).sum(1)
+        factor = _log_chance(quiet[0], changed) - _log_chance(quiet[1], changed)
+        caught = np.maximum(-np.expm1(-reading.level), 1e-12)
+        after = with_signals * np.where(changed[:, None], caught, np.exp(-reading.level))
+        after /= np.maximum(after.sum(1, keepdims=True), 1e-300)
+        for window, row in zip(of, self.pairs.levels(slots), strict=True):
+            self._learn_source(window, row, after / caught, rates, changed, factor)
+            self.pairs.use_up(row[row >= 0])
+
+    def _learn_source(
+        self,
+        window: Window,
+        row: NDArray[np.int64],
+        share: Array,
+        rates: Array,
+        changed: NDArray[np.bool_],
+        factor: Array,
+    ) -> None:
+        """Shares out the changes found among announced and unannounced ones (EM), for the sources of one level."""
+        announced = window.recall * rates
+        true = (share * window.number * announced / (announced + window.false_rate)).sum(1)
+        true = np.where(changed, np.minimum(true, window.number[:, 0]), 0.0)
+        unsaid = np.where(changed, (share * (1.0 - window.recall) * rates * window.covered).sum(1), 0.0)
+        number, covered = window.number[:, 0], window.covered[:, 0]
+        there = np.flatnonzero(row >= 0)
+        usual = np.empty(len(there))
+        for k, i in enumerate(there.tolist()):
+            of = self.sources[int(self.pairs.source[row[i]])]
+            usual[k] = of.mean_evidence
+            of.learn(float(true[i]), float(unsaid[i]), float(number[i]), float(covered[i]), float(factor[i]))
+        self.pairs.learn(row[there], factor[there] - usual)
+
+    def polled(self, slots: NDArray[np.int64], now: float) -> None:
+        """Notes that slots int64[k] were polled: older signals are used up."""
+        pairs = self.pairs
+        pairs.begin(now)
+        for row in pairs.levels(slots):
+            pairs.use_up(row[row >= 0])
+        first = pairs.first(slots)
+        pairs.polled_at[first[first >= 0]] = now - pairs.origin
+
+    def know_last_polls(self, elapsed: Array | Since, now: float) -> None:
+        """Takes over when pages were polled last of which that is not known: elapsed float64[n] s of all slots.
+
+        Of a first poll nothing is learned, so no other call tells of it.
+        """
+        pairs = self.pairs
+        slots = pairs.unknown
+        if not slots.size:
+            return
+        since = elapsed[slots]
+        first = pairs.first(slots)
+        unknown = np.isneginf(pairs.polled_at[first])
+        fresh = unknown & np.isfinite(since)
+        pairs.begin(now)
+        pairs.polled_at[first[fresh]] = now - since[fresh] - pairs.origin
+        pairs.unknown = slots[unknown & ~fresh]
+
+    def gaps(self, slots: NDArray[np.int64], now: float) -> Array:
+        """Returns the s since the last polls of slots int64[k] with sources, inf: not known, float64[k]."""
+        pairs = self.pairs
+        return np.maximum(now - pairs.origin - pairs.polled_at[pairs.first(slots)].astype(np.float64), 0.0)
+
+    def believed(self, least: float) -> NDArray[np.int64]:
+        """Returns the slots that have a source with a say of at least `least`, ascending, int64[n]."""
+        slots = [of.slots for of in self.sources.values() if of.say >= least]
+        return np.unique(np.concatenate(slots)) if slots else np.empty(0, np.int64)
+
+    def say(self, slot: int) -> float:
+        """Returns how far the sources of a slot are believed there, 0 to 1."""
+        rows = [int(level[0]) for level in self.pairs.levels(np.array([slot]))]
+        odds = [self.sources[int(self.pairs.source[row])].log_odds + float(self.pairs.log_odds[row]) for row in rows]
+        return float(say_at(np.array(max(odds)))) if odds else 0.0
+
+    def waiting(self, slots: NDArray[np.int64]) -> Array:
+        """Returns the number of signals since the last polls of slots int64[k], float64[k]; nan where no source is."""
+        out = np.where(self.pairs.first(slots) >= 0, 0.0, np.nan)
+        for row in self.pairs.levels(slots):
+            out += np.where(row >= 0, self.pairs.number[row], 0.0)
+        return out
+
+    def quality(self, source: int) -> SourceQuality | None:
+        """Returns what was learned of a source."""
+        of = self.sources.get(source)
+        return None if of is None else of.quality()
+
+    # -- storage
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Returns the quality of the sources as arrays; none without sources.
+
+        What sources said of single pages is not in it: the caller passes signals that no poll followed again.
+        """
+        kept = self._restored | {source: of.learned() for source, of in self.sources.items()}
+        if not kept:
+            return {}
+        ids = sorted(kept)
+        return {
+            "signal_sources": np.array(ids, np.int64),
+            "signal_quality": np.array([kept[i] for i in ids], np.float64),
+        }
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Restores `state`; a source that is not known yet gets its quality when it is added.
+
+        Raises InvalidValueError for arrays that `state` cannot have returned.
+        """
+        ids, quality = arrays["signal_sources"].tolist(), arrays["signal_quality"]
+        if quality.size != len(LEARNED) * len(ids):
+            allowed = f"signal_quality of {len(LEARNED) * len(ids)} numbers"
+            raise InvalidValueError("shared_state", allowed, f"{quality.size} numbers")
+        table = quality.reshape(-1, len(LEARNED))
+        check_learned(table)
+        self._restored = {_number("shared_state", one): row for one, row in zip(ids, table.tolist(), strict=True)}
+        for source, of in self.sources.items():
+            self._restore_one(source, of)
+
+    def _restore_one(self, source: int, of: LearnedSource) -> None:
+        numbers = self._restored.pop(source, None)
+        if numbers is not None:
+            of.learn_again(numbers)
+
+
+def _was_read(of: LearnedSource, now: float) -> bool:
+    """Returns whether the source is one that is read, and was before `now`."""
+    return of.polled_as != PUSHED and bool(np.isfinite(of.fetched_at)) and now > of.fetched_at
+
+
+def _log_chance(quiet: Array, changed: NDArray[np.bool_]) -> Array:
+    """Returns the log probability float64[k] of what polls found; quiet float64[k]: that of no change."""
+    return np.asarray(np.log(np.clip(np.where(changed, 1.0 - quiet, quiet), _SURE, 1.0 - _SURE)))
+
+
+def _number(field: str, value: int) -> int:
+    if not 0 <= int(value) <= MOST_SOURCES:
+        raise InvalidValueError(field, f"from 0 to {MOST_SOURCES}", value)
+    return int(value)

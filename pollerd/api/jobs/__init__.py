@@ -1,0 +1,1 @@
+"""Jobs: one thing that is done to many sites."""

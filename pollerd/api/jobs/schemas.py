@@ -1,0 +1,121 @@
+"""Jobs: what is done to many sites, and how far it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pollerd.api.http.limits import check_spec, check_tag
+from pollerd.api.http.parameters import MAX_ID
+from pollerd.api.schemas.common import Given, Moment
+from pollerd.api.schemas.inputs.numbers import MaxInterval, MinInterval, Weight
+from pollerd.api.schemas.site_list import SiteFilterSchema
+from pollerd.api.schemas.sites import Tag
+from pollerd.errors import InvalidValueError
+from pollerd.model import JobAction, JobState, SiteSpec
+from pollerd.storage import Job, JobSpec
+
+MAX_IDS = 10_000
+_VALUES = {
+    JobAction.TAG: 'a tag, as {"tag": "news"}',
+    JobAction.UNTAG: 'a tag, as {"tag": "news"}',
+    JobAction.WEIGHT: 'a weight or null, as {"weight": 2}',
+    JobAction.LIMITS: 'intervals in s or null, as {"min_interval": 60, "max_interval": null}',
+}
+_NAMES = {
+    JobAction.TAG: {"tag"},
+    JobAction.UNTAG: {"tag"},
+    JobAction.WEIGHT: {"weight"},
+    JobAction.LIMITS: {"min_interval", "max_interval"},
+}
+
+
+class BulkValue(Given):
+    """What an action needs: a tag, a weight, or intervals. null takes a setting away."""
+
+    tag: Tag = ""
+    weight: Weight | None = None
+    min_interval: MinInterval | None = None
+    max_interval: MaxInterval | None = None
+
+
+class BulkChange(Given):
+    """What is to be done to sites: to all that fit a filter, or to those with these ids."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"filter": {"q": "example.org", "state": "backing_off"}, "action": "pause"},
+                {"ids": [7, 8], "action": "tag", "value": {"tag": "news"}},
+                {"filter": {}, "action": "limits", "value": {"min_interval": 3600}},
+            ],
+            "oneOf": [{"required": ["filter"]}, {"required": ["ids"]}],
+        }
+    )
+
+    action: Annotated[JobAction, Field(strict=False)]
+    filter: SiteFilterSchema = Field(SiteFilterSchema.model_validate({}), description="which sites; {}: all of them")
+    ids: list[Annotated[int, Field(ge=1, le=MAX_ID)]] = Field([], min_length=1, max_length=MAX_IDS)
+    value: BulkValue = Field(BulkValue(), description="of tag, untag, weight and limits; others have none")
+
+    def spec(self) -> JobSpec:
+        """Returns what is to be done, checked. Raises `InvalidValueError`."""
+        if len(self.model_fields_set & {"filter", "ids"}) != 1:
+            raise InvalidValueError("filter", "given, or ids: one of the two", sorted(self.model_fields_set))
+        value = self._value()
+        if "ids" in self.model_fields_set:
+            return JobSpec(self.action, value, ids=tuple(self.ids))
+        return JobSpec(self.action, value, filter=self.filter.filter())
+
+    def _value(self) -> dict[str, Any]:
+        given = {name: getattr(self.value, name) for name in self.value.model_fields_set}
+        names = _NAMES.get(self.action, set())
+        if given.keys() - names or (names and not given):
+            allowed = _VALUES.get(self.action, f"left out for {self.action}")
+            raise InvalidValueError("value", allowed, given)
+        if "tag" in names:
+            return {"tag": check_tag(given["tag"], "value.tag")}
+        check_spec(SiteSpec("http://site/", **given))
+        return given
+
+
+class JobSchema(BaseModel):
+    """A job and how far it is. `detail`: why it failed, or why the first site was refused."""
+
+    id: int
+    action: JobAction
+    value: dict[str, Any]
+    state: JobState
+    total: int = Field(description="sites that fitted when it began")
+    total_is_exact: bool = Field(description="false: there were more")
+    seen: int = Field(description="sites that were looked at so far")
+    changed: int = Field(description="sites to which it makes a difference")
+    refused: int = Field(description="sites that cannot have it")
+    restored: int = Field(description="sites for which it was undone so far")
+    detail: str
+    by: str
+    created_at: Moment
+    ended_at: Moment | None
+    undo_until: Moment | None = Field(description="null: it cannot be undone")
+
+    @classmethod
+    def of(cls, job: Job) -> JobSchema:
+        """Returns the job."""
+        return cls(
+            id=job.id,
+            action=job.spec.action,
+            value=dict(job.spec.value),
+            state=job.state,
+            total=job.total,
+            total_is_exact=job.total_is_exact,
+            seen=job.seen,
+            changed=job.changed,
+            refused=job.refused,
+            restored=job.restored,
+            detail=job.detail,
+            by=job.by,
+            created_at=job.created_at,
+            ended_at=job.ended_at,
+            undo_until=job.undo_until if job.state is not JobState.UNDONE else None,
+        )

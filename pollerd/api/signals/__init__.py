@@ -1,0 +1,1 @@
+"""Signal sources over REST, and reports of changes."""

@@ -1,0 +1,1 @@
+"""Who may call: users and tokens, kept in the database."""

@@ -1,0 +1,116 @@
+"""`pollerd users`: who may sign in. Works on the database, also while the daemon runs, which follows within seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pollerd.api.auth.password_rules import check_password
+from pollerd.api.auth.passwords import hash_now
+from pollerd.api.http.settings import Scope
+from pollerd.cli.accounts.database import Database, with_accounts
+from pollerd.cli.common.options import ConfigFile, Json
+from pollerd.cli.common.output import show_list, show_one
+from pollerd.storage import Role, User, check_name
+from pollerd.timestamps import rfc3339
+
+app = typer.Typer(help="Who may sign in.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The user's name, in any case.")]
+NewRole = Annotated[Scope, typer.Option("--role", help="read: may look; write: may do everything.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="Holds the password, in one line; -: standard input. Left out: it is asked for.")
+]
+_COLUMNS = ("name", "role", "created_at", "has_password")
+_STDIN = "-"
+
+
+@app.command("list")
+def list_(database: Database = None, config: ConfigFile = None, as_json: Json = False) -> None:
+    """Lists users: name, role, when they were added, whether they have a password."""
+    users = [_shown(user) for user in with_accounts(database, config, lambda accounts: accounts.users())]
+    show_list(_COLUMNS, users, as_json=as_json)
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="Letters, digits or . @ + - _")],
+    role: NewRole = Scope.READ,
+    password_file: PasswordFile = None,
+    no_password: Annotated[bool, typer.Option("--no-password", help="Only a trusted proxy signs the user in.")] = False,
+    database: Database = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Adds a user. From the first one on, everybody must sign in or send a token."""
+    if no_password and password_file is not None:
+        raise typer.BadParameter("--no-password and --password-file exclude each other")
+    name = check_name(name)
+    hashed = None if no_password else hash_now(_password(password_file))
+    user = with_accounts(
+        database, config, lambda accounts: accounts.add_user(name, Role(role.value), hashed, time.time())
+    )
+    show_one(_shown(user), as_json=as_json)
+
+
+@app.command()
+def password(
+    name: Name,
+    password_file: PasswordFile = None,
+    database: Database = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Gives a user another password; the user's sessions end."""
+    hashed = hash_now(_password(password_file))
+    show_one(
+        _shown(with_accounts(database, config, lambda accounts: accounts.change_user(name, password_hash=hashed))),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def role(
+    name: Name,
+    new_role: Annotated[Scope, typer.Argument(metavar="ROLE", help="read: may look; write: may do everything.")],
+    database: Database = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Gives a user another role."""
+    show_one(
+        _shown(with_accounts(database, config, lambda accounts: accounts.change_user(name, role=Role(new_role.value)))),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def remove(name: Name, database: Database = None, config: ConfigFile = None) -> None:
+    """Removes a user; the user's sessions end."""
+    with_accounts(database, config, lambda accounts: accounts.remove_user(name))
+
+
+def _password(file: Path | None) -> str:
+    """Returns the password of a file, of standard input, or as typed twice. Raises BadParameter, InvalidValueError."""
+    if file is None and sys.stdin.isatty():
+        return check_password(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+    if file is None:
+        raise typer.BadParameter("there is no terminal to ask for the password at: give --password-file")
+    try:
+        text = sys.stdin.read() if str(file) == _STDIN else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error}") from error
+    return check_password(text.removesuffix("\n").removesuffix("\r"))
+
+
+def _shown(user: User) -> dict[str, object]:
+    return {
+        "name": user.name,
+        "role": user.role.value,
+        "created_at": rfc3339(user.created_at),
+        "has_password": user.has_password,
+    }

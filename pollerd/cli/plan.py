@@ -1,0 +1,62 @@
+"""`pollerd plan`: what budget is needed to learn of changes in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import msgspec
+import typer
+
+from pollerd.cli.client.client import TIMEOUT_SECONDS
+from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.common.call_errors import CallError
+from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url
+from pollerd.cli.common.output import show_json, show_rows
+from pollerd.cli.common.text import clean_line
+from pollerd.planning.budget_plan import BudgetPlan, MeasuredDelays, TagPlan
+from pollerd.planning.durations import about
+from pollerd.planning.sentences import in_percent, sentences, two_digits
+
+_COLUMNS = ("tag", "sites", "changes a day", "in time", "half within", "90 % within", "measured")
+
+
+def plan(
+    share: Annotated[str, typer.Option(help="Share of the changes to learn of: 0.9 or 90%.")] = "90%",
+    within: Annotated[str, typer.Option(help="How soon after them.", metavar=DURATION)] = "30m",
+    tag: Annotated[str | None, typer.Option(help="Only changes of sites with this tag count.")] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Says what budget is needed to learn of changes in time, and what today's brings, also by tag."""
+    query = {"share": share, "within": within} | ({} if tag is None else {"tag": tag})
+    with daemon_at(url, token, timeout) as daemon:
+        found: dict[str, Any] = daemon.call("GET", f"/plan?{urlencode(query)}")
+        if as_json:
+            show_json(found)
+            return
+        try:
+            answer = msgspec.convert(found, BudgetPlan)
+        except msgspec.ValidationError as error:
+            raise CallError("the daemon's plan cannot be read: it is of another version") from error
+    for sentence in sentences(answer):
+        typer.echo(clean_line(sentence))
+    if answer.by_tag:
+        typer.echo()
+        show_rows(_COLUMNS, map(_row, answer.by_tag))
+
+
+def _row(of: TagPlan) -> Iterable[str | int]:
+    daily = "" if of.changes_per_day is None else two_digits(of.changes_per_day) if of.changes_per_day else "0"
+    share = "" if of.share is None else in_percent(of.share)
+    delays = ("" if share == "" else "never" if one is None else about(one) for one in (of.delay_median, of.delay_p90))
+    return (of.tag, of.sites, daily, share, *delays, _measured(of.measured))
+
+
+def _measured(found: MeasuredDelays | None) -> str:
+    if found is None:
+        return ""
+    return f"{about(found.delay_median)}, {about(found.delay_p90)} (of {found.changes:,})"

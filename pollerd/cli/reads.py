@@ -1,0 +1,64 @@
+"""`pollerd reads`: reads of changes, told to a running daemon, and what it learned from them."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from pollerd.cli.client.client import TIMEOUT_SECONDS
+from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.common.options import Json, Timeout, Token, Url
+from pollerd.cli.common.output import show_json, show_one
+from pollerd.cli.sites.named import id_of
+
+app = typer.Typer(help="Reads of changes: from them half-lives of interest are learned.", no_args_is_help=True)
+
+_Site = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
+
+
+@app.command()
+def report(
+    site: _Site,
+    at: Annotated[str | None, typer.Option(help="When, RFC 3339 with an offset; left out: now.")] = None,
+    count: Annotated[int, typer.Option(help="How often.", min=1)] = 1,
+    change: Annotated[int | None, typer.Option(help="Id of the change; left out: the newest then.", min=1)] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Of the report, which is not taken twice; left out: a new one.")
+    ] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Reports reads of a site's change."""
+    with daemon_at(url, token, timeout) as daemon:
+        of_site = {"site_id": int(site)} if site.isdecimal() else {"url": site}
+        read = {**of_site, "at": at or datetime.now(UTC).isoformat(), "count": count, "change_id": change}
+        body = {"report": name or uuid.uuid4().hex, "reads": [read]}
+        show_one(daemon.call("POST", "/reads", body), as_json=as_json)
+
+
+@app.command()
+def site(
+    site: _Site, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Shows the reads of a site's changes, and the half-life that was learned from them."""
+    with daemon_at(url, token, timeout) as daemon:
+        show_one(daemon.call("GET", f"/sites/{id_of(daemon, site)}/reads"), as_json=as_json)
+
+
+@app.command()
+def forget(
+    site: _Site, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Forgets the reads of a site's changes, and what was learned from them."""
+    with daemon_at(url, token, timeout) as daemon:
+        site_id = id_of(daemon, site)
+        daemon.call("DELETE", f"/sites/{site_id}/reads")
+    if as_json:
+        show_json({"id": site_id})
+    else:
+        typer.echo(f"forgot the reads of {site_id}")

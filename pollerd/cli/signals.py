@@ -1,0 +1,110 @@
+"""`pollerd signals`: signal sources of a running daemon, and reports of changes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.cli.client.client import TIMEOUT_SECONDS
+from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.common.options import Json, Timeout, Token, Url
+from pollerd.cli.common.output import show_json, show_list, show_one
+from pollerd.cli.sites.named import id_of
+
+app = typer.Typer(help="Signal sources: sites and programs that say when pages change.", no_args_is_help=True)
+
+SignalSourceId = Annotated[int, typer.Argument(metavar="ID", help="Id of the signal source.", min=1)]
+_COLUMNS = ("id", "kind", "url", "name", "pages", "signals", "last_read_at", "last_signal_at", "last_detail", "quality")
+_SITE_COLUMNS = ("source_id", "source", "date", "signalled_at", "waiting", "signals", "quality")
+
+
+def _quality_in_words(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "quality": (row["quality"] or {}).get("in_words", "not known")}
+
+
+@app.command("list")
+def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
+    """Lists signal sources, with what was learned of each."""
+    with daemon_at(url, token, timeout) as daemon:
+        found = daemon.call("GET", "/signal-sources")["items"]
+        if as_json:
+            show_list(_COLUMNS, found, as_json=True)
+            return
+        show_list(_COLUMNS, [_quality_in_words(one) for one in found], as_json=False)
+
+
+@app.command()
+def add(
+    source: Annotated[str, typer.Argument(metavar="SITE", help="Id or URL of a site; for --kind push a name.")],
+    kind: Annotated[str, typer.Option(help="sitemap, feed, list (JSON or lines), links or push.")] = "sitemap",
+    hosts: Annotated[str | None, typer.Option(help="same: pages of its own host only; any: all sites.")] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Makes a site a signal source: what its polls say of other pages helps to decide when these are polled."""
+    with daemon_at(url, token, timeout) as daemon:
+        of_site = {"name": source} if kind == "push" else {"site_id": id_of(daemon, source)}
+        show_one(daemon.call("POST", "/signal-sources", {"kind": kind, "hosts": hosts, **of_site}), as_json=as_json)
+
+
+@app.command()
+def show(
+    source_id: SignalSourceId,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Shows all of one signal source."""
+    with daemon_at(url, token, timeout) as daemon:
+        show_one(daemon.call("GET", f"/signal-sources/{source_id}"), as_json=as_json)
+
+
+@app.command()
+def site(
+    site: Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")],
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Shows what signal sources said last of a site."""
+    with daemon_at(url, token, timeout) as daemon:
+        found = daemon.call("GET", f"/sites/{id_of(daemon, site)}/signals")["items"]
+        show_list(_SITE_COLUMNS, found if as_json else [_quality_in_words(one) for one in found], as_json=as_json)
+
+
+@app.command()
+def remove(
+    source_id: SignalSourceId,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Removes a signal source; its site is polled as before."""
+    with daemon_at(url, token, timeout) as daemon:
+        daemon.call("DELETE", f"/signal-sources/{source_id}")
+    if as_json:
+        show_json({"id": source_id})
+    else:
+        typer.echo(f"removed {source_id}")
+
+
+@app.command()
+def report(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a signal source of kind push.")],
+    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Pages that changed.")],
+    at: Annotated[str | None, typer.Option(help="When, RFC 3339 with an offset; left out: not known.")] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Reports changed pages. They are polled when that is worth most, not at once."""
+    body = {"source": name, "signals": [{"url": one, "at": at} for one in urls]}
+    with daemon_at(url, token, timeout) as daemon:
+        show_one(daemon.call("POST", "/signals", body), as_json=as_json)

@@ -1,0 +1,1 @@
+"""Answers what a budget would find, and what budget a goal needs."""

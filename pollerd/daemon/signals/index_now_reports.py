@@ -1,0 +1,145 @@
+"""Takes reports in IndexNow's form, from anybody: what a report's key proves is passed on as a pushed source's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from enum import StrEnum
+from typing import Protocol
+
+import structlog
+from msgspec.structs import replace
+
+from pollerd.crawling.sources.index_now import IndexNowReport
+from pollerd.daemon.signals.index_now_keys import IndexNowKeys
+from pollerd.daemon.signals.report_limit import ReportLimit
+from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.state.storage_health import RETRY_CAP_SECONDS
+from pollerd.errors import DatabaseUnavailableError, TooManyError
+from pollerd.storage import ListedDate, SignalStore
+
+MOST_WAITING = 100
+"""Reports whose key is not checked yet."""
+_MOST_URLS = 10_000
+"""URLs that wait under one key."""
+_CHECKS, _CHECKS_PER_SECOND = 20.0, 0.1
+_CHECKS_OF_HOST, _CHECKS_OF_HOST_PER_SECOND = 5.0, 1 / 600
+"""Key files that are fetched at once and in the long run, of all hosts and of one."""
+_MOST_LIMITS = 1_000
+_BODIES_AT_ONCE = 16
+
+
+class ReportAnswer(StrEnum):
+    """What a report comes to."""
+
+    TAKEN = "taken"
+    WAITING = "waiting"
+    """Its key is checked soon."""
+    IGNORED = "ignored"
+    """None of its URLs is a site."""
+    REFUSED = "refused"
+    """Its key is not the one that its host holds."""
+
+
+class TakesReports(Protocol):
+    """Takes reports of a pushed source, whose name is added if it is new."""
+
+    async def report_as(self, name: str, listed: list[ListedDate]) -> None:
+        """Takes the report. Raises DatabaseUnavailableError, and TooManyError of sources."""
+
+    def take_urls(self, urls: int) -> None:
+        """Counts URLs of a report. Raises TooManyError."""
+
+
+class IndexNowReports:
+    """Takes reports while a setting allows it. Only hosts that have sites here are asked for their key."""
+
+    def __init__(
+        self, *, allowed: bool, store: SignalStore, keys: IndexNowKeys, reports: TakesReports, runtime: Runtime
+    ) -> None:
+        self._store, self._keys, self._reports = store, keys, reports
+        self._clock, self._instruments = runtime.clock, runtime.instruments
+        self.allowed = allowed
+        self.bodies = asyncio.Semaphore(_BODIES_AT_ONCE)
+        """Held while the body of a report is read."""
+        self._checks = ReportLimit(runtime.clock, most=_CHECKS, per_second=_CHECKS_PER_SECOND, least=1)
+        self._of_hosts: OrderedDict[str, ReportLimit] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str], IndexNowReport] = OrderedDict()
+        """(key, its place) -> what was reported under it."""
+        self._arrived = asyncio.Event()
+        self._log = structlog.get_logger("pollerd.signals")
+
+    async def take(self, report: IndexNowReport) -> ReportAnswer:
+        """Takes a report; its key is checked later unless it was lately.
+
+        Raises TooManyError, before anything is looked up, DatabaseUnavailableError.
+        """
+        self._reports.take_urls(len(report.urls))
+        right = self._keys.known(report)
+        if right is False:
+            return self._counted(ReportAnswer.REFUSED)
+        sites = await self._store.sites_at(report.urls)
+        if not sites:
+            return self._counted(ReportAnswer.IGNORED)
+        report = replace(report, urls=tuple(sites))
+        if right:
+            await self._pass_on(report)
+            return self._counted(ReportAnswer.TAKEN)
+        self._wait(report)
+        return self._counted(ReportAnswer.WAITING)
+
+    async def run(self) -> None:
+        """Checks keys, one at a time, until cancelled; ends at once if reports are not allowed."""
+        if not self.allowed:
+            return
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            while self._waiting:
+                try:
+                    await self._check_next()
+                except DatabaseUnavailableError as error:
+                    self._log.warning("reports_put_off", reason=str(error))
+                    await asyncio.sleep(RETRY_CAP_SECONDS)
+
+    async def _check_next(self) -> None:
+        place, report = next(iter(self._waiting.items()))
+        right = await self._keys.check(report)
+        report = self._waiting[place]  # more may have come meanwhile
+        if right:
+            await self._pass_on(report)
+        else:
+            self._log.info("report_refused", host=report.host, reason="its host does not hold the key")
+        if self._waiting.get(place) is report:
+            del self._waiting[place]
+
+    async def _pass_on(self, report: IndexNowReport) -> None:
+        try:
+            await self._reports.report_as(f"indexnow:{report.host}", [ListedDate(url) for url in report.urls])
+        except TooManyError as error:
+            self._log.warning("report_refused", host=report.host, reason=str(error))
+
+    def _wait(self, report: IndexNowReport) -> None:
+        place = (report.key, report.key_location)
+        before = self._waiting.get(place)
+        if before is not None:
+            urls = tuple(dict.fromkeys((*before.urls, *report.urls)))
+            self._waiting[place] = replace(before, urls=urls[:_MOST_URLS])
+            return
+        if len(self._waiting) >= MOST_WAITING:
+            raise TooManyError("reports whose key is to be checked", 60.0)
+        limit = self._of_hosts.get(report.host)
+        if limit is None:
+            limit = ReportLimit(self._clock, most=_CHECKS_OF_HOST, per_second=_CHECKS_OF_HOST_PER_SECOND, least=1)
+        limit.take(1)
+        self._checks.take(1)
+        self._of_hosts[report.host] = limit
+        self._of_hosts.move_to_end(report.host)
+        if len(self._of_hosts) > _MOST_LIMITS:
+            self._of_hosts.popitem(last=False)
+        self._waiting[place] = report
+        self._arrived.set()
+
+    def _counted(self, answer: ReportAnswer) -> ReportAnswer:
+        self._instruments.index_now_reports[answer.value].inc()
+        return answer

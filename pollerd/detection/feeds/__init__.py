@@ -1,0 +1,1 @@
+"""What a feed shows, and what its items say of its rate."""

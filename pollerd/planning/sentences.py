@@ -1,0 +1,138 @@
+"""What a plan of the budget says, in sentences."""
+
+from __future__ import annotations
+
+from pollerd.planning.budget_plan import BudgetPlan, HeldBack, MeasuredDelays, PlanLimit
+from pollerd.planning.durations import about, apart, exactly
+from pollerd.ranges import BUDGET
+from pollerd.wording import counted
+
+_MOST_REASONS = 3
+
+
+def sentences(plan: BudgetPlan) -> tuple[str, ...]:
+    """Returns the plan in whole sentences, the most important first."""
+    if not plan.sites:
+        return (f"No page{_tagged(plan)} is polled yet.",)
+    if plan.current_share is None:
+        return (f"No change of {_pages(plan)} is expected.", _objective(plan))
+    return tuple(
+        filter(None, (_needed(plan), _today(plan), _measured(plan.measured), _objective(plan), *_doubts(plan)))
+    )
+
+
+def in_percent(share: float) -> str:
+    """Formats a share as "71 %"; what is not quite nothing or all is neither."""
+    if 0 < share < 0.005:
+        return "under 1 %"
+    if 0.995 <= share < 1 - 1e-9:
+        return "over 99 %"
+    return f"{100 * share:.0f} %"
+
+
+def two_digits(number: float) -> str:
+    """Formats a number > 0 with two significant digits: "0.25", "14", "1,200"."""
+    return f"{float(f'{number:.2g}'):,.10g}"
+
+
+def delays_in_words(median: float | None, p90: float | None) -> str:
+    """Formats the delays of which half and nine tenths of the changes stay below."""
+    if median is None:
+        return "more than half of all changes are never seen"
+    half = f"half of all changes are seen within {about(median)}"
+    return f"{half}, more than a tenth never" if p90 is None else f"{half}, 90 % within {about(p90)}"
+
+
+def _needed(plan: BudgetPlan) -> str:
+    goal = f"{_exact_percent(plan.share)} of the changes of {_pages(plan)} within {exactly(plan.within)}"
+    if plan.budget is None:
+        most = (
+            "" if plan.most is None or plan.most >= plan.share else f" {_capital(in_percent(plan.most))} is the most."
+        )
+        reasons = "; ".join(_reason(one, sampled=plan.sampled) for one in plan.limits[:_MOST_REASONS])
+        return f"No budget lets you learn of {goal}{': ' if reasons else ''}{reasons}.{most}"
+    have = f"you have {plan.current_budget:,g}"
+    if plan.budget <= plan.current_budget:
+        return f"To learn of {goal}, about {two_digits(plan.budget)} polls/s are enough; {have}."
+    return f"To learn of {goal} you need about {two_digits(plan.budget)} polls/s; {have}."
+
+
+def _today(plan: BudgetPlan) -> str:
+    share = in_percent(plan.current_share or 0.0)
+    delays = delays_in_words(plan.delay_median, plan.delay_p90)
+    return f"With {plan.current_budget:,g} you learn of {share} in that time; {delays}."
+
+
+def _measured(found: MeasuredDelays | None) -> str:
+    if found is None:
+        return ""
+    half, most = about(found.delay_median), about(found.delay_p90)
+    if found.changes == 1:
+        return f"Measured where pages name a date: {half} (of 1 change)."
+    return f"Measured where pages name a date: half within {half}, 90 % within {most} (of {found.changes:,} changes)."
+
+
+def _objective(plan: BudgetPlan) -> str:
+    due = "" if plan.deadline is None else f" (within {exactly(plan.deadline)}, where a page says nothing else)"
+    return f"For the objective '{plan.objective}'{due}, as {plan.allocator} splits the budget."
+
+
+def _doubts(plan: BudgetPlan) -> tuple[str, ...]:
+    if plan.changes_per_day is None:
+        return (f"{_capital(plan.allocator)} does not estimate how often pages change: all count alike.",)
+    return _of_objective(plan) + _of_seldom_polled(plan)
+
+
+def _of_objective(plan: BudgetPlan) -> tuple[str, ...]:
+    if plan.objective != "freshness":
+        return ()
+    return ("Fewer may be seen in time: for this objective pages that change all the time are polled ever less.",)
+
+
+def _of_seldom_polled(plan: BudgetPlan) -> tuple[str, ...]:
+    if plan.seldom_polled:
+        pages = counted(plan.seldom_polled, "page was", "pages were")
+        about_them = "how often it changes" if plan.seldom_polled == 1 else "how often they change"
+        return (f"{pages} polled fewer than 20 times: {about_them} is not known well yet.",)
+    return ()
+
+
+def _reason(held: HeldBack, *, sampled: bool) -> str:
+    several = held.sites != 1
+    pages = counted(held.sites, "page")
+    span = "" if held.seconds is None else exactly(held.seconds)
+    rounded = "" if held.seconds is None else about(held.seconds)
+    match held.limit:
+        case PlanLimit.HOST_INTERVAL:
+            hosts = (
+                f"{'at least ' if sampled else ''}{counted(held.hosts, 'host')} allow{'' if held.hosts != 1 else 's'}"
+            )
+            shared = f" for {pages}" if held.sites > held.hosts else ""
+            return f"{hosts} one request {apart(held.seconds or 0.0)}{shared}"
+        case PlanLimit.MIN_INTERVAL:
+            return f"{pages} may be polled once in {span} at most (min_interval)"
+        case PlanLimit.MIN_YIELD:
+            return f"{pages} {'are' if several else 'is'} believed unchanged for {rounded} after each poll (min_yield)"
+        case PlanLimit.TTL:
+            return f"{pages} {'ask' if several else 'asks'} to be left alone for {rounded} (respect_ttl)"
+        case PlanLimit.NEVER_POLLED:
+            them = "they have weight 0, or never change" if several else "it has weight 0, or never changes"
+            return f"{pages} {'are' if several else 'is'} never polled: {them}"
+        case PlanLimit.LARGEST_BUDGET:
+            return f"a budget is {BUDGET.highest:,g} polls/s at most"
+
+
+def _pages(plan: BudgetPlan) -> str:
+    return f"{'about ' if plan.sampled else ''}{counted(plan.sites, 'page')}{_tagged(plan)}"
+
+
+def _tagged(plan: BudgetPlan) -> str:
+    return "" if plan.tag is None else f" tagged {plan.tag}"
+
+
+def _exact_percent(share: float) -> str:
+    return f"{100 * share:.10g} %"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

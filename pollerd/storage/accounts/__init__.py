@@ -1,0 +1,1 @@
+"""Users, their sessions, and tokens made while the daemon runs."""

@@ -1,0 +1,1 @@
+"""Jobs: what is done to many sites, and how it is undone."""

@@ -1,0 +1,1 @@
+"""Signal sources in the database, and what they said."""

@@ -1,0 +1,1 @@
+"""What several writers of one PostgreSQL database need: ids that are settled, numbers that are raised."""

@@ -1,0 +1,41 @@
+// What every page does: times in the reader's zone, live events, keys; and what single pages add.
+import { writeTimes } from "./times.js";
+import { follow } from "./live.js";
+import { listenForKeys } from "./keys.js";
+import { startInbox } from "./inbox.js";
+import { startSlider } from "./slider.js";
+import { startTicker } from "./ticker.js";
+import { startSelection } from "./selection.js";
+import { followJob } from "./job.js";
+import { startPreview } from "./preview.js";
+
+for (const one of document.querySelectorAll(".no-script, .needs-script")) one.hidden = true;
+writeTimes(document);
+setInterval(() => writeTimes(document), 30_000);
+listenForKeys();
+startSlider();
+startSelection();
+startPreview();
+followJob();
+const code = document.getElementById("first-user-code");
+if (code && location.hash.length > 1) code.value = location.hash.slice(1);
+const inbox = startInbox();
+const ticker = startTicker();
+if (!("visitor" in document.body.dataset)) {
+  follow({ polls: ticker !== null || document.querySelector("[data-site]") !== null }, (type, data) => {
+    if (type === "change") inbox.came(data);
+    if (type === "polls") for (const poll of data.polls) show(poll);
+    if (type === "polls" && ticker !== null) ticker.came(data);
+  });
+}
+
+/** Writes when a page on this screen was polled last. */
+function show([site, at, outcome]) {
+  for (const row of document.querySelectorAll(`[data-site="${Number(site)}"] [data-last]`)) {
+    const time = document.createElement("time");
+    time.dateTime = new Date(at * 1000).toISOString();
+    row.replaceChildren(time);
+    row.dataset.outcome = outcome;
+    writeTimes(row);
+  }
+}

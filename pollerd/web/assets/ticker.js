@@ -1,0 +1,45 @@
+// Polls as they happen: at most 60 rows, the newest first; may be paused.
+const ROWS = 60;
+const SIGNS = { changed: "●", same: "=", failed: "✕", proving: "○" };
+
+/** Returns what takes `polls` events; null where the page shows none. */
+export function startTicker() {
+  const place = document.getElementById("ticker");
+  if (place === null) return null;
+  const list = place.querySelector("ol");
+  const button = document.getElementById("ticker-pause");
+  let paused = false;
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    paused = !paused;
+    button.textContent = paused ? "Go on" : "Pause";
+  });
+  return {
+    came({ polls, skipped }) {
+      if (paused || document.hidden) return;
+      for (const poll of polls) list.prepend(row(poll));
+      if (skipped) list.prepend(note(`and ${skipped} more`));
+      while (list.children.length > ROWS) list.lastElementChild.remove();
+    },
+  };
+}
+
+function row([site, at, outcome, ms, place]) {
+  const item = document.createElement("li");
+  const sign = document.createElement("span");
+  sign.className = outcome === "same" ? "second" : outcome;
+  sign.textContent = `${SIGNS[outcome] ?? "?"} ${outcome}`;
+  const link = document.createElement("a");
+  link.href = `/sites/${Number(site)}`;
+  link.textContent = place;
+  link.dir = "auto";
+  item.append(new Date(at * 1000).toLocaleTimeString(), " ", sign, ` ${ms} ms `, link);
+  return item;
+}
+
+function note(text) {
+  const item = document.createElement("li");
+  item.className = "second";
+  item.textContent = text;
+  return item;
+}

@@ -1,0 +1,1 @@
+"""What every page goes through: templates, headers, errors, forms, assets."""

@@ -1,0 +1,186 @@
+"""Rules and channels: who is told of what, how it went, and forms to change it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import Path, Query, Response
+
+from pollerd.api.http.parameters import MAX_ID, Cursor
+from pollerd.api.notifications.channels import shown_channels
+from pollerd.api.schemas.notifications import RuleSchema
+from pollerd.errors import InvalidValueError
+from pollerd.events import EventKind, NoticeState
+from pollerd.storage import NoticeFilter
+from pollerd.web.http.forms import Posted, PostedForm, one_of
+from pollerd.web.http.page import Page, Shown
+from pollerd.web.http.route import page_router
+from pollerd.web.words.rules import EVENT_WORDS, rule_words
+
+router = page_router(prefix="/rules")
+RuleId = Annotated[int, Path(ge=1, le=MAX_ID)]
+ChannelId = Annotated[int, Path(ge=1, le=MAX_ID)]
+_DELIVERIES = 25
+_TEST_SECONDS = 10.0
+_STATES = [(state.value, state.value) for state in NoticeState]
+_FIELDS = {
+    "webhook": ("url",),
+    "email": ("host", "port", "security", "sender", "recipients", "username", "password"),
+    "apprise": ("url",),
+    "nats": ("host", "port", "subject", "stream"),
+}
+"""Settings that the forms of channels ask for, by kind; all others by `pollerd channels` and REST."""
+
+
+@router.get("")
+async def list_rules(page: Shown, state: Annotated[str, Query(max_length=20)] = "", cursor: Cursor = None) -> Response:
+    """All rules and channels, and the last deliveries."""
+    return await _page(page, state=state, cursor=cursor)
+
+
+async def _page(page: Page, *, state: str = "", cursor: str | None = None, **more: Any) -> Response:
+    store = page.ports.store.notifications
+    rules = [RuleSchema.of(one) for one in await store.rules()]
+    wanted = NoticeFilter(state=one_of(NoticeState, "state", state) if state else None)
+    deliveries = await store.list_notices(wanted, _DELIVERIES, cursor)
+    channels = await shown_channels(page.ports)
+    values = {"tested": None, "secret": None, **more}
+    return page.show(
+        "rules.html",
+        rules=[(rule, rule_words(rule.rule)) for rule in rules],
+        channels=channels,
+        names={channel.id: channel.name for channel in channels},
+        deliveries=deliveries.items,
+        next_cursor=deliveries.next_cursor,
+        cursor=cursor,
+        state=state,
+        states=_STATES,
+        **values,
+    )
+
+
+@router.get("/new")
+async def new_rule(page: Shown) -> Response:
+    """The form of a new rule."""
+    return await _form(page, None, {})
+
+
+@router.get("/{rule_id:id}")
+async def edit_rule(page: Shown, rule_id: RuleId) -> Response:
+    """The form of a rule."""
+    rule = RuleSchema.of(await page.ports.store.notifications.rule(rule_id))
+    return await _form(page, rule_id, rule.rule | {"name": rule.name})
+
+
+async def _form(page: Page, rule_id: int | None, rule: dict[str, Any]) -> Response:
+    channels = [one.spec.name for one in await page.ports.store.notifications.channels()]
+    kinds = [(kind.value, EVENT_WORDS[kind.value]) for kind in EventKind if kind.value in EVENT_WORDS]
+    given = rule.get("digest")
+    digest = given.get("every", "none") if isinstance(given, dict) else "none"
+    return page.show(
+        "rule.html",
+        rule_id=rule_id,
+        rule=rule,
+        channels=channels,
+        kinds=kinds,
+        digest=digest,
+        digest_at=given.get("at", "08:00") if isinstance(given, dict) else "08:00",
+        zone=given.get("zone", "UTC") if isinstance(given, dict) else "UTC",
+    )
+
+
+@router.post("/new")
+async def add_rule(page: Shown, form: Posted) -> Response:
+    """Adds a rule."""
+    async with page.ports.turn:
+        await page.ports.control.notifications.add_rule(_document(form, {}))
+    return page.go("/rules")
+
+
+@router.post("/{rule_id:id}")
+async def change_rule(page: Shown, rule_id: RuleId, form: Posted) -> Response:
+    """Changes what the form shows of a rule; the rest of it stays."""
+    async with page.ports.turn:
+        kept = RuleSchema.of(await page.ports.store.notifications.rule(rule_id)).rule
+        await page.ports.control.notifications.change_rule(rule_id, _document(form, kept))
+    return page.go("/rules")
+
+
+@router.post("/{rule_id:id}/delete")
+async def delete_rule(page: Shown, rule_id: RuleId) -> Response:
+    """Removes a rule."""
+    async with page.ports.turn:
+        await page.ports.control.notifications.delete_rule(rule_id)
+    return page.go("/rules")
+
+
+def _document(form: PostedForm, kept: dict[str, Any]) -> dict[str, Any]:
+    """Returns a rule: what the form says, over what is kept of the rule before."""
+    tags = [one.strip() for one in form.text("tags").split(",") if one.strip()]
+    sites = {name: value for name, value in (kept.get("sites") or {}).items() if name != "tags"}
+    every = form.text("digest")
+    digest: Any = "none"
+    if every == "hour":
+        digest = {"every": "hour", "zone": form.text("zone") or "UTC"}
+    elif every == "day":
+        digest = {"every": "day", "at": form.text("digest_at") or "08:00", "zone": form.text("zone") or "UTC"}
+    document = {
+        **{name: value for name, value in kept.items() if name not in ("sites", "digest")},
+        "name": form.text("name"),
+        "channels": list(form.texts("channel")),
+        "events": list(form.texts("event")),
+        "digest": digest,
+        "enabled": form.has("enabled"),
+    }
+    if tags:
+        sites["tags"] = tags
+    return document | ({"sites": sites} if sites else {})
+
+
+@router.post("/channels")
+async def add_channel(page: Shown, form: Posted) -> Response:
+    """Adds a channel; of a webhook the secret is shown this once."""
+    kind = form.text("kind")
+    if kind not in _FIELDS:
+        raise InvalidValueError("kind", "one of " + ", ".join(_FIELDS), kind)
+    settings: dict[str, Any] = {name: form.text(name) for name in _FIELDS[kind] if form.text(name)}
+    if "recipients" in settings:
+        settings["recipients"] = [one.strip() for one in settings["recipients"].split(",") if one.strip()]
+    if "port" in settings:
+        settings["port"] = int(form.optional_number("port") or 0)
+    control = page.ports.control.notifications
+    async with page.ports.turn:
+        added = await control.add_channel(form.text("name"), kind, settings)
+    secret = control.signing_secret(added) if kind == "webhook" else None
+    return await _page(page, secret=(added.spec.name, secret)) if secret else page.go("/rules")
+
+
+@router.post("/channels/{channel_id:id}/test")
+async def test_channel(page: Shown, channel_id: ChannelId) -> Response:
+    """Sends a test message, and says what came of it."""
+    channel = await page.ports.store.notifications.channel(channel_id)
+    try:
+        async with asyncio.timeout(_TEST_SECONDS):
+            answer = await page.ports.control.notifications.try_channel(channel_id)
+    except TimeoutError:
+        said = f"no answer within {_TEST_SECONDS:g} s; the delivery log will say more"
+        return await _page(page, tested=(channel.spec.name, False, said))
+    code = "" if answer.status is None else f" {answer.status}"
+    said = f"{answer.kind.value}{code}{': ' if answer.detail else ''}{answer.detail}"
+    return await _page(page, tested=(channel.spec.name, answer.kind.value == "sent", said))
+
+
+@router.post("/channels/{channel_id:id}/resend")
+async def resend(page: Shown, channel_id: ChannelId) -> Response:
+    """Makes what is dead wait anew."""
+    await page.ports.control.notifications.resend(channel_id=channel_id)
+    return page.go("/rules")
+
+
+@router.post("/channels/{channel_id:id}/delete")
+async def delete_channel(page: Shown, channel_id: ChannelId) -> Response:
+    """Removes a channel; not while rules name it."""
+    async with page.ports.turn:
+        await page.ports.control.notifications.delete_channel(channel_id)
+    return page.go("/rules")

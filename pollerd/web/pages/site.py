@@ -1,0 +1,198 @@
+"""One site: why it is polled as it is, its history, its versions, its values, its settings."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import orjson
+from fastapi import Query, Response
+
+from pollerd.api.http.context import ApiPorts, Caller
+from pollerd.api.http.limits import check_selections
+from pollerd.api.http.parameters import Cursor, SiteId
+from pollerd.api.reads.schemas import reads_in_words
+from pollerd.api.schemas.explanation import Explanation
+from pollerd.api.schemas.selections import PreviewSchema, SelectionStatus
+from pollerd.api.schemas.sites import SitePatch, SiteSchema, redirect_proposal
+from pollerd.api.signals.routes import site_signals
+from pollerd.api.sites.routes import current_site, shown_site, site_changes
+from pollerd.errors import InvalidValueError
+from pollerd.model import JobAction, SiteSpec
+from pollerd.quantities import duration
+from pollerd.storage import ChangeFilter, JobSpec
+from pollerd.urls import normalise_url
+from pollerd.web.http.forms import Posted, PostedForm
+from pollerd.web.http.markup import drawing
+from pollerd.web.http.page import Page, Shown
+from pollerd.web.http.route import page_router
+from pollerd.web.plots.belief import PageBelief, belief_plot
+from pollerd.web.plots.strip import Strip, poll_strip
+from pollerd.web.words.explanation import POLLS_TO_KNOW, half_life_in_words, words
+
+router = page_router(prefix="/sites")
+_DAY = 86_400.0
+_SPANS = (1, 7, 30, 90)
+_USUAL_SPAN = 30
+_VERSIONS = 20
+_POLLS = 50
+Days = Annotated[int | None, Query(ge=1, le=366)]
+
+
+@router.get("/{site_id:id}")
+async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response:
+    """All of one site."""
+    ports, now = page.ports, page.now
+    site = await ports.store.sites.get(site_id)
+    if days is None:  # all that there is, so far
+        days = next((one for one in _SPANS[:2] if now - site.created_at < one * _DAY), _USUAL_SPAN)
+    shown = await current_site(ports, site)
+    explained = Explanation.model_validate(await ports.control.sites.explain(site_id))
+    changes = await ports.store.history.list_changes(ChangeFilter(site_id=site_id), _VERSIONS)
+    states = await ports.store.history.selection_states(site_id)
+    signals = await site_signals(ports, site_id)
+    known = await ports.store.reads.of_site(site_id)
+    strip = await _strip(ports, site_id, days, now, explained.next_expected_poll_at)
+    return page.show(
+        "site.html",
+        site=shown,
+        explained=explained,
+        said=words(explained, shown, now, sites=ports.control.health.status().sites),
+        strip=None if strip is None else {"svg": drawing(strip.svg), "rows": strip.rows},
+        days=days,
+        spans=_SPANS,
+        belief=_belief(explained, shown),
+        signals=signals,
+        reads=reads_in_words(known) if known else None,
+        half_life=half_life_in_words(explained),
+        changes=changes.items,
+        more_changes=changes.next_cursor is not None,
+        selections=[SelectionStatus.of(state) for state in states],
+        own=_own(site.spec),
+    )
+
+
+async def _strip(ports: ApiPorts, site_id: int, days: int, now: float, expected: float | None) -> Strip | None:
+    columns = await ports.store.history.strip(site_id, now - days * _DAY)
+    if not len(columns.at):
+        return None
+    return await asyncio.to_thread(poll_strip, columns, now - days * _DAY, now, expected)
+
+
+def _belief(explained: Explanation, site: SiteSchema) -> Any:
+    if explained.rate_per_day is None:
+        return None
+    polled = None if explained.expected_interval is None else _DAY / explained.expected_interval
+    low, high = explained.rate_low_per_day, explained.rate_high_per_day
+    known = site.polls >= POLLS_TO_KNOW
+    return drawing(belief_plot(PageBelief(explained.rate_per_day, low, high, polled, known)))
+
+
+def _own(spec: SiteSpec) -> dict[str, str]:
+    """Returns the settings that are the site's own, as the form's fields have them."""
+    pretty = "" if not spec.selections else orjson.dumps(orjson.loads(spec.selections), option=orjson.OPT_INDENT_2)
+    return {
+        "url": spec.url,
+        "title": spec.title,
+        "tags": ", ".join(spec.tags),
+        "weight": "" if spec.weight is None else f"{spec.weight:g}",
+        "min_interval": "" if spec.min_interval is None else duration(spec.min_interval),
+        "max_interval": "" if spec.max_interval is None else duration(spec.max_interval),
+        "selections": pretty.decode() if isinstance(pretty, bytes) else pretty,
+    }
+
+
+@router.get("/{site_id:id}/polls")
+async def list_polls(page: Shown, site_id: SiteId, cursor: Cursor = None) -> Response:
+    """The polls of a site, each."""
+    site = await page.ports.store.sites.get(site_id)
+    found = await page.ports.store.history.list_polls(site_id, _POLLS, cursor)
+    return page.show(
+        "polls.html",
+        site=await shown_site(page.ports, site),
+        polls=found.items,
+        cursor=cursor,
+        next_cursor=found.next_cursor,
+    )
+
+
+@router.post("/{site_id:id}/poll")
+async def poll_now(page: Shown, site_id: SiteId) -> Response:
+    """Polls it as soon as politeness allows."""
+    await page.ports.control.sites.poll_now(site_id)
+    return page.go(f"/sites/{site_id}")
+
+
+@router.post("/{site_id:id}/pause")
+async def pause(page: Shown, site_id: SiteId) -> Response:
+    """Pauses it."""
+    await page.ports.control.sites.pause(site_id, True)
+    return page.go(f"/sites/{site_id}")
+
+
+@router.post("/{site_id:id}/resume")
+async def resume(page: Shown, site_id: SiteId) -> Response:
+    """Resumes it."""
+    await page.ports.control.sites.pause(site_id, False)
+    return page.go(f"/sites/{site_id}")
+
+
+@router.post("/{site_id:id}/accept-redirect")
+async def accept_redirect(page: Shown, site_id: SiteId) -> Response:
+    """Takes the address that it redirects to."""
+    async with page.ports.turn:
+        url = redirect_proposal(await page.ports.store.sites.get(site_id))
+        if url is not None:
+            await page.ports.control.sites.update(site_id, {"url": normalise_url(url)})
+    return page.go(f"/sites/{site_id}")
+
+
+@router.post("/{site_id:id}/delete")
+async def delete(page: Shown, site_id: SiteId, caller: Caller) -> Response:
+    """Deletes it, as a job that can be undone."""
+    await page.ports.store.sites.get(site_id)
+    job = await page.ports.control.jobs.start(JobSpec(JobAction.DELETE, {}, ids=(site_id,)), by=caller)
+    return page.go(f"/jobs/{job.id}")
+
+
+@router.post("/{site_id:id}")
+async def change_site(page: Shown, site_id: SiteId, form: Posted) -> Response:
+    """Takes its settings from the form; with the button "preview" shows what the selections would keep instead."""
+    if form.has("preview"):
+        return await _preview(page, site_id, form)
+    patch = SitePatch.model_validate(_patch(form))
+    async with page.ports.turn:
+        site = await page.ports.store.sites.get(site_id)
+        changes = site_changes(site.spec, patch)
+        if changes:
+            await page.ports.control.sites.update(site_id, changes)
+    return page.go(f"/sites/{site_id}")
+
+
+def _patch(form: PostedForm) -> dict[str, Any]:
+    """Returns the settings of a form as `PATCH /sites/{id}` takes them. Raises `InvalidValueError`."""
+    given: dict[str, Any] = {
+        "url": form.text("url"),
+        "title": form.text("title"),
+        "tags": form.tags("tags"),
+        "selections": _selections(form),
+    }
+    given["weight"] = form.optional_number("weight")
+    return given | {name: form.optional_duration(name) for name in ("min_interval", "max_interval")}
+
+
+def _selections(form: PostedForm) -> Any:
+    text = form.text("selections")
+    if not text:
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidValueError("selections", f"JSON ({error})", text[:100]) from error
+
+
+async def _preview(page: Page, site_id: int, form: PostedForm) -> Response:
+    wanted = check_selections(_selections(form) or {"default": {}})
+    found = PreviewSchema.of(await page.ports.control.preview.of_stored(site_id, wanted))
+    site = await shown_site(page.ports, await page.ports.store.sites.get(site_id))
+    return page.show("preview.html", site=site, preview=found, selections_text=form.text("selections"))

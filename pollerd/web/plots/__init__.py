@@ -1,0 +1,1 @@
+"""Plots of the pages as SVG, drawn by pure functions of numbers."""

@@ -1,0 +1,418 @@
+"""Signals: formulas, learned quality, choices with and without sources, storage (docs/signals.md)."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.signals.evidence import SignalEvidence
+from pollerd.allocation.signals.formulas import due_level, fetch_gain, signal_weight, waiting_value
+from pollerd.allocation.signals.quality import LearnedSource
+from pollerd.allocation.signals.reading import Window
+from pollerd.allocation.slots.state_bytes import pack, unpack
+from pollerd.allocation.source_quality import ELSEWHERE, PUSHED
+from pollerd.allocation.whittle.rate_model.belief_rows import VERSION
+from pollerd.allocation.whittle.whittle import Whittle
+from pollerd.errors import InvalidValueError
+
+SITES = 300
+NAN = np.nan
+CHOICES_WITHOUT_SOURCES = {
+    "changes": "819410d2f075f604",
+    "freshness": "6efb5932b33afb4e",
+    "interest": "65f019dee88d53d3",
+}
+"""Recorded with the code before signals, commit 402064f, by `recorded_choices`."""
+KERNELS = {"OPENBLAS_CORETYPE": "Haswell"}
+"""Sums round otherwise with other kernels of the matrix library; these run on every processor of the last ten years."""
+
+
+def rates_of(sites: int) -> NDArray[np.float64]:
+    return -np.log1p(-0.9 / np.arange(1, sites + 1))
+
+
+def made(sites: int, objective: str = "changes", polls_per_change: float = 1.0) -> Allocator:
+    budget = polls_per_change * float(rates_of(sites).sum())
+    policy = create("whittle", budget=budget, objective=objective, rng=np.random.default_rng(0))
+    policy.add(np.arange(sites), np.ones(sites), np.ones(sites))
+    return policy
+
+
+class Pages:
+    """Pages that change Poisson, a source that announces changes and gives false signals, and the polls of a policy."""
+
+    def __init__(self, policy: Allocator, sites: int, recall: float, false_rate: float, seed: int = 1) -> None:
+        self.policy, self.sites, self.recall, self.false_rate = policy, sites, recall, false_rate
+        self.rng = np.random.default_rng(seed)
+        self.last, self.dirty, self.now = np.zeros(sites), np.zeros(sites, bool), 0.0
+        self.found = self.signalled = self.polls = self.changes = 0
+        self.pending = np.zeros(sites, bool)
+        self.chosen: list[int] = []
+
+    def run(self, polls: int, *, signals: bool = True, mode: str = "honest") -> None:
+        rates, step = rates_of(self.sites), 1.0 / self.policy.budget
+        for i in range(polls):
+            self.now += step
+            changed = np.flatnonzero(self.rng.random(self.sites) < -np.expm1(-rates * step))
+            self.changes += len(changed)
+            self.dirty[changed] = True
+            told = changed[self.rng.random(len(changed)) < self.recall]
+            false = np.flatnonzero(self.rng.random(self.sites) < self.false_rate * step)
+            slots = {
+                "honest": np.concatenate([told, false]),
+                "now": np.arange(self.sites) if i % (self.sites // 4) == 0 else told[:0],
+                "never": told[:0],
+            }[mode]
+            if signals and len(slots):
+                self.pending[slots] = True
+                self.policy.signal(slots, 0, np.full(len(slots), NAN), self.now)
+            self.poll()
+
+    def poll(self) -> None:
+        chosen = self.policy.select(self.now - self.last, self.now, np.ones(self.sites, bool), 1)
+        self.chosen += chosen.tolist()
+        self.polls += 1
+        self.signalled += int(self.pending[chosen].sum())
+        self.found += int(self.dirty[chosen].sum())
+        evidence = EvidenceBatch(self.dirty[chosen].copy())
+        self.policy.observe(chosen, self.now - self.last[chosen], evidence, self.now)
+        self.last[chosen], self.dirty[chosen], self.pending[chosen] = self.now, False, False
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the digests are those of x86 kernels")
+def test_without_sources_choices_and_state_are_those_of_before() -> None:
+    command = [sys.executable, "-m", "tests.allocation.recorded_choices"]
+    printed = subprocess.run(command, env={**os.environ, **KERNELS}, capture_output=True, text=True, check=True).stdout
+    assert dict(line.split() for line in printed.splitlines()) == CHOICES_WITHOUT_SOURCES
+
+
+def test_signals_of_unknown_sources_change_nothing() -> None:
+    policy = made(3)
+    before = policy.shared_state()
+    policy.signal(np.arange(3), 7, np.full(3, NAN), 10.0)
+    policy.fetched(7, 10.0)
+    policy.remove_source(7)
+    assert policy.source_quality(7) is None
+    assert policy.shared_state() == before
+
+
+def test_probability_unchanged_is_that_of_random_draws() -> None:
+    rate, recall, false_rate, gap, draws = 0.7, 0.6, 0.3, 1.9, 400_000
+    rng = np.random.default_rng(1)
+    announced, false = rng.poisson(recall * rate * gap, draws), rng.poisson(false_rate * gap, draws)
+    unannounced = rng.poisson((1 - recall) * rate * gap, draws)
+    weight = signal_weight(np.array(rate), recall, false_rate)
+    for number in range(4):
+        those = announced + false == number
+        drawn = ((announced + unannounced) == 0)[those].mean()
+        level = (1 - recall) * rate * gap + number * weight
+        assert np.exp(-level) == pytest.approx(drawn, abs=5 * np.sqrt(drawn / those.sum()))
+
+
+def test_gain_of_a_reading_is_that_of_a_renewal_argument() -> None:
+    rate, due, window = 0.7, 0.4, 0.8
+    value = 1 / rate
+    price = value * (1 - due + due * np.log(due))
+    renewal = -np.expm1(-rate * window) * (1 / rate - price) - due * window
+    one = np.ones(1)
+    gain = fetch_gain(one, window * one, rate * one, 1.0, 1e-12, due * one, value * one)
+    assert gain[0] == pytest.approx(renewal, abs=1e-6)
+    assert due_level(np.array([price / value]))[0] == pytest.approx(due, abs=1e-4)
+    assert waiting_value(one, due * one, value * one)[0] == pytest.approx(price)
+    assert due_level(np.array([1.5]))[0] == 0.0
+
+
+def test_a_nearly_perfect_source_is_followed() -> None:
+    policy = made(SITES, polls_per_change=0.5)  # so that there is always a signal to follow
+    policy.add_source(0, np.arange(SITES))
+    pages = Pages(policy, SITES, 1.0, 0.0)
+    pages.run(900)
+    quality = policy.source_quality(0)
+    assert quality is not None
+    assert quality.say > 0.9
+    assert quality.signals > 500
+    pages.signalled = pages.polls = pages.found = pages.changes = 0
+    pages.run(300)
+    assert pages.signalled > 0.9 * pages.polls
+    assert pages.found > 0.9 * pages.polls
+
+
+def test_choices_of_few_are_the_top_of_all_urgencies() -> None:
+    """Crossing times of `LazyTopK` hold with signals that come, and readings that end."""
+    sites = 2000
+    policy = made(sites)
+    policy.add(np.array([sites]), np.zeros(1), np.ones(1))
+    policy.add_source(0, np.arange(0, sites, 2))
+    policy.add_source(1, np.arange(0, sites, 3), polled_as=sites)
+    rng, last = np.random.default_rng(3), np.zeros(sites + 1)
+    policy.observe(np.arange(sites), np.full(sites, 100.0), EvidenceBatch(rng.random(sites) < 0.3), 0.0)
+    for i in range(150):
+        now = i * 2.0 + 1.0
+        slots = rng.integers(sites, size=5)
+        policy.signal(slots, int(rng.integers(2)), np.full(5, NAN), now)
+        if i % 20 == 7:
+            policy.fetched(1, now)
+        chosen = policy.select(now - last, now, np.ones(sites + 1, bool), 3)
+        urgency = policy.urgency(now - last, now)
+        assert np.sort(urgency[chosen])[0] >= np.sort(urgency)[-3] * (1 - 1e-6) - 1e-12
+        policy.observe(chosen, now - last[chosen], EvidenceBatch(rng.random(len(chosen)) < 0.5), now)
+        last[chosen] = now
+
+
+def test_polls_that_come_on_signals_teach_rates_without_bias() -> None:
+    """Such a poll nearly always finds a change: without the signals in its likelihood every page would seem fast."""
+    policy = made(SITES)
+    policy.add_source(0, np.arange(SITES))
+    Pages(policy, SITES, 0.9, 0.0005).run(2500)
+    fast = policy.rates_of(np.arange(10)) / rates_of(SITES)[:10]
+    assert np.exp(np.log(fast).mean()) == pytest.approx(1.0, abs=0.35)
+    slow = policy.rates_of(np.arange(100, SITES)).sum() / rates_of(SITES)[100:].sum()
+    assert slow < 4.0
+
+
+def test_a_poor_source_does_no_harm() -> None:
+    found = {}
+    for signals in (True, False):
+        policy = made(SITES)
+        if signals:
+            policy.add_source(0, np.arange(SITES))
+        pages = Pages(policy, SITES, 0.3, 0.3 * float(rates_of(SITES).mean()))
+        pages.run(2500, signals=signals)
+        found[signals] = pages.found / pages.changes
+    assert found[True] > found[False] - 0.02
+
+
+def test_what_signals_taught_of_rates_is_stored_with_the_sites() -> None:
+    policy = made(SITES)
+    policy.add_source(0, np.arange(SITES))
+    Pages(policy, SITES, 0.9, 0.0).run(800)
+    again = made(SITES)
+    again.restore(np.arange(SITES), policy.site_state(np.arange(SITES)), policy.shared_state())
+    assert again.rates_of(np.arange(SITES)) == pytest.approx(policy.rates_of(np.arange(SITES)), rel=1e-3)
+
+
+def test_signals_say_nothing_where_the_number_of_changes_is_known() -> None:
+    one = np.ones((3, 1))
+    window = Window(0.8 * one, 0.1 * one, np.array([[2.0], [0.0], [1.0]]), 5.0 * one)
+    evidence = SignalEvidence(np.array([0, 2, 3]), 4, (window,), np.ones(3), np.full(3, 5.0))
+    polls = EvidenceBatch(np.ones(4, bool), count=np.array([3, -1, -1, -1]))
+    rates = np.geomspace(0.01, 10.0, 24)[None]
+    more = evidence.log_likelihood(rates, polls)
+    assert (more[0] == 0.0).all()
+    assert more[1, 23] < more[1, 0], "silence before a change speaks for a low rate"
+    some = evidence.take(np.array([0, 3]))
+    assert some.rows.tolist() == [0, 1]
+    assert (some.log_likelihood(rates, polls.take(np.array([0, 3]))) == more[[0, 2]]).all()
+    slope, information = evidence.score(np.full(3, 0.3), polls)
+    assert slope[0] == information[0] == 0.0
+    assert (information >= 0.0).all()
+
+
+@pytest.mark.parametrize("mode", ["now", "never"])
+def test_a_liar_loses_its_say(mode: str) -> None:
+    policy = made(SITES)
+    policy.add_source(0, np.arange(SITES))
+    Pages(policy, SITES, 0.9, 0.0).run(1500, mode=mode)
+    quality = policy.source_quality(0)
+    assert quality is not None
+    assert quality.recall < 0.2 or quality.precision < 0.2
+    assert quality.say < 0.5
+
+
+def test_a_source_that_goes_wrong_is_let_go_and_regained_when_it_is_right_again() -> None:
+    policy = made(SITES)
+    policy.add_source(0, np.arange(SITES))
+    assert isinstance(policy, Whittle)
+    pages, say = Pages(policy, SITES, 0.9, 0.0005), list[float]()
+    for recall, false_rate, polls in ((0.9, 0.0005, 900), (0.0, 0.01, 300), (0.9, 0.0005, 900)):
+        pages.recall, pages.false_rate = recall, false_rate
+        pages.run(polls)
+        say.append(float(np.mean([policy.signals.say(slot) for slot in set(pages.chosen[-100:])])))
+    assert say[0] > 0.9
+    assert say[1] < 0.2
+    assert say[2] > 0.9
+
+
+def test_pages_differ_from_their_source_by_what_is_unusual() -> None:
+    """Half of a source's pages lie: the others are believed, and these are not, whatever their source is worth."""
+    policy = made(40)
+    assert isinstance(policy, Whittle)
+    policy.add_source(0, np.arange(40))
+    rng, now, last, dirty = np.random.default_rng(5), 0.0, np.zeros(40), np.zeros(40, bool)
+    for _ in range(2_500):
+        now += 1.0
+        new = np.flatnonzero(rng.random(40) < 0.02)
+        dirty[new] = True
+        said = np.r_[new[new % 2 == 0], 1 + 2 * np.flatnonzero(rng.random(20) < 0.1)]
+        policy.signal(said, 0, np.full(len(said), NAN), now)
+        chosen = policy.select(now - last, now, np.ones(40, bool), 1)
+        policy.observe(chosen, now - last[chosen], EvidenceBatch(dirty[chosen].copy()), now)
+        last[chosen], dirty[chosen] = now, False
+    say = np.array([policy.signals.say(slot) for slot in range(40)])
+    assert say[::2].mean() > 0.5
+    assert say[1::2].mean() < 0.3
+
+
+@pytest.mark.parametrize("added_first", [True, False])
+def test_a_restored_source_keeps_its_quality(added_first: bool) -> None:
+    whole = made(SITES)
+    whole.add_source(4, np.arange(0, SITES, 2))
+    whole.add_source(0, np.arange(SITES), polled_as=5)
+    whole.fetched(0, 0.0)
+    Pages(whole, SITES, 0.8, 0.001).run(400)
+    state = np.arange(SITES), whole.site_state(np.arange(SITES)), whole.shared_state()
+    again = made(SITES)
+    if not added_first:
+        again.restore(*state)
+        assert again.shared_state() == whole.shared_state(), "kept until the sources are there"
+    again.add_source(0, np.arange(SITES), polled_as=5)
+    again.add_source(4, np.arange(0, SITES, 2))
+    if added_first:
+        again.restore(*state)
+    assert again.shared_state() == whole.shared_state()
+    for source in (0, 4):
+        assert again.source_quality(source) == whole.source_quality(source)
+    quality = whole.source_quality(0)
+    assert quality is not None
+    assert quality.polls > 0
+
+
+def test_removed_and_reused_slots_start_from_nothing() -> None:
+    policy = made(4)
+    policy.observe(np.arange(4), np.full(4, 5.0), EvidenceBatch(np.array([True, False, True, False])), 5.0)
+    policy.add_source(1, np.arange(4))
+    quiet = policy.urgency(np.full(4, 2.0), 7.0)
+    policy.signal(np.array([1]), 1, np.array([6.0]), 7.0)
+    assert policy.urgency(np.full(4, 2.0), 7.0)[1] > quiet[1]
+    policy.remove(np.array([1]))
+    policy.add(np.array([1]), np.ones(1), np.ones(1))
+    policy.observe(np.array([1]), np.array([5.0]), EvidenceBatch(np.array([False])), 7.0)
+    plain = made(4)
+    plain.observe(np.arange(4), np.full(4, 5.0), EvidenceBatch(np.array([True, False, True, False])), 5.0)
+    plain.remove(np.array([1]))
+    plain.add(np.array([1]), np.ones(1), np.ones(1))
+    plain.observe(np.array([1]), np.array([5.0]), EvidenceBatch(np.array([False])), 7.0)
+    policy.remove_source(1)
+    assert (policy.urgency(np.full(4, 2.0), 9.0) == plain.urgency(np.full(4, 2.0), 9.0)).all()
+
+
+def test_old_dates_tell_of_nothing_and_future_dates_do_no_harm() -> None:
+    policy = made(3)
+    policy.add_source(0, np.arange(3))
+    policy.observe(np.arange(3), np.full(3, 5.0), EvidenceBatch(np.ones(3, bool)), 1000.0)
+    before = policy.urgency(np.full(3, 50.0), 1050.0)
+    policy.signal(np.array([0]), 0, np.array([900.0]), 1050.0)
+    assert policy.urgency(np.full(3, 50.0), 1050.0)[0] == before[0]
+    policy.signal(np.array([0, 1]), 0, np.array([4e9, NAN]), 1050.0)
+    quality = policy.source_quality(0)
+    assert quality is not None
+    assert quality.signals == 3
+    assert quality.delay == 150.0
+    assert np.isfinite(policy.urgency(np.full(3, 50.0), 1050.0)).all()
+
+
+def test_a_date_before_a_page_s_first_poll_is_no_signal() -> None:
+    """A first poll is no evidence, so the allocator knows of it only by the gaps of later choices."""
+    policy = made(3)
+    policy.add_source(0, np.arange(3))
+    never, everyone = np.full(3, np.inf), np.ones(3, bool)
+    policy.select(never, 1000.0, everyone, 1)
+    policy.select(np.array([5.0, np.inf, 20.0]), 1030.0, everyone, 1)
+    policy.select(np.array([10.0, 5.0, 25.0]), 1035.0, everyone, 1)
+    policy.signal(np.arange(3), 0, np.full(3, 1020.0), 1040.0)
+    assert policy.signals_waiting(np.arange(3)).tolist() == [0.0, 0.0, 1.0]
+
+
+def test_silence_of_a_late_source_says_nothing_of_its_delay() -> None:
+    source = LearnedSource(np.arange(3), -1, 100.0)
+    assert source.unread(50.0) == 0.0
+    for _ in range(200):
+        source.received(1, np.array([30.0]), 50.0)
+    assert source.unread(50.0) == pytest.approx(20.0, rel=0.02)
+    read = LearnedSource(np.arange(3), 1, 100.0)
+    read.alive(40.0)
+    for _ in range(200):
+        read.received(1, np.array([45.0]), 50.0)
+    assert read.unread(50.0) == 10.0, "what changed since it was read could not be told of before"
+    read.alive(50.0)
+    for _ in range(200):
+        read.received(1, np.array([45.0]), 60.0)
+    assert read.unread(60.0) == pytest.approx(10.0 + 2.5, abs=0.2), "half of the changes were seen one reading late"
+
+
+def test_a_source_that_others_read_says_nothing_of_the_time_since() -> None:
+    policy = made(3)
+    policy.observe(np.arange(3), np.full(3, 5.0), EvidenceBatch(np.array([True, False, True])), 10.0)
+    for source, polled_as in ((0, None), (1, ELSEWHERE)):
+        policy.add_source(source, np.array([source]), polled_as=polled_as)
+        policy.fetched(source, 10.0)
+    pushed, read = (LearnedSource(np.arange(1), polled_as, 5.0) for polled_as in (PUSHED, ELSEWHERE))
+    for of in (pushed, read):
+        of.alive(10.0)
+    assert (pushed.unread(30.0), read.unread(30.0)) == (0.0, 20.0)
+    policy.add(np.array([3]), np.ones(1), np.ones(1))
+    policy.add_source(2, np.arange(2), polled_as=3)
+    policy.remove(np.array([3]))
+    assert np.isfinite(policy.urgency(np.array([1.0, 1.0, 1.0, np.inf]), 40.0)[:3]).all()
+
+
+def test_a_new_source_starts_like_the_others_of_its_host() -> None:
+    policy = made(SITES)
+    policy.place(np.arange(SITES), np.arange(SITES) % 2)
+    policy.add_source(0, np.arange(0, SITES, 2))
+    Pages(policy, SITES, 0.95, 0.0).run(600)
+    policy.add_source(1, np.arange(0, SITES, 2))
+    policy.add_source(2, np.arange(1, SITES, 2))
+    old, same_host, any_host = (policy.source_quality(source) for source in range(3))
+    assert old is not None
+    assert same_host is not None
+    assert any_host is not None
+    assert 0.5 < same_host.recall < old.recall
+    assert any_host.recall == pytest.approx(same_host.recall, rel=0.01), "there is no other host to learn from"
+    assert same_host.say < 0.1, "each has to prove itself"
+
+
+def test_damaged_state_of_sources_is_refused() -> None:
+    policy = made(5)
+    policy.add_source(0, np.arange(5))
+    arrays = unpack("whittle", VERSION, policy.shared_state())
+    none = np.empty(0, np.int64)
+    for name in [name for name in arrays if name.startswith("signal_") and arrays[name].size]:
+        for changed in ({**arrays, name: arrays[name][:-1]}, {k: v for k, v in arrays.items() if k != name}):
+            with pytest.raises(InvalidValueError, match="shared_state"):
+                policy.restore(none, policy.site_state(none), pack("whittle", VERSION, changed))
+
+
+def test_bad_input_is_refused() -> None:
+    policy = made(3)
+    with pytest.raises(InvalidValueError, match="source"):
+        policy.add_source(-1, np.arange(3))
+    with pytest.raises(InvalidValueError, match="slots"):
+        policy.add_source(0, np.array([0, 9]))
+    policy.add_source(0, np.arange(3))
+    with pytest.raises(InvalidValueError, match="at"):
+        policy.signal(np.arange(3), 0, np.zeros(2), 1.0)
+
+
+def test_an_unproven_source_that_is_polled_is_read_three_times_in_its_first_cycle() -> None:
+    policy = made(50)
+    policy.add(np.array([50]), np.ones(1), np.ones(1))
+    policy.observe(np.arange(51), np.full(51, 20.0), EvidenceBatch(np.zeros(51, bool)), 0.0)
+    policy.add_source(0, np.arange(50), polled_as=50)
+    cycle, last, fetches = 51 / policy.budget, np.zeros(51), 0
+    for i in range(1, 52):
+        now = i * cycle / 51
+        (chosen,) = policy.select(now - last, now, np.ones(51, bool), 1).tolist()
+        policy.observe(np.array([chosen]), np.array([now - last[chosen]]), EvidenceBatch(np.zeros(1, bool)), now)
+        last[chosen] = now
+        if chosen == 50:
+            policy.fetched(0, now)
+            fetches += 1
+    assert fetches >= 3

@@ -1,0 +1,251 @@
+"""Several daemons on one database: each host polled by one of them, whoever comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+from sqlalchemy import text
+
+from pollerd.app.build import LiveSettings, live_daemon
+from pollerd.daemon import DaemonSettings
+from pollerd.daemon.cluster.cluster_view import ClusterViewer
+from pollerd.daemon.cluster.joining import join
+from pollerd.daemon.signals.signal_settings import SignalSettings
+from pollerd.fetching import FetchSettings
+from pollerd.model import SiteSpec, SiteState
+from pollerd.scheduling import SchedulingSettings
+from pollerd.storage import GrantStore, NodeInfo, StorageSettings, Store
+from pollerd.telemetry import Instruments
+from pollerd.urls import normalise_url
+from tests.daemon.conftest import Running, steady_clock
+from tests.support import postgres
+from tests.support.origin import Origin, Page
+from tests.support.postgres import postgres_database
+
+HOSTS = 24
+HOST_SECONDS = 0.3
+_SETTINGS = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=HOST_SECONDS, min_yield=0)
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    with postgres_database() as url:
+        yield url
+
+
+@contextlib.asynccontextmanager
+async def node(
+    name: str,
+    url: str,
+    allocator: str = "uniform",
+    kill: bool = False,
+    host_seconds: float = HOST_SECONDS,
+    budget: float = 30.0,
+    signals: SignalSettings | None = None,
+    secret_key: str | None = None,
+) -> AsyncIterator[Running]:
+    """A node under way. kill: it ends without handing anything over."""
+    info = NodeInfo(name=name, address="", version="1")
+    store = await Store.open(url, settings=StorageSettings(secret_key=secret_key), node=info)
+    registry = CollectorRegistry()
+    try:
+        live = LiveSettings(
+            daemon=DaemonSettings(budget=budget, allocator=allocator, flush_seconds=0.05, gather_seconds=0.05),
+            scheduling=replace(_SETTINGS, host_interval_seconds=host_seconds),
+            fetching=FetchSettings(allow_private=True, total_timeout_seconds=1.0),
+            signals=signals or SignalSettings(),
+        )
+        assert store.shared is not None
+        live = replace(live, daemon=await join(store.shared, live.daemon, ("allocator", "objective", "budget")))
+        rng = np.random.default_rng(1)
+        async with live_daemon(store, live, Instruments(registry, "test"), rng, make_clock=steady_clock) as daemon:
+            running = Running(daemon, store, registry, asyncio.create_task(daemon.run()))
+            try:
+                yield running
+            finally:
+                if kill:
+                    running.task.cancel()
+                daemon.stop()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await running.task
+    finally:
+        await store.close()
+
+
+def sites_of(running: Running) -> set[int]:
+    table = running.daemon.parts.scheduler.sites
+    return set(table.site_id[: table.size][table.occupied()].tolist())
+
+
+async def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
+    for _ in range(int(seconds / 0.05)):
+        if true():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("it does not come true")
+
+
+async def add_pages(running: Running, origin: Origin) -> set[int]:
+    origin.pages |= {f"/p{page}": Page() for page in (1, 2)}
+    urls = [normalise_url(origin.url(f"/p{page}", host=f"127.0.1.{n}")) for n in range(1, HOSTS + 1) for page in (1, 2)]
+    added = await running.control.sites.add([SiteSpec(url=url) for url in urls])
+    return {site_id for site_id, _, _ in added.added}
+
+
+def _never(*_: object) -> NoReturn:
+    raise AssertionError("showing divides nothing")
+
+
+async def test_a_node_knows_what_pages_announced_to_another(database: str, origin: Origin) -> None:
+    origin.pages["/a"] = Page(headers={"Cache-Control": "max-age=3600"})
+    url = normalise_url(origin.url("/a", host="127.0.1.1"))
+    async with node("a", database) as a:
+        (added,) = (await a.control.sites.add([SiteSpec(url=url, respect_ttl=True)])).added
+        site_id = added[0]
+        await a.polled(site_id, 1)
+    async with node("b", database) as b:
+        await until(lambda: sites_of(b) == {site_id})
+        assert b.explain(site_id).announced_ttl == 3600.0
+        assert len(await b.polls(site_id)) == 1
+
+
+def check_hosts(origin: Origin, seconds: float = HOST_SECONDS) -> None:
+    """No host was asked sooner than its interval, by whichever node."""
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    for hit in origin.hits():
+        times[hit.host].append(hit.at)
+    assert len(times) == HOSTS
+    for host, its in times.items():
+        gaps = np.diff(its)
+        assert gaps.min(initial=np.inf) > 0.9 * seconds, (host, gaps.min())
+
+
+async def test_nodes_come_and_go_and_each_host_is_polled_by_one(
+    database: str, origin: Origin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with node("a", database) as a:
+        ids = await add_pages(a, origin)
+        await until(lambda: sites_of(a) == ids)
+        async with node("b", database, budget=90.0) as b:
+            await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
+            await until(lambda: len(b.store.cluster.held) > 30 if b.store.cluster else False, 30.0)
+            assert not sites_of(a) & sites_of(b)
+            here = next(iter(sites_of(b)))
+            before = len(await a.polls(here))
+            await a.polled(here, before + 2)
+            shown = await ClusterViewer(b.store.cluster, GrantStore(database=b.store.database, divide=_never)).view()
+            assert [one.name for one in shown.nodes] == ["a", "b"]
+            assert [one.here for one in shown.nodes] == [False, True]
+            assert sum(one.partitions for one in shown.nodes) + shown.unheld == 64
+            assert sum(one.grant or 0.0 for one in shown.nodes) <= 30.0
+            assert all(one.grant for one in shown.nodes)
+            assert shown.budget == 30.0, "the nodes' budget holds, whatever the second one was started with"
+        await until(lambda: sites_of(a) == ids)
+        before = len(await a.polls(here))
+        await a.polled(here, before + 2)
+    assert "setting_of_all_nodes" in capsys.readouterr().out
+    check_hosts(origin)
+
+
+async def test_a_host_keeps_its_interval_when_it_changes_hands(database: str, origin: Origin) -> None:
+    async with node("a", database, host_seconds=3.0) as a:
+        ids = await add_pages(a, origin)
+        await until(lambda: len(origin.hits()) > HOSTS)
+        async with node("b", database, host_seconds=3.0) as b:
+            await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
+            before = len(origin.hits())
+            await until(lambda: len(origin.hits()) > before + 2 * HOSTS)
+    check_hosts(origin, 3.0)
+
+
+async def test_a_dead_nodes_sites_are_polled_by_the_others_after_its_requests(database: str, origin: Origin) -> None:
+    async with node("a", database) as a:
+        ids = await add_pages(a, origin)
+        async with node("b", database, kill=True) as b:
+            await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
+            theirs = sites_of(b)
+            await asyncio.sleep(1.0)
+        await until(lambda: sites_of(a) == ids)
+        for site_id in sorted(theirs)[:4]:
+            await a.polled(site_id, len(await a.polls(site_id)) + 1)
+    check_hosts(origin)
+
+
+async def test_what_was_lost_with_a_session_is_dropped_before_anything_is_polled(database: str, origin: Origin) -> None:
+    async with node("a", database) as a:
+        ids = await add_pages(a, origin)
+        await until(lambda: sites_of(a) == ids)
+        await until(lambda: len({hit.host for hit in origin.hits()}) == HOSTS)
+        assert a.store.cluster is not None
+        name = database.rpartition("/")[2]
+        taken = text("UPDATE holding SET node_id = 0 WHERE unit BETWEEN 0 AND 31")  # as if by another node
+        await a.store.database.write(lambda c: c.execute(taken))
+        postgres.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            f" WHERE application_name = 'pollerd node' AND datname = '{name}'"
+        )
+        await until(lambda: a.metric("pollerd_cluster_partitions_lost_total") >= 32)
+        await until(lambda: sites_of(a) == ids, 30.0)
+        before = {host: sum(hit.host == host for hit in origin.hits()) for host in {hit.host for hit in origin.hits()}}
+        await until(lambda: all(sum(hit.host == host for hit in origin.hits()) > n for host, n in before.items()))
+        assert not a.store.cluster.lost
+    check_hosts(origin)
+
+
+async def test_what_one_node_is_told_the_holder_does(database: str, origin: Origin) -> None:
+    async with node("a", database) as a, node("b", database) as b:
+        ids = await add_pages(a, origin)
+        await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
+        theirs = sorted(sites_of(b))
+        await a.control.sites.update(theirs[0], {"weight": 7.0})
+        table = b.daemon.parts.scheduler.sites
+        await until(lambda: float(table.weight[table.slots_of(np.array([theirs[0]]))[0]]) == 7.0)
+        assert (await a.control.sites.pause(theirs[0], True)).state is SiteState.PAUSED
+        await until(lambda: b.daemon.parts.scheduler.is_paused(theirs[0]))
+        await a.control.sites.delete(theirs[1])
+        await until(lambda: theirs[1] not in sites_of(b))
+        await a.control.sites.update(theirs[2], {"max_interval": 86_400.0, "min_interval": 86_000.0})
+        await until(lambda: float(table.min_interval[table.slots_of(np.array([theirs[2]]))[0]]) == 86_000.0)
+        polls = len(await a.polls(theirs[2]))
+        await a.control.sites.poll_now(theirs[2])
+        await a.polled(theirs[2], polls + 1)
+        await a.control.sites.update(theirs[3], {"weight": 2.0})
+        await a.polled(theirs[3], len(await a.polls(theirs[3])) + 2)
+
+
+async def test_nodes_that_start_at_once_on_an_empty_database() -> None:
+    with postgres_database(migrated=False) as url:
+        names = [f"n{n}" for n in range(3)]
+        opening = (
+            Store.open(url, settings=StorageSettings(), node=NodeInfo(name=name, address="", version="1"))
+            for name in names
+        )
+        stores = await asyncio.gather(*opening)
+        try:
+            assert stores[0].cluster is not None
+            assert len((await stores[0].cluster.look()).nodes) == len(names)
+        finally:
+            for store in stores:
+                await store.close()
+
+
+async def test_a_site_on_a_new_host_is_polled_by_the_holder_wherever_it_is_added(database: str, origin: Origin) -> None:
+    async with node("a", database) as a, node("b", database) as b:
+        await until(lambda: b.metric("pollerd_cluster_partitions_taken_total") >= 32, 30.0)
+        ids = await add_pages(a, origin)
+        await until(lambda: sites_of(a) | sites_of(b) == ids)
+        assert sites_of(a)
+        assert sites_of(b)
+        await until(lambda: len({hit.host for hit in origin.hits()}) == HOSTS)
+        scheduler = b.daemon.parts.scheduler
+        assert not scheduler.unusable
+        slots = scheduler.sites.slots_of(np.array(sorted(sites_of(b))))
+        assert "" not in {scheduler.hosts.names[host] for host in scheduler.sites.host[slots]}

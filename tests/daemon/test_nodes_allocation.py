@@ -1,0 +1,216 @@
+"""Allocator, objective and shadows of all nodes: set at any of them; what cannot be split, by one alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from functools import partial
+
+import pytest
+
+from pollerd.app.config import load
+from pollerd.app.serve import serve
+from pollerd.daemon import Control, DaemonSettings
+from pollerd.daemon.cluster.joining import join
+from pollerd.daemon.control.allocation import check_split
+from pollerd.errors import ConfigError, DatabaseInUseError, InvalidValueError
+from pollerd.storage import AllocationRow, NodeInfo, SharedAllocation, StorageSettings, Store
+from tests.daemon.conftest import Running
+from tests.daemon.test_nodes import add_pages, node, sites_of, until
+from tests.support.origin import Origin
+from tests.support.postgres import postgres_database
+
+UNSPLIT = ["htraa", "lakg", "gpoks", "lspe"]
+UNIFORM = DaemonSettings(allocator="uniform", budget=5.0)
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    with postgres_database() as url:
+        yield url
+
+
+@pytest.fixture
+async def stores(database: str) -> AsyncIterator[list[Store]]:
+    """Two nodes' stores; nobody has joined yet."""
+    async with AsyncExitStack() as stack:
+        opened = []
+        for name in ("a", "b"):
+            info = NodeInfo(name=name, address="", version="1")
+            opened.append(await Store.open(database, settings=StorageSettings(), node=info))
+            stack.push_async_callback(opened[-1].close)
+        yield opened
+
+
+def shared(store: Store) -> SharedAllocation:
+    assert store.shared is not None
+    return store.shared
+
+
+def has(running: Running, allocator: str, objective: str) -> bool:
+    scheduler = running.daemon.parts.scheduler
+    return (scheduler.allocator_name, scheduler.objective) == (allocator, objective)
+
+
+async def test_what_is_set_at_one_node_all_have(database: str, origin: Origin) -> None:
+    async with node("a", database) as a, node("b", database) as b:
+        ids = await add_pages(a, origin)
+        await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
+        theirs = min(sites_of(b))
+        await a.polled(theirs, 3)
+        await b.control.allocation.set(allocator="whittle", objective="freshness", shadows=["uniform"])
+        assert has(b, "whittle", "freshness")
+        assert b.daemon.parts.shadows.names() == ("uniform",)
+        await until(lambda: has(a, "whittle", "freshness") and a.daemon.parts.shadows.names() == ("uniform",))
+        learned = await a.store.sites.learned_of("whittle", sorted(ids))
+        assert {site_id for site_id, _ in learned} == ids, "each node stored what its candidate learned of its sites"
+        await a.polled(theirs, len(await a.polls(theirs)) + 2)
+        async with node("c", database) as c:
+            assert has(c, "whittle", "freshness"), "whatever it was started with"
+            await until(lambda: c.daemon.parts.shadows.names() == ("uniform",))
+        await a.control.allocation.set(allocator="uniform")
+        await until(lambda: has(b, "uniform", "freshness") and not b.daemon.parts.shadows.names())
+
+
+async def test_a_deadline_reaches_all_nodes_and_those_learn_anew_only_where_it_counts(
+    database: str, origin: Origin
+) -> None:
+    async with node("a", database) as a, node("b", database) as b:
+        ids = await add_pages(a, origin)
+        await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
+        before = [one.daemon.parts.scheduler.allocator for one in (a, b)]
+        await a.control.allocation.set(deadline=300.0)
+        await until(lambda: [one.control.allocation.view().deadline for one in (a, b)] == [300.0, 300.0])
+        assert [one.daemon.parts.scheduler.allocator for one in (a, b)] == before, "no site's time counts"
+        await b.control.allocation.set(objective="deadline")
+        await until(lambda: has(a, "uniform", "deadline"))
+        before = [one.daemon.parts.scheduler.allocator for one in (a, b)]
+        await b.control.allocation.set(deadline=60.0)
+        await until(lambda: a.control.allocation.view().deadline == 60.0)
+        assert all(one.daemon.parts.scheduler.allocator not in before for one in (a, b))
+
+
+@pytest.mark.parametrize("allocator", UNSPLIT)
+async def test_what_cannot_be_split_is_refused_by_name_beside_another_node(stores: list[Store], allocator: str) -> None:
+    a, b = map(shared, stores)
+    assert (await join(a, UNIFORM, ())).allocator == "uniform"
+    await join(b, UNIFORM, ())
+
+    with pytest.raises(InvalidValueError, match=f"whose state cannot be split, beside node b.*{allocator}"):
+        await a.change(lambda _: AllocationRow(allocator, "changes", 5.0), check_split)
+    with pytest.raises(InvalidValueError, match="shadows"):
+        await a.change(lambda _: AllocationRow("uniform", "changes", 5.0, shadows=(allocator,)), check_split)
+    assert await b.stored() == AllocationRow("uniform", "changes", 5.0, deadline=UNIFORM.deadline)
+
+
+@pytest.mark.parametrize("allocator", UNSPLIT)
+async def test_one_node_may_have_it_and_a_second_one_is_refused_by_name(stores: list[Store], allocator: str) -> None:
+    a, b = map(shared, stores)
+    await join(a, UNIFORM, ())
+    await a.change(lambda _: AllocationRow(allocator, "changes", 5.0), check_split)
+    with pytest.raises(ConfigError, match=f"node a polls with {allocator}"):
+        await join(b, UNIFORM, ["allocator"])
+    await a.change(lambda _: AllocationRow("uniform", "changes", 7.0), check_split)
+    assert (await join(b, UNIFORM, ["budget"])).budget == 7.0
+
+
+async def test_a_node_that_joins_and_a_change_meet_in_either_order_and_only_one_succeeds(stores: list[Store]) -> None:
+    a, b = map(shared, stores)
+    await join(a, UNIFORM, ())
+
+    async def change() -> None:
+        await a.change(lambda _: AllocationRow("htraa", "changes", 5.0), check_split)
+
+    results = await asyncio.gather(join(b, UNIFORM, ()), change(), return_exceptions=True)
+    refused = [isinstance(one, ConfigError | InvalidValueError) for one in results]
+    assert refused in ([True, False], [False, True]), results
+
+
+async def test_the_first_node_sets_what_was_chosen_for_it_and_a_later_one_does_not(stores: list[Store]) -> None:
+    a, b = map(shared, stores)
+    await join(a, UNIFORM, ())
+    await stores[0].close()
+    chosen = DaemonSettings(allocator="whittle", budget=9.0)
+    assert await join(b, chosen, ["budget"]) == DaemonSettings(allocator="uniform", budget=9.0)
+    assert await b.stored() == AllocationRow("uniform", "changes", 9.0, deadline=chosen.deadline)
+
+
+@pytest.mark.parametrize(
+    ("allocator", "chosen", "shadows"),
+    [("uniform", (), ("htraa", "whittle")), ("whittle", ("allocator",), ("htraa",)), ("uniform", ("shadows",), ())],
+)
+async def test_the_first_node_has_the_shadows_that_are_stored_unless_others_were_chosen(
+    stores: list[Store], allocator: str, chosen: tuple[str, ...], shadows: tuple[str, ...]
+) -> None:
+    a, b = map(shared, stores)
+    await join(a, UNIFORM, ())
+    await a.change(lambda _: AllocationRow("uniform", "changes", 5.0, shadows=("htraa", "whittle")), check_split)
+    await stores[0].close()
+    await join(b, DaemonSettings(allocator=allocator, budget=5.0), chosen)
+    row = await b.stored()
+    assert row is not None
+    assert (row.allocator, row.shadows) == (allocator, shadows)
+
+
+async def test_a_node_that_is_there_alone_takes_one_that_cannot_be_split_while_it_runs(
+    database: str, origin: Origin
+) -> None:
+    async with node("a", database) as a:
+        ids = await add_pages(a, origin)
+        await until(lambda: sites_of(a) == ids)
+        await a.control.allocation.set(allocator="lakg")
+        assert has(a, "lakg", "changes")
+        first = min(ids)
+        await a.polled(first, len(await a.polls(first)) + 1)
+        with pytest.raises(ConfigError, match="node a polls with lakg"):
+            async with node("b", database):
+                """Never reached."""
+
+
+async def test_a_node_without_state_in_common_begins_with_that_of_another(database: str, origin: Origin) -> None:
+    async with node("a", database, allocator="whittle") as a:
+        await a.polled(min(await add_pages(a, origin)), 2)
+    async with node("b", database, allocator="whittle") as b:
+        assert b.store.cluster is not None
+        assert await b.store.cluster.load_common("whittle")
+        assert await b.store.cluster.load_common("uniform") is None
+
+
+async def test_a_node_whose_allocator_cannot_be_split_runs_alone(
+    database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = {"database": database, "node": "a", "listen": "127.0.0.1:0", "no_wait": True}
+    seen: list[str] = []
+
+    async def watch(control: Control) -> None:
+        seen.append(control.allocation.view().allocator)
+        with pytest.raises(DatabaseInUseError, match="an allocator that cannot be split"):
+            await serve(load({**flags, "node": "b"}, environ={}))
+
+    for given in ({"allocator": "htraa"}, {}):  # it is kept, as by a daemon that is no node
+        await asyncio.wait_for(serve(load({**flags, **given}, environ={}), watch), 60)
+    assert seen == ["htraa", "htraa"]
+    assert "node_runs_alone" in capsys.readouterr().out
+
+
+async def test_the_first_node_changes_what_nodes_shared_before(database: str) -> None:
+    async def agreed(control: Control, wanted: tuple[float, float]) -> None:
+        seen: tuple[float | None, float] = (None, 0.0)
+        for _ in range(200):
+            budget = (await control.cluster.view()).budget  # type: ignore[attr-defined]
+            seen = (budget, control.allocation.view().deadline)
+            if seen == wanted:
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(seen)
+
+    flags = {"database": database, "node": "a", "listen": "127.0.0.1:0"}
+    for given, wanted in (
+        ({"budget": 3.0, "deadline": 900.0}, (3.0, 900.0)),
+        ({"budget": 8.0}, (8.0, 900.0)),
+        ({"deadline": 60.0}, (8.0, 60.0)),
+        ({}, (8.0, 60.0)),
+    ):
+        watch = partial(agreed, wanted=wanted)
+        await asyncio.wait_for(serve(load({**flags, **given}, environ={}), watch), 60)

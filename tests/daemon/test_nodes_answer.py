@@ -1,0 +1,221 @@
+"""Any node answers for all: what only the holder of a site knows is asked of it, and live polls of everybody."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+
+from pollerd.api import ApiServer, ApiSettings, create_api
+from pollerd.app.build import LiveSettings, live_daemon
+from pollerd.cluster.signing import HEADER, signed_request
+from pollerd.daemon import DaemonSettings
+from pollerd.daemon.cluster.node_messages import ExplainSite, encoded
+from pollerd.fetching import FetchSettings
+from pollerd.storage import NodeInfo, StorageSettings, Store
+from pollerd.telemetry import Instruments
+from tests.api.conftest import listening
+from tests.daemon.conftest import Running, steady_clock
+from tests.daemon.test_nodes import _SETTINGS, HOST_SECONDS, add_pages, sites_of, until
+from tests.support.origin import Origin
+from tests.support.postgres import postgres_database
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    with postgres_database() as url:
+        yield url
+
+
+@dataclass(frozen=True)
+class Served:
+    """A node with its API."""
+
+    running: Running
+    root: str
+    session: aiohttp.ClientSession
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        async with self.session.get(f"{self.root}/api/v1{path}") as response:
+            return response.status, await response.json(content_type=None)
+
+    async def internal(self, body: bytes, header: str) -> int:
+        url = f"{self.root}/internal/nodes"
+        async with self.session.post(url, data=body, headers={HEADER: header}) as response:
+            return response.status
+
+
+@contextlib.asynccontextmanager
+async def served_node(
+    name: str, url: str, *, address: bool = True, total_seconds: float = 1.0, host_seconds: float = HOST_SECONDS
+) -> AsyncIterator[Served]:
+    """A node under way, and its API at the address that it tells the others.
+
+    total_seconds: a poll's deadline; host_seconds: the interval of each host.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        listener = stack.enter_context(listening())
+        root = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        info = NodeInfo(name=name, address=root if address else "", version="1")
+        store = await Store.open(url, settings=StorageSettings(), node=info)
+        stack.push_async_callback(store.close)
+        live = LiveSettings(
+            daemon=DaemonSettings(budget=30.0, allocator="whittle", flush_seconds=0.05, gather_seconds=0.05),
+            scheduling=replace(_SETTINGS, host_interval_seconds=host_seconds),
+            fetching=FetchSettings(allow_private=True, total_timeout_seconds=total_seconds),
+        )
+        registry = CollectorRegistry()
+        made = live_daemon(store, live, Instruments(registry, "1"), np.random.default_rng(1), make_clock=steady_clock)
+        daemon = await stack.enter_async_context(made)
+        server = ApiServer(create_api(daemon.control, store, registry, ApiSettings(), "1"), drain_seconds=1)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        running = Running(daemon, store, registry, asyncio.create_task(daemon.run()))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        try:
+            yield Served(running, root, session)
+        finally:
+            server.should_exit = True
+            await serving
+            daemon.stop()
+            await running.task
+
+
+@contextlib.asynccontextmanager
+async def two_nodes(
+    url: str,
+    origin: Origin,
+    *,
+    address: bool = True,
+    total_seconds: float = 1.0,
+    host_seconds: float = HOST_SECONDS,
+) -> AsyncIterator[tuple[Served, Served, int]]:
+    """Two nodes, and a site that the second one holds."""
+    async with (
+        served_node("a", url, total_seconds=total_seconds, host_seconds=host_seconds) as a,
+        served_node("b", url, address=address, total_seconds=total_seconds, host_seconds=host_seconds) as b,
+    ):
+        await until(lambda: b.running.metric("pollerd_cluster_partitions_taken_total") >= 32, 30.0)
+        ids = await add_pages(a.running, origin)
+        await until(lambda: bool(sites_of(b.running)) and sites_of(a.running) | sites_of(b.running) == ids, 30.0)
+        there = min(sites_of(b.running))
+        await a.running.polled(there, 2)
+        yield a, b, there
+
+
+async def test_any_node_shows_what_the_holder_knows(database: str, origin: Origin) -> None:
+    async with two_nodes(database, origin) as (a, b, there):
+        status, at_a = await a.get(f"/sites/{there}/explain")
+        assert status == 200, at_a
+        assert (status, at_a["site_id"], at_a["allocator"]) == (200, there, "whittle")
+        _, at_b = await b.get(f"/sites/{there}/explain")
+        assert at_a.keys() == at_b.keys()
+        assert at_a["origins"] == at_b["origins"]
+        assert at_a["rate_per_day"] is not None
+        _, shown = await a.get(f"/sites/{there}")
+        assert shown["rate_per_day"] is not None
+        assert (await a.get("/sites/999999/explain"))[0] == 404
+        assert a.running.metric("pollerd_cluster_requests_total") >= 2
+        assert a.running.metric("pollerd_cluster_request_failures_total") == 0
+        await forged_requests_are_refused(b, there)
+        await everybodys_polls_are_live(a, b)
+
+
+async def test_any_node_shows_what_the_whole_budget_brings(database: str, origin: Origin) -> None:
+    async with two_nodes(database, origin) as (a, b, _):
+        sites = [len(sites_of(one.running)) for one in (a, b)]
+        assert min(sites) > 0
+        own = a.running.control.allocation.view().sites
+        for one in (a, b):
+            status, shown = await one.get("/allocation")
+            assert status == 200, shown
+            assert (shown["sites"], shown["budget"], shown["missing_nodes"]) == (sum(sites), 30.0, [])
+            assert shown["calibration"]["polls"] > 0
+        assert own < sum(sites)
+
+
+async def test_a_node_that_gives_no_answer_is_named_where_its_sites_are_missing(database: str, origin: Origin) -> None:
+    async with two_nodes(database, origin, address=False) as (a, _, _):
+        _, shown = await a.get("/allocation")
+        assert (shown["sites"], shown["missing_nodes"]) == (len(sites_of(a.running)), ["b"])
+
+
+async def test_a_list_shows_sites_of_all_nodes_and_asks_none(database: str, origin: Origin) -> None:
+    async with two_nodes(database, origin) as (a, b, there):
+        await a.running.polled(there, 4)
+        asked = a.running.metric("pollerd_cluster_requests_total")
+        _, listed = await a.get("/sites?limit=1000")
+        shown = {site["id"]: site for site in listed["items"]}
+        assert shown.keys() == sites_of(a.running) | sites_of(b.running)
+        assert (listed["total"], listed["total_is_exact"]) == (len(shown), True)
+        assert shown[there]["rate_per_day"] is not None
+        assert shown[there]["next_poll_at"] is not None
+        _, at_b = await b.get("/sites?limit=1000")
+        (of_b,) = [site for site in at_b["items"] if site["id"] == there]
+        stored = (await a.running.store.sites.stored_forecasts([there]))[there].rate_per_day
+        assert stored == pytest.approx(of_b["rate_per_day"], rel=0.5), "as it was with one of the last polls"
+        assert a.running.metric("pollerd_cluster_requests_total") == asked
+        await b.running.control.sites.pause(there, True)
+        _, listed = await a.get("/sites?limit=1000")
+        (paused,) = [site for site in listed["items"] if site["id"] == there]
+        assert (paused["state"], paused["next_poll_at"]) == ("paused", None)
+
+
+async def forged_requests_are_refused(b: Served, there: int) -> None:
+    cluster = b.running.store.cluster
+    assert cluster is not None
+    body, now = encoded(ExplainSite(there)), b.running.daemon.parts.runtime.clock()
+
+    def signed(body: bytes, *, secret: bytes = cluster.secret, receiver: int = cluster.node_id, nonce: str) -> str:
+        return signed_request(secret, body, sender=99, receiver=receiver, now=now, nonce=nonce * 32).header()
+
+    good = signed(body, nonce="1")
+    assert await b.internal(body, "") == 403
+    assert await b.internal(body, signed(body, secret=b"guess", nonce="2")) == 403
+    assert await b.internal(body, signed(body, receiver=cluster.node_id + 1, nonce="3")) == 403
+    assert await b.internal(body, good) == 200
+    assert await b.internal(body, good) == 403, "a request is good once"
+    unknown = b"\x81\xa4type\xa4else"
+    assert await b.internal(unknown, signed(unknown, nonce="4")) == 400
+    elsewhere = encoded(ExplainSite(999_999))
+    assert await b.internal(elsewhere, signed(elsewhere, nonce="5")) == 421
+    assert await b.internal(b"x" * 5_000, signed(b"x" * 5_000, nonce="6")) == 413
+
+
+async def everybodys_polls_are_live(a: Served, b: Served) -> None:
+    """At node a, the ticker shows polls of b's sites, and the sums of both."""
+    theirs, seen, sums = sites_of(b.running), set[int](), dict[str, Any]()
+    all_sites = len(theirs | sites_of(a.running))
+    async with asyncio.timeout(15), a.session.get(f"{a.root}/api/v1/events?types=polls,health") as stream:
+        kind = ""
+        async for line in stream.content:
+            text = line.decode().strip()
+            kind = text.removeprefix("event: ") if text.startswith("event: ") else kind
+            if text.startswith("data: ") and kind == "polls":
+                seen |= {poll[0] for poll in json.loads(text.removeprefix("data: "))["polls"]}
+            elif text.startswith("data: ") and kind == "health":
+                sums = json.loads(text.removeprefix("data: "))
+            if seen & theirs and seen - theirs and sums.get("sites") == all_sites:
+                break
+    await until(lambda: not a.running.control.poll_feed.others())
+
+
+async def test_a_holder_that_cannot_be_reached_is_said(database: str, origin: Origin) -> None:
+    async with two_nodes(database, origin, address=False) as (a, _, there):
+        problem: dict[str, Any] = {}
+        async with asyncio.timeout(20):  # its partition may be changing hands
+            while "node b has no address" not in problem.get("detail", ""):
+                async with a.session.get(f"{a.root}/api/v1/sites/{there}/explain") as response:
+                    problem = await response.json(content_type=None)
+                    assert (response.status, response.headers["Retry-After"]) == (503, "5"), problem
+                assert problem["type"] == "urn:pollerd:problem:holder-unavailable"
+        status, shown = await a.get(f"/sites/{there}")
+        assert (status, shown["rate_per_day"] is None, shown["polls"] >= 2) == (200, False, True), "as it is stored"
+        assert a.running.metric("pollerd_cluster_request_failures_total") >= 2

@@ -1,0 +1,279 @@
+"""Several nodes on one PostgreSQL database: who is here, who holds what, and who may commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+
+import pytest
+from sqlalchemy import text
+
+from pollerd.cluster.partitions import partition_of
+from pollerd.cluster.roles import NodeRole
+from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, InvalidValueError
+from pollerd.storage import Batch, ClusterStore, HostUpdate, News, NewsTable, NodeInfo, StorageSettings, Store
+from pollerd.storage.keys import new_key
+from tests.storage.samples import add, hosts_of, query, record
+from tests.support import postgres
+
+Join = Callable[[str], Awaitable[Store]]
+
+
+@pytest.fixture
+async def join(postgres_url: str) -> AsyncIterator[Join]:
+    """Opens the database as a node of this name."""
+    async with AsyncExitStack() as stack:
+
+        async def opened(name: str) -> Store:
+            info = NodeInfo(name=name, address=f"http://{name}", version="1")
+            store = await Store.open(postgres_url, settings=StorageSettings(busy_timeout_seconds=1), node=info)
+            stack.push_async_callback(store.close)
+            return store
+
+        yield opened
+
+
+def cluster(store: Store) -> ClusterStore:
+    assert store.cluster is not None
+    return store.cluster
+
+
+async def test_the_lock_table_says_who_is_here_and_holds_what(join: Join) -> None:
+    a, b = await join("a"), await join("b")
+    assert await cluster(a).prepare() == await cluster(b).prepare() == 64
+    role = NodeRole.DELIVERY.unit
+    assert [one.unit for one in await cluster(a).take([0, 1, role], 5.0)] == [0, 1, role]
+    assert [one.unit for one in await cluster(b).take([1, 2], 5.0)] == [2]
+    table = await cluster(b).look()
+    assert table.nodes == {cluster(a).node_id, cluster(b).node_id}
+    assert table.held_by(cluster(a).node_id) == [role, 0, 1]
+    assert table.held_by(cluster(b).node_id) == [2]
+    living = await cluster(b).living(sorted(table.nodes))
+    assert [(one.name, one.address) for one in living] == [("a", "http://a"), ("b", "http://b")]
+    await cluster(a).release([1])
+    assert cluster(a).held == {0, role}
+    taken = await cluster(b).take([1], 6.0)
+    assert [(one.unit, one.after_death) for one in taken] == [(1, False)]
+    await cluster(b).release([1, 2], unsettled={2: 5.0})
+    taken = await cluster(a).take([1, 2], 7.0)
+    assert [(one.unit, one.after_death) for one in taken] == [(1, False), (2, True)]
+    assert taken[0].noticed_ago == 0.0
+    assert 5.0 <= taken[1].noticed_ago < 60.0
+
+
+async def test_what_a_dead_node_held_is_free_and_said_to_be_after_a_death(join: Join) -> None:
+    a, b = await join("a"), await join("b")
+    await cluster(a).prepare()
+    await cluster(a).take([3, 4], 5.0)
+    dead = cluster(a).node_id
+    await a.close()
+    for _ in range(50):
+        if dead not in (await cluster(b).look()).nodes:
+            break
+        await asyncio.sleep(0.1)
+    assert [(one.unit, one.after_death) for one in await cluster(b).take([3, 4], 6.0)] == [(3, True), (4, True)]
+    await cluster(b).forget_dead()
+    assert [one.name for one in await cluster(b).living([dead, cluster(b).node_id])] == ["b"]
+
+
+async def test_a_node_that_joins_while_another_tidies_up_stays_known(join: Join) -> None:
+    """Otherwise nobody would know its address before it is started again."""
+    a = await join("a")
+    tidying = asyncio.Event()
+
+    async def tidy() -> None:
+        while not tidying.is_set():
+            await cluster(a).forget_dead()
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(tidy())
+    ids = [cluster(await join(f"b{n}")).node_id for n in range(8)]
+    tidying.set()
+    await task
+    assert [one.id for one in await cluster(a).living(ids)] == ids
+
+
+async def test_a_node_that_was_taken_for_dead_is_known_again_once_it_is_back(join: Join, postgres_url: str) -> None:
+    a, b = await join("a"), await join("b")
+    await query(postgres_url, "DELETE FROM node WHERE name = 'b'")
+    postgres.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pollerd node'"
+        f" AND datname = '{postgres_url.rpartition('/')[2]}'"
+    )
+    for _ in range(50):
+        for store in (a, b):
+            with suppress(DatabaseUnavailableError):
+                await cluster(store).look()
+        if await cluster(a).living([cluster(b).node_id]):
+            break
+        await asyncio.sleep(0.1)
+    assert [one.name for one in await cluster(a).living([cluster(b).node_id])] == ["b"]
+
+
+async def _committed(store: Store, site: int, at: float) -> int:
+    """Returns how many polls of the batch were left out."""
+    contexts = await store.sites.contexts([site])
+    return (await store.commit(Batch([record(contexts[site], at, b"x%d" % at)]))).skipped
+
+
+async def test_who_lost_a_partition_cannot_commit_for_it(join: Join, postgres_url: str) -> None:
+    a, b = await join("a"), await join("b")
+    await cluster(a).prepare()
+    site, other = await add(a, 2)
+    partitions = await cluster(a).partitions_of_sites([site, other])
+    assert partitions == {site: partition_of("h0:80", 64), other: partition_of("h1:80", 64)}
+    mine = partitions[site]
+    await cluster(a).take([mine], 5.0)
+    assert (await _committed(a, site, 10.0), await _committed(a, other, 10.0)) == (0, 1)
+    (host,) = [one for one in await hosts_of(a) if one.name == "h0:80"]
+    # The server ends the session, and another node is quicker than the old one.
+    postgres.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pollerd node'"
+        f" AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = {mine} AND objsubid = 2)"
+        f" AND datname = '{postgres_url.rpartition('/')[2]}'"
+    )
+    for _ in range(50):
+        if taken := await cluster(b).take([mine], 6.0):
+            break
+        await asyncio.sleep(0.05)
+    assert [one.after_death for one in taken] == [True]
+    with suppress(DatabaseUnavailableError):  # a driver that has noticed connects anew at once
+        assert await _committed(a, site, 20.0) == 1
+    assert await _committed(a, site, 20.0) == 1, "its new session does not hold the partition"
+    assert cluster(a).held == frozenset()
+    late = HostUpdate(host.id, 99.0, None, 0, None)
+    await a.commit(Batch([], hosts=[late]))
+    assert [one.last_start_at for one in await hosts_of(b) if one.id == host.id] == [None]
+    assert await _committed(b, site, 30.0) == 0
+    assert len((await b.history.list_polls(site)).items) == 2
+
+
+async def test_a_session_that_comes_back_first_holds_what_it_held(join: Join, postgres_url: str) -> None:
+    a, b = await join("a"), await join("b")
+    await cluster(a).prepare()
+    await cluster(a).take([1, 2, 3], 5.0)
+    await a.database.write(lambda c: c.execute(text("UPDATE holding SET node_id = 0 WHERE unit = 2")))
+    postgres.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pollerd node'"
+        f" AND datname = '{postgres_url.rpartition('/')[2]}'"
+    )
+    await asyncio.sleep(0.2)
+    for store in (a, b):
+        assert not cluster(store).may_write()
+        with suppress(DatabaseUnavailableError):
+            await cluster(store).look()
+    assert (await cluster(a).look()).held_by(cluster(a).node_id) == [1, 3]
+    assert cluster(a).held == {1, 3}, "unit 2 was another's meanwhile"
+    assert cluster(a).lost == {2}
+    assert not cluster(a).may_write(), "sites of unit 2 may still be polled"
+    cluster(a).dropped({2})
+    assert cluster(a).may_write()
+
+
+async def test_a_daemon_alone_and_nodes_keep_each_other_out(join: Join, postgres_url: str) -> None:
+    first = await join("a")
+    with pytest.raises(DatabaseInUseError):
+        await Store.open(postgres_url)
+    await first.close()
+    alone = await Store.open(postgres_url)
+    with pytest.raises(DatabaseInUseError, match="runs alone"):
+        await join("b")
+    await alone.close()
+
+
+async def test_sqlite_is_refused_by_name(sqlite_url: str) -> None:
+    with pytest.raises(InvalidValueError, match="PostgreSQL"):
+        await Store.open(sqlite_url, node=NodeInfo(name="a", address="", version="1"))
+
+
+async def test_two_nodes_that_add_the_same_sites_at_once_add_each_once(join: Join) -> None:
+    a, b = await join("a"), await join("b")
+    await cluster(a).prepare()
+    added = await asyncio.gather(*(add(store, 60, hosts=20) for store in (a, b)))
+    assert sorted(map(len, added)) == [0, 60]
+    assert await b.sites.count() == 60
+    assert len(query_partitions := await cluster(b).partitions_of_sites(added[0] + added[1])) == 60
+    assert set(query_partitions.values()) <= set(range(64))
+
+
+async def test_contents_of_a_partition_are_its_hosts_with_their_sites(join: Join) -> None:
+    a = await join("a")
+    sites = await add(a, 400, hosts=100)
+    await cluster(a).prepare()
+    found: dict[int, list[int]] = {}
+    for partition in range(64):
+        async for hosts, ids in cluster(a).contents(partition):
+            assert {partition_of(host.name, 64) for host in hosts} == {partition}
+            found.setdefault(partition, []).extend(ids)
+    assert sorted(site for ids in found.values() for site in ids) == sorted(sites)
+
+
+async def test_news_tell_what_any_node_wrote(join: Join, postgres_url: str) -> None:
+    a, b = await join("a"), await join("b")
+    await cluster(a).prepare()
+    heard: list[News | None] = []
+
+    async def listen() -> None:
+        async for one in cluster(b).listen():
+            heard.append(one)  # noqa: PERF401 (each at once)
+
+    task = asyncio.create_task(listen())
+    while not heard:
+        await asyncio.sleep(0.02)
+    (site,) = await add(a, 1)
+    await a.sites.pause_some([site], True)
+    await a.sites.ask_to_poll(site)
+    await a.sites.discard([site])
+    filling = "INSERT INTO outbox (event_id, kind, at, rule_id, channel_id, waits_since, due_at) VALUES"
+    await query(postgres_url, f"{filling} ('1', 'test', 1, 1, 1, 1, 1), ('2', 'test', 1, 1, 1, 1, 1) RETURNING id")
+    wanted = {News(NewsTable.OUTBOX, "0"), News(NewsTable.SITE, str(site)), News(NewsTable.POLL_REQUEST, str(site))}
+    for _ in range(100):
+        if wanted <= set(heard):
+            break
+        await asyncio.sleep(0.02)
+    assert heard[0] is None
+    assert wanted <= set(heard)
+    assert heard.count(News(NewsTable.OUTBOX, "0")) == 1, "once for all messages of a statement"
+    before = len(heard)
+    postgres.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pollerd listener'"
+        f" AND datname = '{postgres_url.rpartition('/')[2]}'"
+    )
+    for _ in range(200):
+        if None in heard[before:]:
+            break
+        await asyncio.sleep(0.02)
+    assert None in heard[before:], "news may have been missed"
+    task.cancel()
+
+
+async def test_nodes_have_one_secret_which_a_key_encrypts(join: Join, postgres_url: str) -> None:
+    a, b = await join("a"), await join("b")
+    assert cluster(a).secret == b""
+    await cluster(a).prepare()
+    await cluster(b).prepare()
+    secret = cluster(a).secret
+    assert len(secret) == 64
+    assert cluster(b).secret == secret
+    assert await query(postgres_url, "SELECT secret, encrypted FROM cluster_secret") == [(secret, False)]
+    settings = StorageSettings(secret_key=new_key())
+    c = await Store.open(postgres_url, settings=settings, node=NodeInfo(name="c", address="", version="1"))
+    try:
+        await cluster(c).prepare()
+        assert cluster(c).secret == secret
+    finally:
+        await c.close()
+    ((stored, encrypted),) = await query(postgres_url, "SELECT secret, encrypted FROM cluster_secret")
+    assert encrypted
+    assert secret not in bytes(stored)
+    with pytest.raises(ConfigError, match="secret_key"):
+        await cluster(a).prepare()
+
+
+async def test_polls_are_no_news(join: Join, postgres_url: str) -> None:
+    a = await join("a")
+    await cluster(a).prepare()
+    await cluster(a).prepare()
+    told = await query(postgres_url, "SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'pollerd_news'")
+    assert {row[0] for row in told} == {one.value for one in NewsTable} - {NewsTable.POLL_REQUEST.value}
