@@ -39,6 +39,11 @@ class Selector(Protocol):
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         """Returns the urgency of each slot; called only while sites are on trial."""
 
+    def reading_due(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Returns at which slots a source of signals is read that is worth its poll; called for sites that always
+        change.
+        """
+
 
 @dataclass(frozen=True)
 class _Wants:
@@ -87,10 +92,15 @@ class Chooser:
         waits at least that long, or it would consume the whole budget before its changes are understood.
         """
         self.sites.timetable.turn(now)
-        return self._eligible(now, uniform_period, self.hosts.ready(now))
+        return self._eligible(now, uniform_period, self.hosts.ready(now), None)
 
-    def _eligible(self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """`eligible`, given the hosts ready for a request, bool[hosts]."""
+    def _eligible(
+        self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], allocator: Selector | None
+    ) -> NDArray[np.bool_]:
+        """`eligible`, given the hosts ready for a request, bool[hosts].
+
+        allocator: says which sites are sources that are to be read: an honest list of many pages always changes.
+        """
         sites = self.sites
         if sites.eligibility.update(now, self.settings.min_interval_seconds):
             mask = sites.eligibility.ready[: sites.size].copy()
@@ -102,8 +112,10 @@ class Chooser:
             self._line_up(mask)
         for part in rows_of(mask):
             mask[part] &= open_hosts.take(sites.host[part])
-        due = sites.last_poll[changing] + self.noise.floors(uniform_period, changing) <= now
-        mask[changing] &= due | sites.asap[changing]
+        if changing.size:
+            exempt = None if allocator is None else allocator.reading_due(changing)
+            due = sites.last_poll[changing] + self.noise.floors(uniform_period, changing, exempt) <= now
+            mask[changing] &= due | sites.asap[changing]
         return mask
 
     def _line_up(self, mask: NDArray[np.bool_]) -> None:
@@ -137,7 +149,7 @@ class Chooser:
         """Picks at most k sites to poll, plus at most `robots_room` whose host needs its robots.txt first."""
         self.sites.timetable.turn(now)
         open_hosts = self.hosts.ready(now)
-        mask = self._eligible(now, uniform_period, open_hosts)
+        mask = self._eligible(now, uniform_period, open_hosts, allocator)
         to_prove = self._to_prove(now, open_hosts)
         choice = Choice(sites_due=bool(mask.any() or len(to_prove)))
         if not choice.sites_due:

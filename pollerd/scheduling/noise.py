@@ -26,9 +26,17 @@ class NoiseCap:
     def __init__(self, sites: SiteTable) -> None:
         self._sites = sites
 
-    def floors(self, period: float, slots: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Returns float64[k]: minimum gap since the last poll of `slots` (None: all), s; 0 for sites without limit."""
-        return np.where(self._sites.changes_always(slots), period, 0.0)
+    def floors(
+        self, period: float, slots: NDArray[np.int64] | None = None, exempt: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """Returns float64[k]: minimum gap since the last poll of `slots` (None: all), s; 0 for sites without limit.
+
+        exempt bool[k]: sites that are polled for something else than their own changes (None: no site is).
+        """
+        capped = self._sites.changes_always(slots)
+        if exempt is not None:
+            capped &= ~exempt
+        return np.where(capped, period, 0.0)
 
     def wants_proof(self, slot: int, now: float, period: Callable[[], float], *, proven: bool) -> bool:
         """Returns whether a change of the slot has to be proven.

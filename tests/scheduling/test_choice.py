@@ -20,6 +20,10 @@ SETTINGS = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
 class ByElapsed:
     """Longest wait first: enough of an allocator to choose with."""
 
+    def __init__(self, sources: tuple[int, ...] = ()) -> None:
+        """sources: slots of sources that are due to be read."""
+        self.sources = sources
+
     def select(
         self, elapsed: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
     ) -> NDArray[np.int64]:
@@ -33,6 +37,9 @@ class ByElapsed:
 
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         return elapsed
+
+    def reading_due(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.isin(slots, self.sources)
 
 
 def tables(sites: int, hosts: int, *, known: bool = True) -> tuple[SiteTable, HostTable]:
@@ -142,6 +149,15 @@ def test_a_site_that_always_changes_waits_for_the_uniform_period() -> None:
     site_table.note_history(np.array([1]), np.array([False]))
     site_table.note_history(np.array([1]), np.array([False]))
     assert chosen(site_table, host_table, 2, period=1_000.0) == [1, 0]
+
+
+def test_a_source_that_is_due_to_be_read_does_not_wait_though_it_always_changes() -> None:
+    site_table, host_table = tables(2, 2)
+    for _ in range(8):
+        site_table.note_history(np.array([1]), np.array([True]))
+    chooser = Chooser(site_table, host_table, SETTINGS)
+    assert chooser.choose(ByElapsed(sources=(1,)), NOW, 2, 1_000.0, 8).polls == [1, 0]
+    assert chooser.choose(ByElapsed(sources=(0,)), NOW, 2, 1_000.0, 8).polls == [0]
 
 
 def test_nothing_to_choose_from() -> None:

@@ -32,6 +32,9 @@ class Oldest:
     def urgency_of(self, slots: np.ndarray, elapsed: np.ndarray, now: float) -> np.ndarray:
         return elapsed
 
+    def reading_due(self, slots: np.ndarray) -> np.ndarray:
+        return np.zeros(len(slots), np.bool_)
+
 
 class World:
     """A table to which things happen."""

@@ -44,6 +44,9 @@ class First:
     def urgency_of(self, slots: NDArray[Any], elapsed: NDArray[Any], now: float) -> NDArray[Any]:
         return np.zeros(len(slots))
 
+    def reading_due(self, slots: NDArray[Any]) -> NDArray[Any]:
+        return np.zeros(len(slots), np.bool_)
+
 
 def tables(number: int = 3) -> tuple[SiteTable, HostTable, SchedulingSettings]:
     """Sites of hosts of their own, robots.txt known, polled an hour before NOON; the second in OFFICE hours, the third

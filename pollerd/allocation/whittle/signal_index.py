@@ -244,6 +244,12 @@ class SignalIndex:
         """Forgets what was computed for a source."""
         self._values.pop(source, None)
 
+    def reading_due(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Returns at which of slots int64[k] a source is read whose index is at least the marginal price, bool[k]."""
+        if not self._values:
+            return np.zeros(len(slots), np.bool_)
+        return np.asarray(self.raise_sources(slots, np.zeros(len(slots))) >= (self.price or FIRST_FETCH))
+
     def raise_sources(self, slots: NDArray[np.int64], value: Array) -> Array:
         """Returns urgencies float64[k] of slots int64[k], raised to the index of the sources that are read there."""
         if not self._values:

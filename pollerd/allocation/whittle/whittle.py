@@ -216,6 +216,9 @@ class Whittle(Allocator):
             of.alive(now)
             self._signal_index.forget(source)
 
+    def reading_due(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return self._signal_index.reading_due(slots)
+
     def source_quality(self, source: int) -> SourceQuality | None:
         return self._signal_index.signals.quality(source)
 

@@ -126,7 +126,7 @@ class ScheduleExplainer:
             believed_unchanged_until=self._quiet_until(slot, now),
             announced_ttl=float(sites.announced_ttl[slot]) or None,
             why_not_now=self._why_not_now(slot, earliest, now),
-            capped_to_uniform=bool(sites.changes_always(one)[0]),
+            capped_to_uniform=self._is_capped(slot),
             failures=int(sites.failures[slot]),
             notes=allocator.notes(slot),
             host=self._scheduler.host_name(slot),
@@ -228,7 +228,7 @@ class ScheduleExplainer:
         """Returns why the site is not polled now; None: only the budget prevents it."""
         sites, hosts = self._scheduler.sites, self._scheduler.hosts
         host, state = int(sites.host[slot]), STATES[sites.state[slot]]
-        noisy = bool(sites.changes_always(np.array([slot]))[0])
+        noisy = self._is_capped(slot)
         waiting = earliest is not None and earliest > now
         failures = counted(int(sites.failures[slot]), "failure")
         reasons = (
@@ -252,6 +252,12 @@ class ScheduleExplainer:
             (waiting, "its min_interval is not over"),
         )
         return next((text for holds, text in reasons if holds), None)
+
+    def _is_capped(self, slot: int) -> bool:
+        """Returns whether the site changes at nearly every poll, and is not a source that is due to be read."""
+        one = np.array([slot])
+        changes, due = self._scheduler.sites.changes_always(one), self._scheduler.allocator.reading_due(one)
+        return bool(changes[0] and not due[0])
 
     def _quiet_until(self, slot: int, now: float) -> float | None:
         """Returns the time, epoch s, until which the site is believed unchanged; None if that time is over."""

@@ -508,7 +508,8 @@ class SchedulerState:
         """
         minimum = self.sites.min_interval[slots]
         own = np.where(np.isnan(minimum), self.settings.min_interval_seconds, minimum)
-        own = np.maximum(own, NoiseCap(self.sites).floors(self.uniform_period(), slots))
+        exempt = self.allocator.reading_due(slots)
+        own = np.maximum(own, NoiseCap(self.sites).floors(self.uniform_period(), slots, exempt))
         return np.maximum(own, self.sites.quiet_waits(slots))
 
     def host_name(self, slot: int) -> str:
