@@ -181,12 +181,12 @@ class Allocator(ABC):
         """
         return
 
-    def reading_due(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which of slots int64[k] are polled because a source is read there, bool[k].
+    def readings_due(self) -> NDArray[np.int64]:
+        """Returns the slots whose polls read a source that is due, int64[m]: the reading alone is worth a poll.
 
-        That is where the reading alone is expected to find as much as the polls that are made. As of the last choice.
+        As of the last choice.
         """
-        return np.zeros(len(slots), np.bool_)
+        return np.empty(0, np.int64)
 
     def source_quality(self, source: int) -> SourceQuality | None:
         """Returns what was learned of a source; None if it is unknown or the policy does not use signals."""

@@ -39,10 +39,8 @@ class Selector(Protocol):
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         """Returns the urgency of each slot; called only while sites are on trial."""
 
-    def reading_due(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns at which slots a source of signals is read that is worth its poll; called for sites that always
-        change.
-        """
+    def readings_due(self) -> NDArray[np.int64]:
+        """Returns the slots whose polls read a source of signals that is due."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +90,14 @@ class Chooser:
         waits at least that long, or it would consume the whole budget before its changes are understood.
         """
         self.sites.timetable.turn(now)
-        return self._eligible(now, uniform_period, self.hosts.ready(now), None)
+        return self._eligible(now, uniform_period, self.hosts.ready(now), np.empty(0, np.int64))
 
     def _eligible(
-        self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], allocator: Selector | None
+        self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], readings: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """`eligible`, given the hosts ready for a request, bool[hosts].
 
-        allocator: says which sites are sources that are to be read: an honest list of many pages always changes.
+        readings int64[m]: slots of sources that are due. They do not wait: an honest list of many pages always changes.
         """
         sites = self.sites
         if sites.eligibility.update(now, self.settings.min_interval_seconds):
@@ -113,7 +111,7 @@ class Chooser:
         for part in rows_of(mask):
             mask[part] &= open_hosts.take(sites.host[part])
         if changing.size:
-            exempt = None if allocator is None else allocator.reading_due(changing)
+            exempt = np.isin(changing, readings)
             due = sites.last_poll[changing] + self.noise.floors(uniform_period, changing, exempt) <= now
             mask[changing] &= due | sites.asap[changing]
         return mask
@@ -149,7 +147,8 @@ class Chooser:
         """Picks at most k sites to poll, plus at most `robots_room` whose host needs its robots.txt first."""
         self.sites.timetable.turn(now)
         open_hosts = self.hosts.ready(now)
-        mask = self._eligible(now, uniform_period, open_hosts, allocator)
+        readings = allocator.readings_due()
+        mask = self._eligible(now, uniform_period, open_hosts, readings)
         to_prove = self._to_prove(now, open_hosts)
         choice = Choice(sites_due=bool(mask.any() or len(to_prove)))
         if not choice.sites_due:
@@ -164,6 +163,10 @@ class Chooser:
         self.sites.proofs.choose(choice.polls[len(choice.polls) - taken :])
         eligibility, long = self.sites.eligibility, self.sites.eligibility.is_kept
         known = eligibility.known[:n] if long else np.isfinite(self.sites.last_poll[:n])
+        if readings.size and (mask & ~known).any():
+            turn.take(
+                readings[mask[readings]]
+            )  # before new sites: where one host has all of them, no turn would be left
         wants = _Wants(allocator, self.sites, None if long else self.sites.elapsed(now), now)
         rivals = self.trials.rivals(now)
         if rivals is None:

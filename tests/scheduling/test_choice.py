@@ -38,8 +38,8 @@ class ByElapsed:
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         return elapsed
 
-    def reading_due(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return np.isin(slots, self.sources)
+    def readings_due(self) -> NDArray[np.int64]:
+        return np.array(self.sources, np.int64)
 
 
 def tables(sites: int, hosts: int, *, known: bool = True) -> tuple[SiteTable, HostTable]:
@@ -158,6 +158,15 @@ def test_a_source_that_is_due_to_be_read_does_not_wait_though_it_always_changes(
     chooser = Chooser(site_table, host_table, SETTINGS)
     assert chooser.choose(ByElapsed(sources=(1,)), NOW, 2, 1_000.0, 8).polls == [1, 0]
     assert chooser.choose(ByElapsed(sources=(0,)), NOW, 2, 1_000.0, 8).polls == [0]
+
+
+def test_a_source_that_is_due_to_be_read_comes_before_new_sites_of_its_host() -> None:
+    site_table, host_table = tables(4, 1, known=False)
+    site_table.last_poll[2] = site_table.last_seen[2] = NOW - 100.0
+    chooser = Chooser(site_table, host_table, SETTINGS)
+    first = [chooser.choose(ByElapsed(sources), NOW, 4, 0.0, 8).polls for sources in ((), (2,), (2,))]
+    assert first[0] != [2]
+    assert first[1:] == [[2], [2]]
 
 
 def test_nothing_to_choose_from() -> None:

@@ -44,8 +44,8 @@ class First:
     def urgency_of(self, slots: NDArray[Any], elapsed: NDArray[Any], now: float) -> NDArray[Any]:
         return np.zeros(len(slots))
 
-    def reading_due(self, slots: NDArray[Any]) -> NDArray[Any]:
-        return np.zeros(len(slots), np.bool_)
+    def readings_due(self) -> NDArray[Any]:
+        return np.empty(0, np.int64)
 
 
 def tables(number: int = 3) -> tuple[SiteTable, HostTable, SchedulingSettings]:

@@ -244,11 +244,11 @@ class SignalIndex:
         """Forgets what was computed for a source."""
         self._values.pop(source, None)
 
-    def reading_due(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns at which of slots int64[k] a source is read whose index is at least the marginal price, bool[k]."""
-        if not self._values:
-            return np.zeros(len(slots), np.bool_)
-        return np.asarray(self.raise_sources(slots, np.zeros(len(slots))) >= (self.price or FIRST_FETCH))
+    def readings_due(self) -> NDArray[np.int64]:
+        """Returns the slots at which sources are read whose index is at least the marginal price, int64[m]."""
+        least = self.price or FIRST_FETCH
+        due = {self.signals.sources[source].polled_as for source, (index, _) in self._values.items() if index >= least}
+        return np.array(sorted(slot for slot in due if slot >= 0), np.int64)
 
     def raise_sources(self, slots: NDArray[np.int64], value: Array) -> Array:
         """Returns urgencies float64[k] of slots int64[k], raised to the index of the sources that are read there."""

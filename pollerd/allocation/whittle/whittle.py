@@ -216,8 +216,8 @@ class Whittle(Allocator):
             of.alive(now)
             self._signal_index.forget(source)
 
-    def reading_due(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return self._signal_index.reading_due(slots)
+    def readings_due(self) -> NDArray[np.int64]:
+        return self._signal_index.readings_due()
 
     def source_quality(self, source: int) -> SourceQuality | None:
         return self._signal_index.signals.quality(source)

@@ -255,9 +255,8 @@ class ScheduleExplainer:
 
     def _is_capped(self, slot: int) -> bool:
         """Returns whether the site changes at nearly every poll, and is not a source that is due to be read."""
-        one = np.array([slot])
-        changes, due = self._scheduler.sites.changes_always(one), self._scheduler.allocator.reading_due(one)
-        return bool(changes[0] and not due[0])
+        changes = self._scheduler.sites.changes_always(np.array([slot]))
+        return bool(changes[0]) and slot not in self._scheduler.allocator.readings_due()
 
     def _quiet_until(self, slot: int, now: float) -> float | None:
         """Returns the time, epoch s, until which the site is believed unchanged; None if that time is over."""

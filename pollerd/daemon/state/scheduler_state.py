@@ -508,7 +508,7 @@ class SchedulerState:
         """
         minimum = self.sites.min_interval[slots]
         own = np.where(np.isnan(minimum), self.settings.min_interval_seconds, minimum)
-        exempt = self.allocator.reading_due(slots)
+        exempt = np.isin(slots, self.allocator.readings_due())
         own = np.maximum(own, NoiseCap(self.sites).floors(self.uniform_period(), slots, exempt))
         return np.maximum(own, self.sites.quiet_waits(slots))
 
