@@ -19,6 +19,7 @@ _KEEP = 1.0 - 1.0 / 3000.0
 _KEEP_DISTRUSTED = 1.0 - 1.0 / 200.0
 """The same for sums of a source that is believed less than a new one: what it was like once is no guide."""
 _KEEP_MEAN = 0.98
+_KEEP_GAP = 0.8
 _START_POLLS = 4.0
 """A new source knows as much of its host's others as that many polls teach."""
 _SILENT_GAPS = 3.0
@@ -34,7 +35,7 @@ class LearnedSource:
     polls: with forgetting · signals: number received · delay_sum, late_sum, delays: s and number of dated signals,
     with forgetting; late: of changes that it could have told of before · fetched_at: epoch s, -inf: never · fetches:
     number · longest_gap: s between signs of life · learned_cycle: s, of the prior · host: number of its host, -1:
-    unknown · mean_evidence: log Bayes factor of the last polls, not stored, as those of the pages are not.
+    unknown · mean_evidence: log Bayes factor of the last polls, not stored, as those of the pages are not · mean_gap: s between the last readings, 0: unknown, not stored.
     """
 
     slots: NDArray[np.int64]
@@ -55,6 +56,7 @@ class LearnedSource:
     fetches: float = 0.0
     longest_gap: float = 0.0
     mean_evidence: float = 0.0
+    mean_gap: float = 0.0
 
     @property
     def recall(self) -> float:
@@ -83,6 +85,16 @@ class LearnedSource:
         since = max(now - self.fetched_at, 0.0)
         alive = self.polled_as == PUSHED and not (self.fetches and since > _SILENT_GAPS * self.longest_gap > 0.0)
         return self.late + (0.0 if alive else since)
+
+    def unnamed(self, number: float, covered: float) -> float:
+        """Returns the share, 0 to 1, of `covered` s in which it named nothing, given the number of its signals.
+
+        Of a list that is read a signal says that there was a change since the reading before, or more: no change of
+        that time was missed.
+        """
+        if self.polled_as == PUSHED or covered <= 0.0:
+            return 1.0
+        return max(1.0 - number * self.mean_gap / covered, 0.0)
 
     def start_like(self, others: list[LearnedSource]) -> None:
         """Takes over what was learned of other sources, as much as few polls teach; not how far they are believed."""
@@ -117,7 +129,9 @@ class LearnedSource:
 
     def alive(self, now: float) -> None:
         """Notes that it was read, or gave a sign of life, at epoch s."""
-        if self.fetches:
+        if self.fetches and now > self.fetched_at:
+            gap = now - self.fetched_at
+            self.mean_gap = _KEEP_GAP * self.mean_gap + (1.0 - _KEEP_GAP) * gap if self.mean_gap else gap
             self.longest_gap = max(self.longest_gap, now - self.fetched_at)
         self.fetched_at = max(self.fetched_at, now)
         self.fetches += 1.0
@@ -149,7 +163,7 @@ def say_at(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(1.0 / (1.0 + np.exp(-log_odds)))
 
 
-_NOT_STORED = ("slots", "polled_as", "host", "mean_evidence")
+_NOT_STORED = ("slots", "polled_as", "host", "mean_evidence", "mean_gap")
 LEARNED = tuple(field.name for field in fields(LearnedSource) if field.name not in _NOT_STORED)
 """Names of the numbers of a source that were learned and are stored."""
 

@@ -177,7 +177,8 @@ class Signals:
         for k, i in enumerate(there.tolist()):
             of = self.sources[int(self.pairs.source[row[i]])]
             usual[k] = of.mean_evidence
-            of.learn(float(true[i]), float(unsaid[i]), float(number[i]), float(covered[i]), float(factor[i]))
+            missed = float(unsaid[i]) * of.unnamed(float(number[i]), float(covered[i]))
+            of.learn(float(true[i]), missed, float(number[i]), float(covered[i]), float(factor[i]))
         self.pairs.learn(row[there], factor[there] - usual)
 
     def polled(self, slots: NDArray[np.int64], now: float) -> None:
