@@ -164,9 +164,8 @@ class Chooser:
         eligibility, long = self.sites.eligibility, self.sites.eligibility.is_kept
         known = eligibility.known[:n] if long else np.isfinite(self.sites.last_poll[:n])
         if readings.size and (mask & ~known).any():
-            turn.take(
-                readings[mask[readings]]
-            )  # before new sites: where one host has all of them, no turn would be left
+            # Before new sites: those of its own host would leave it no turn.
+            turn.take(readings[mask[readings]])
         wants = _Wants(allocator, self.sites, None if long else self.sites.elapsed(now), now)
         rivals = self.trials.rivals(now)
         if rivals is None:
