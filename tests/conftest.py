@@ -12,16 +12,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pollerd.storage.db import migrate
 from tests.support import postgres
 from tests.support.blocking import guard
+from tests.support.ports import free_port
 
 SLOW_SECONDS = 3.0
 _LIST = Path(__file__).parent / "slow.txt"
 _ROOT = _LIST.parent.parent
 _NAMED = 15
 _SECONDS: defaultdict[str, float] = defaultdict(float)
+# How long an example takes depends on the machine: a busy one fails no test. With CI=true this is so already.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,6 +73,12 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asyncio.run(migrate.upgrade(f"sqlite+aiosqlite:///{file}"))
     # Its lock file lies beside it and is not copied.
     return file
+
+
+@pytest.fixture
+def unused_tcp_port() -> int:
+    """In place of pytest-asyncio's, whose port a connection of another test may get before it is used."""
+    return free_port()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

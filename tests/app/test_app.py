@@ -7,7 +7,6 @@ import contextlib
 import re
 import shutil
 import socket
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from pollerd.storage import Role, Store
 from pollerd.telemetry import set_up_logs
 from pollerd.telemetry.logs import RECENT
 from tests.support.origin import Origin, Page, until
+from tests.support.ports import free_port
 
 Watching = Callable[[Control], Awaitable[None]]
 Serving = Callable[..., Awaitable[None]]
@@ -41,7 +41,7 @@ def serving(database: str) -> Serving:
     async def do(watch: Watching, environ: dict[str, str] | None = None, **flags: Any) -> None:
         usual = {"database": database, "listen": "127.0.0.1:0", "allow_private": True, "host_interval": "0"}
         config = load({**usual, "min_interval": "0", **flags}, environ=environ or {})
-        await asyncio.wait_for(serve(config, watch), 30)
+        await asyncio.wait_for(serve(config, watch), 120)
 
     return do
 
@@ -214,13 +214,11 @@ async def test_a_watch_that_fails_takes_all_down_with_its_cause(serving: Serving
 
 async def test_a_list_that_vanishes_takes_all_down_with_its_cause(serving: Serving, tmp_path: Path) -> None:
     async def patient(_: Control) -> None:
-        await asyncio.sleep(30)
+        await asyncio.Event().wait()
 
-    began = time.monotonic()
     with pytest.raises(ExceptionGroup) as caught:
         await serving(patient, urls=tmp_path / "gone.txt")
     assert caught.group_contains(ConfigError)
-    assert time.monotonic() - began < 15
 
 
 @pytest.mark.parametrize("given", ["another program's", "a folder", "nowhere", "in use"])
@@ -237,8 +235,7 @@ async def test_a_database_that_cannot_be_opened_is_the_cause_and_leaves_nothing_
         database = f"sqlite+aiosqlite:///{tmp_path / 'gone' / 'poll.db'}"
     else:
         clean.push_async_callback((await Store.open(database)).close)
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     async with clean:
         with pytest.raises(PollerdError, match=r"poll\.db") as caught:
             await serving(read_nothing, database=database, listen=f"127.0.0.1:{port}")

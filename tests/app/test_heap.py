@@ -26,7 +26,7 @@ async def test_free_memory_is_given_back_again_and_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(gc_tuning, "COLLECT_SECONDS", 0.001)
     monkeypatch.setattr(gc_tuning, "give_back", give)
     tidying = asyncio.create_task(gc_tuning.collect_regularly())
-    await asyncio.wait_for(given.wait(), 10)
+    await asyncio.wait_for(given.wait(), 60)
     tidying.cancel()
     assert threading.get_ident() not in calls
 

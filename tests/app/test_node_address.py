@@ -14,6 +14,7 @@ from pollerd.app.serve import serve
 from pollerd.daemon import Control
 from pollerd.daemon.cluster.cluster_view import ClusterView
 from pollerd.errors import ConfigError
+from tests.support.ports import free_port
 from tests.support.postgres import postgres_database
 
 
@@ -21,13 +22,6 @@ from tests.support.postgres import postgres_database
 def database() -> Iterator[str]:
     with postgres_database() as url:
         yield url
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 async def test_auto_is_the_machines_name_with_the_port_of_the_api(database: str) -> None:
@@ -46,7 +40,7 @@ async def test_auto_is_the_machines_name_with_the_port_of_the_api(database: str)
         "listen": f"0.0.0.0:{port}",
         "token": "t" * 9,
     }
-    await asyncio.wait_for(serve(load(flags, environ={}), look), 30)
+    await asyncio.wait_for(serve(load(flags, environ={}), look), 120)
     assert addresses == [f"http://{socket.gethostname()}:{port}"]
 
 
@@ -54,4 +48,4 @@ async def test_auto_is_the_machines_name_with_the_port_of_the_api(database: str)
 async def test_auto_needs_an_api_that_others_reach(database: str, listen: str) -> None:
     flags = {"database": database, "node": "auto", "node_address": "auto", "listen": listen}
     with pytest.raises(ConfigError, match=re.escape("node_address: auto needs an API that others reach")):
-        await asyncio.wait_for(serve(load(flags, environ={})), 30)
+        await asyncio.wait_for(serve(load(flags, environ={})), 120)

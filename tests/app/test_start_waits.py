@@ -18,13 +18,9 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from tests.support.origin import Origin, Page, until
+from tests.support.ports import free_port
 from tests.support.postgres import execute, postgres_database
 from tests.support.process import DaemonProcess, command, daemon_process
-
-
-def free_port() -> int:
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        return int(probe.getsockname()[1])
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:
@@ -101,7 +97,7 @@ def ask_quietly(port: int) -> int | None:
 async def test_a_signal_ends_the_wait_at_once(closed: str, tmp_path: Path, number: signal.Signals) -> None:
     async with waiting(closed, tmp_path) as daemon:
         daemon.send(number)
-        assert await daemon.ended(15) == 0
+        assert await daemon.ended() == 0
         assert "stopped" in daemon.log
         assert "Traceback" not in daemon.log
     open_again(closed)

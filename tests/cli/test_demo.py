@@ -29,7 +29,7 @@ def environment(folder: Path) -> dict[str, str]:
 def test_it_finds_changes_ends_by_itself_and_leaves_nothing_behind(tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "--for", "6", *SMALL],
-        capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment(tmp_path), check=False,
+        capture_output=True, text=True, timeout=180, cwd=tmp_path, env=environment(tmp_path), check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -47,7 +47,7 @@ def test_it_finds_changes_ends_by_itself_and_leaves_nothing_behind(tmp_path: Pat
 def test_what_came_out_as_json(tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "--for", "4", "--json", *SMALL],
-        capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment(tmp_path), check=False,
+        capture_output=True, text=True, timeout=180, cwd=tmp_path, env=environment(tmp_path), check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("a small changing web on loopback")
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_it_with_the_summary(tmp_path: Path) -> None:
         while "polls (" not in running.stdout.readline():
             assert running.poll() is None
         running.send_signal(signal.SIGINT)
-        rest, errors = running.communicate(timeout=60)
+        rest, errors = running.communicate(timeout=180)
     assert (running.returncode, errors) == (0, "")
     assert "truly happened" in rest
     assert list(tmp_path.iterdir()) == []

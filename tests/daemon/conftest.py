@@ -7,6 +7,7 @@ import contextlib
 import gc
 import shutil
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import Order, StorageSettings, Store
 from pollerd.telemetry import Instruments
 from pollerd.urls import normalise_url
-from tests.support.origin import Origin
+from tests.support.origin import Origin, until
 from tests.support.postgres import postgres_database
 
 FAST = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=0, backoff_base_seconds=0.4)
@@ -58,14 +59,25 @@ class Running:
         """All changes, oldest first."""
         return (await self.store.history.list_changes(limit=1000, order=Order.OLDEST)).items
 
-    async def polled(self, site_id: int, times: int, seconds: float = 15.0) -> list[Poll]:
-        """Waits until the site has that many committed polls."""
-        for _ in range(int(seconds / 0.03)):
-            found = await self.polls(site_id)
-            if len(found) >= times:
-                return found
+    async def polled(self, site_id: int, times: int, seconds: float = 60.0) -> list[Poll]:
+        """Waits until the site has that many committed polls, of which the daemon knows."""
+        deadline = time.monotonic() + seconds
+        while len(found := await self.polls(site_id)) < times or not self._knows(site_id, len(found)):
+            assert time.monotonic() < deadline, f"site {site_id}: {len(found)} polls, wanted {times}"
             await asyncio.sleep(0.03)
-        raise AssertionError(f"site {site_id}: {len(await self.polls(site_id))} polls, wanted {times}")
+        return found
+
+    def _knows(self, site_id: int, polls: int) -> bool:
+        """Whether so many polls count: in the database a commit may be seen before its answer is here."""
+        sites = self.daemon.parts.scheduler.sites
+        slot = sites.slot_of(site_id)
+        return slot is None or int(sites.polls[slot]) >= polls  # None: another node has it, or it was deleted
+
+    async def settled(self) -> None:
+        """Waits until all polls that were under way are committed, and count. Paused sites are polled no more then."""
+        sites = self.daemon.parts.scheduler.sites
+        await until(lambda: not sites.in_flight[: sites.size].any())
+        await self.daemon.parts.journal.flush()
 
     def explain(self, site_id: int) -> ExplanationView:
         """Why the site is polled as it is; the daemon knows it."""

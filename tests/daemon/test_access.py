@@ -12,7 +12,7 @@ from pollerd.fetching import FetchSettings
 from pollerd.model import Access, Credentials, OutcomeKind, SiteSpec
 from pollerd.telemetry import set_up_logs
 from tests.daemon.conftest import Start
-from tests.support.origin import Origin, Page
+from tests.support.origin import Origin, Page, until
 from tests.support.proxy import proxied
 
 SECRET = Access((("X-Key", "s3cret-key"),), Credentials("someone", "s3cret-pw"))
@@ -48,7 +48,10 @@ async def test_a_change_of_them_asks_for_the_whole_page(origin: Origin, start: S
         [site_id] = await running.add(origin.url("/a"), min_interval=0.2)
         await running.polled(site_id, 2)
         await running.control.sites.update(site_id, {"access": SECRET})
-        polls = await running.polled(site_id, 5)
+        await until(lambda: sum("X-Key" in hit.headers for hit in origin.hits("/a")) >= 2)
+        await running.control.sites.pause(site_id, True)
+        await running.settled()
+        polls = await running.polls(site_id)
     keyed = [hit for hit in origin.hits("/a") if "X-Key" in hit.headers]
     assert "If-None-Match" not in keyed[0].headers
     assert "If-None-Match" in keyed[1].headers

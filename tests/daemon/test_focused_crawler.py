@@ -27,7 +27,7 @@ TOPIC = TopicSettings(
     "volcanoes", keywords=("volcano", "lava", "magma", "eruption"), background=(OFF_TOPIC,), relevance_min=0.3
 )
 HOSTS = 4
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 class SmallWeb:

@@ -19,7 +19,7 @@ from tests.support.origin import Origin, Page, until
 
 async def test_a_site_moved_while_its_poll_waits_is_not_asked_at_its_old_address(origin: Origin, start: Start) -> None:
     origin.pages = {"/a": Page(), "/b": Page(), "/new": Page()}
-    async with start(budget=0.5) as running:
+    async with start(budget=0.2) as running:
         ids = await running.add(origin.url("/a"), origin.url("/b"))
         await until(lambda: len(origin.hits()) == 1)
         polled = origin.hits()[0].path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import NoReturn
 
@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import text
 
 from pollerd.app.build import LiveSettings, live_daemon
+from pollerd.cluster.partitions import PARTITIONS
 from pollerd.daemon import DaemonSettings
 from pollerd.daemon.cluster.cluster_view import ClusterViewer
 from pollerd.daemon.cluster.joining import join
@@ -27,7 +28,7 @@ from pollerd.telemetry import Instruments
 from pollerd.urls import normalise_url
 from tests.daemon.conftest import Running, steady_clock
 from tests.support import postgres
-from tests.support.origin import Origin, Page
+from tests.support.origin import Origin, Page, until
 from tests.support.postgres import postgres_database
 
 HOSTS = 24
@@ -85,12 +86,30 @@ def sites_of(running: Running) -> set[int]:
     return set(table.site_id[: table.size][table.occupied()].tolist())
 
 
-async def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
-    for _ in range(int(seconds / 0.05)):
-        if true():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("it does not come true")
+async def shared_out(ids: set[int], *nodes: Running) -> None:
+    """Waits until each node holds its part of the partitions and all their sites: none moves any more."""
+
+    def held(node: Running) -> int:
+        assert node.store.cluster is not None
+        return sum(unit >= 0 for unit in node.store.cluster.held)
+
+    def settled() -> bool:
+        return {held(node) for node in nodes} == {PARTITIONS // len(nodes)} and set().union(
+            *map(sites_of, nodes)
+        ) == ids
+
+    await until(settled)
+
+
+async def every_host_polled(origin: Origin, times: int = 1) -> None:
+    """Waits until each host was asked for so many pages more."""
+    before = Counter(hit.host for hit in origin.hits())
+
+    def polled() -> bool:
+        now = Counter(hit.host for hit in origin.hits())
+        return len(now) == HOSTS and all(count >= before[host] + times for host, count in now.items())
+
+    await until(polled)
 
 
 async def add_pages(running: Running, origin: Origin) -> set[int]:
@@ -135,8 +154,7 @@ async def test_nodes_come_and_go_and_each_host_is_polled_by_one(
         ids = await add_pages(a, origin)
         await until(lambda: sites_of(a) == ids)
         async with node("b", database, budget=90.0) as b:
-            await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
-            await until(lambda: len(b.store.cluster.held) > 30 if b.store.cluster else False, 30.0)
+            await shared_out(ids, a, b)
             assert not sites_of(a) & sites_of(b)
             here = next(iter(sites_of(b)))
             before = len(await a.polls(here))
@@ -151,6 +169,7 @@ async def test_nodes_come_and_go_and_each_host_is_polled_by_one(
         await until(lambda: sites_of(a) == ids)
         before = len(await a.polls(here))
         await a.polled(here, before + 2)
+        await every_host_polled(origin)
     assert "setting_of_all_nodes" in capsys.readouterr().out
     check_hosts(origin)
 
@@ -158,11 +177,10 @@ async def test_nodes_come_and_go_and_each_host_is_polled_by_one(
 async def test_a_host_keeps_its_interval_when_it_changes_hands(database: str, origin: Origin) -> None:
     async with node("a", database, host_seconds=3.0) as a:
         ids = await add_pages(a, origin)
-        await until(lambda: len(origin.hits()) > HOSTS)
+        await every_host_polled(origin)
         async with node("b", database, host_seconds=3.0) as b:
-            await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
-            before = len(origin.hits())
-            await until(lambda: len(origin.hits()) > before + 2 * HOSTS)
+            await shared_out(ids, a, b)
+            await every_host_polled(origin, 2)
     check_hosts(origin, 3.0)
 
 
@@ -170,12 +188,13 @@ async def test_a_dead_nodes_sites_are_polled_by_the_others_after_its_requests(da
     async with node("a", database) as a:
         ids = await add_pages(a, origin)
         async with node("b", database, kill=True) as b:
-            await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
+            await shared_out(ids, a, b)
             theirs = sites_of(b)
-            await asyncio.sleep(1.0)
+            await every_host_polled(origin)
         await until(lambda: sites_of(a) == ids)
         for site_id in sorted(theirs)[:4]:
             await a.polled(site_id, len(await a.polls(site_id)) + 1)
+        await every_host_polled(origin)
     check_hosts(origin)
 
 
@@ -183,7 +202,7 @@ async def test_what_was_lost_with_a_session_is_dropped_before_anything_is_polled
     async with node("a", database) as a:
         ids = await add_pages(a, origin)
         await until(lambda: sites_of(a) == ids)
-        await until(lambda: len({hit.host for hit in origin.hits()}) == HOSTS)
+        await every_host_polled(origin)
         assert a.store.cluster is not None
         name = database.rpartition("/")[2]
         taken = text("UPDATE holding SET node_id = 0 WHERE unit BETWEEN 0 AND 31")  # as if by another node
@@ -193,9 +212,8 @@ async def test_what_was_lost_with_a_session_is_dropped_before_anything_is_polled
             f" WHERE application_name = 'pollerd node' AND datname = '{name}'"
         )
         await until(lambda: a.metric("pollerd_cluster_partitions_lost_total") >= 32)
-        await until(lambda: sites_of(a) == ids, 30.0)
-        before = {host: sum(hit.host == host for hit in origin.hits()) for host in {hit.host for hit in origin.hits()}}
-        await until(lambda: all(sum(hit.host == host for hit in origin.hits()) > n for host, n in before.items()))
+        await until(lambda: sites_of(a) == ids)
+        await every_host_polled(origin)
         assert not a.store.cluster.lost
     check_hosts(origin)
 
@@ -203,7 +221,7 @@ async def test_what_was_lost_with_a_session_is_dropped_before_anything_is_polled
 async def test_what_one_node_is_told_the_holder_does(database: str, origin: Origin) -> None:
     async with node("a", database) as a, node("b", database) as b:
         ids = await add_pages(a, origin)
-        await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
+        await shared_out(ids, a, b)
         theirs = sorted(sites_of(b))
         await a.control.sites.update(theirs[0], {"weight": 7.0})
         table = b.daemon.parts.scheduler.sites
@@ -239,7 +257,7 @@ async def test_nodes_that_start_at_once_on_an_empty_database() -> None:
 
 async def test_a_site_on_a_new_host_is_polled_by_the_holder_wherever_it_is_added(database: str, origin: Origin) -> None:
     async with node("a", database) as a, node("b", database) as b:
-        await until(lambda: b.metric("pollerd_cluster_partitions_taken_total") >= 32, 30.0)
+        await shared_out(set(), a, b)
         ids = await add_pages(a, origin)
         await until(lambda: sites_of(a) | sites_of(b) == ids)
         assert sites_of(a)

@@ -17,8 +17,8 @@ from pollerd.daemon.control.allocation import check_split
 from pollerd.errors import ConfigError, DatabaseInUseError, InvalidValueError
 from pollerd.storage import AllocationRow, NodeInfo, SharedAllocation, StorageSettings, Store
 from tests.daemon.conftest import Running
-from tests.daemon.test_nodes import add_pages, node, sites_of, until
-from tests.support.origin import Origin
+from tests.daemon.test_nodes import add_pages, node, shared_out, sites_of
+from tests.support.origin import Origin, until, until_found
 from tests.support.postgres import postgres_database
 
 UNSPLIT = ["htraa", "lakg", "gpoks", "lspe"]
@@ -56,7 +56,7 @@ def has(running: Running, allocator: str, objective: str) -> bool:
 async def test_what_is_set_at_one_node_all_have(database: str, origin: Origin) -> None:
     async with node("a", database) as a, node("b", database) as b:
         ids = await add_pages(a, origin)
-        await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
+        await shared_out(ids, a, b)
         theirs = min(sites_of(b))
         await a.polled(theirs, 3)
         await b.control.allocation.set(allocator="whittle", objective="freshness", shadows=["uniform"])
@@ -78,7 +78,7 @@ async def test_a_deadline_reaches_all_nodes_and_those_learn_anew_only_where_it_c
 ) -> None:
     async with node("a", database) as a, node("b", database) as b:
         ids = await add_pages(a, origin)
-        await until(lambda: bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
+        await shared_out(ids, a, b)
         before = [one.daemon.parts.scheduler.allocator for one in (a, b)]
         await a.control.allocation.set(deadline=300.0)
         await until(lambda: [one.control.allocation.view().deadline for one in (a, b)] == [300.0, 300.0])
@@ -196,14 +196,11 @@ async def test_a_node_whose_allocator_cannot_be_split_runs_alone(
 
 async def test_the_first_node_changes_what_nodes_shared_before(database: str) -> None:
     async def agreed(control: Control, wanted: tuple[float, float]) -> None:
-        seen: tuple[float | None, float] = (None, 0.0)
-        for _ in range(200):
+        async def is_agreed() -> bool:
             budget = (await control.cluster.view()).budget  # type: ignore[attr-defined]
-            seen = (budget, control.allocation.view().deadline)
-            if seen == wanted:
-                return
-            await asyncio.sleep(0.05)
-        raise AssertionError(seen)
+            return (budget, control.allocation.view().deadline) == wanted
+
+        await until_found(is_agreed)
 
     flags = {"database": database, "node": "a", "listen": "127.0.0.1:0"}
     for given, wanted in (

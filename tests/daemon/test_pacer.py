@@ -135,6 +135,7 @@ def test_what_a_long_turn_holds_up_counts_from_its_end() -> None:
     assert_windows(received, 20.0)
 
 
+@in_virtual_time
 async def test_a_connection_that_was_closed_meanwhile_spends_nothing() -> None:
     pacer, log = WritePacer(2.0), Log()
     assert pacer.send(1.0, log.write) is True

@@ -23,7 +23,7 @@ from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 
 TOLERANCE_SECONDS = 0.03
-"""Between a start here and its arrival at the server."""
+"""Between a start here and its arrival at the server's kernel."""
 LATE_SECONDS = 0.3
 ROUNDING_SECONDS = 1e-3
 """Of a clock that counts from 1970."""
@@ -392,12 +392,12 @@ async def test_a_spacing_that_is_very_long_does_not_end_a_redirect(
     monkeypatch.setattr(host_reservations, "WAIT_SECONDS", 0.2)
     origin.pages["/from"] = Page(status=302, headers={"Location": "/target"})
     origin.pages["/target"] = Page()
-    async with start(scheduling=spaced(1.5)) as running:
+    async with start(scheduling=spaced(3.0)) as running:
         (site_id,) = await running.add(origin.url("/from"))
         (poll, *_) = await running.polled(site_id, 1)
         assert poll.outcome is OutcomeKind.FIRST
     (first,), (second, *_) = origin.hits("/from"), origin.hits("/target")
-    assert second.at - first.at < 1.5, "it waited no longer than it may"
+    assert second.at - first.at < 3.0, "it waited no longer than it may"
 
 
 async def test_a_redirect_there_and_back_waits_for_no_turn(origin: Origin, start: Start) -> None:

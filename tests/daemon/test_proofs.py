@@ -15,7 +15,7 @@ from pollerd.model import Access, OutcomeKind, SiteSpec
 from pollerd.scheduling import SchedulingSettings
 from pollerd.scheduling.proofs import PROOF_SHARE, SAVED_MOST
 from tests.daemon.conftest import Running, Start
-from tests.support.origin import Origin, Page
+from tests.support.origin import Origin, Page, until_found
 
 FIRST, PROVING, CHANGED, UNCHANGED = (
     OutcomeKind.FIRST,
@@ -193,10 +193,7 @@ async def test_each_selection_is_proven_by_itself_and_by_one_poll(start: Start, 
         assert proven["served"].mask
         assert not proven["default"].mask
         other[0] = "moved"
-        for _ in range(100):
-            if found := await running.changes():
-                break
-            await asyncio.sleep(0.05)
+        found = await until_found(running.changes)
         assert [(change.selection, change.why) for change in found] == [("served", "")]
         assert (await running.polls(site))[-1].outcome is not PROVING, "served is proven"
         news[0] = "two"
@@ -231,12 +228,11 @@ async def test_proofs_keep_to_a_tenth_of_the_budget_by_the_servers_log(start: St
             await running.polled(site, 1)
         for i in range(pages):
             origin.pages[f"/{i}"] = Page(html("one", "two"))
-        for _ in range(800):
-            found = {change.site_id for change in await running.changes()}
-            if len(found) == pages:
-                break
-            await asyncio.sleep(0.05)
-        assert found == set(sites)
+
+        async def all_found() -> bool:
+            return {change.site_id for change in await running.changes()} == set(sites)
+
+        await until_found(all_found, 120.0)
         assert len(await running.changes()) == pages
     polls: dict[str, list[float]] = defaultdict(list)
     for hit in origin.log:

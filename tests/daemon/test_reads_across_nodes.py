@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from pollerd.storage import ReportedRead
-from tests.daemon.test_nodes import node, sites_of, until
+from tests.daemon.test_nodes import node, sites_of
 from tests.daemon.test_reads import AGES, DAY, HOUR
 from tests.daemon.test_signals_across_nodes import pages_of_both, pause
 from tests.storage.samples import poll_all
-from tests.support.origin import Origin
+from tests.support.origin import Origin, until
 from tests.support.postgres import postgres_database
 
 
@@ -59,5 +59,5 @@ async def test_what_any_node_is_told_reaches_the_holder_and_goes_with_the_partit
             ]
             await b.control.reads.forget(of_a)
             await until(lambda: math.isnan(learned(a, of_a)))
-        await until(lambda: of_b in sites_of(a), 30.0)
+        await until(lambda: of_b in sites_of(a))
         assert learned(a, of_b) == result.half_lives[of_b]

@@ -12,7 +12,7 @@ from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import OutcomeKind
 from pollerd.storage import HistoryStore
 from tests.daemon.conftest import Running, Start
-from tests.support.origin import Origin, Page
+from tests.support.origin import Origin, Page, until
 
 STEADY = 3
 PATIENCE_SECONDS = 60.0
@@ -91,7 +91,7 @@ async def test_a_page_that_becomes_noisy_is_proven_again_and_its_noise_forgotten
         (site, *_) = await running.add(origin.url("/noisy"), *steady)
         await running.polled(site, 2)
         origin.pages["/noisy"] = Page(body="<html><body><p>second</p></body></html>")
-        await running.polled(site, 6)
+        await until(lambda: running.control.health.status().changes == 1)
         assert [change.site_id for change in await running.changes()] == [site]
         noisy(origin, "/noisy", ["one"])
         for _ in range(400):
@@ -116,8 +116,9 @@ async def test_another_url_begins_without_the_mask(start: Start, origin: Origin)
     async with start(budget=40.0) as running:
         site = await start_with_noise(running, origin, ["one"])
         noisy(origin, "/moved", ["one"], word="Answer number")
-        await running.control.sites.update(site, {"url": origin.url("/moved")})
         polls = len(await running.polls(site))
+        await running.control.sites.update(site, {"url": origin.url("/moved")})
+        await until(lambda: len(origin.hits("/moved")) >= 5)
         later = (await running.polled(site, polls + 5))[polls:]
         assert await running.changes() == []
     outcomes = [poll.outcome for poll in later if poll.outcome in (OutcomeKind.FIRST, OutcomeKind.PROVING)]

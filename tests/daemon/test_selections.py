@@ -12,9 +12,9 @@ from pollerd.fetching import FetchSettings
 from pollerd.model import Change, OutcomeKind, SelectionState, SiteSpec
 from pollerd.storage import ChangeFilter, Order, ReadingFilter
 from tests.daemon.conftest import Running, Start
-from tests.support.origin import Origin, Page
+from tests.support.origin import Origin, Page, until
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 def page(price: str, heading: str = "Shop", footer: str = "one") -> str:
@@ -91,7 +91,7 @@ async def test_each_selection_has_a_history_of_its_own(start: Start, origin: Ori
         assert len([poll for poll in await running.polls(site) if poll.changed]) == 2
         of_price = await running.store.history.list_changes(ChangeFilter(site_id=site, selection="price"))
         assert len(of_price.items) == 2
-        assert running.metric("pollerd_changes_total") == 3
+        await until(lambda: running.metric("pollerd_changes_total") == 3)
 
 
 async def test_values_and_conditions(start: Start, origin: Origin) -> None:
@@ -140,7 +140,7 @@ async def test_nothing_selected_is_an_outcome_of_its_own(start: Start, origin: O
             await asyncio.sleep(0.03)
         assert "steps[0] matches nothing" in shown.last_detail
         assert (await state_of(running, site)).missing != ""
-        assert running.metric("pollerd_polls_total", outcome="nothing_selected") >= 1
+        await until(lambda: running.metric("pollerd_polls_total", outcome="nothing_selected") >= 1)
         put(origin, "/shop", page("10.00"))
         while (await running.site(site)).last_outcome is OutcomeKind.NOTHING_SELECTED:
             await asyncio.sleep(0.03)

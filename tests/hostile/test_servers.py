@@ -23,7 +23,7 @@ from tests.support.origin import Origin, Page, until
 
 __all__ = ["certificate"]
 IMPATIENT = FetchSettings(
-    allow_private=True, total_timeout_seconds=2.0, connect_timeout_seconds=2.0, max_body_bytes=1024 * 1024
+    allow_private=True, total_timeout_seconds=5.0, connect_timeout_seconds=5.0, max_body_bytes=1024 * 1024
 )
 NONE = message("404 Not Found")
 

@@ -120,4 +120,4 @@ async def test_killing_the_daemon_ends_the_processes() -> None:
     assert alive(pid)
     parent.kill()
     await parent.wait()
-    await until(lambda: not alive(pid), 30)
+    await until(lambda: not alive(pid))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from tests.daemon.test_storage_trouble import (
 )
 from tests.support.origin import Origin, Page, until
 from tests.support.own_postgres import OwnServer, missing
+from tests.support.ports import free_port
 
 IMPATIENT = StorageSettings(busy_timeout_seconds=0.2, connect_timeout_seconds=5.0)
 
@@ -66,10 +66,7 @@ async def test_a_full_disk(origin: Origin, start: Start, small_disk: Path) -> No
 def server() -> Iterator[OwnServer]:
     if (reason := missing()) is not None:
         pytest.skip(reason)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
-    server = OwnServer(port, "-h", "127.0.0.1", "-c", "fsync=off")
+    server = OwnServer(free_port(), "-h", "127.0.0.1", "-c", "fsync=off")
     try:
         server.make()
         server.start()

@@ -22,12 +22,12 @@ from pollerd.daemon.state.faults import SITES_IN_A_ROW, Faults
 from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.errors import FaultEverywhereError
-from pollerd.model import Detection, Outcome, OutcomeKind, SiteState
+from pollerd.model import Detection, Outcome, OutcomeKind, Site, SiteState
 from pollerd.scheduling import HostTable
 from pollerd.storage import Batch, CommitResult, SiteContext
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Running, Start
-from tests.support.origin import Origin, Page, until
+from tests.support.origin import Origin, Page, until, until_found
 
 FAULT = "no such luck"
 
@@ -49,11 +49,13 @@ def damage(database: str, statement: str, *values: object) -> None:
 
 async def assert_set_aside(running: Running, site_id: int, reason: str) -> None:
     """The site says why it is left alone; the daemon runs and all others are polled on."""
-    for _ in range(500):
+
+    async def failed() -> Site | None:
         site = await running.site(site_id)
-        if site.failures:
-            break
-        await asyncio.sleep(0.03)
+        return site if site.failures else None
+
+    site = await until_found(failed)
+    assert site is not None
     assert site.state is SiteState.BACKING_OFF
     assert site.last_detail.startswith("set aside: ")
     assert reason in site.last_detail

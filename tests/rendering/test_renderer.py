@@ -14,7 +14,7 @@ from aiohttp import web
 from pollerd.fetching import FetchSettings, Request
 from pollerd.model import OutcomeKind, Redirect
 from pollerd.rendering import Renderer, RenderingSettings, compile_plan
-from tests.support.origin import Origin, Page
+from tests.support.origin import Origin, Page, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -230,13 +230,13 @@ async def test_the_request_waits_for_its_turn(renderer: Renderer, origin: Origin
     origin.pages["/"] = Page(SCRIPTED)
 
     async def later(write: Write) -> bool:
-        await asyncio.sleep(2.0)
+        await asyncio.sleep(8.0)
         assert not origin.log
         return write()
 
-    outcome = await renderer.render(Request(origin.url("/")), plan(timeout=1.9, wait={}), send=later)
+    outcome = await renderer.render(Request(origin.url("/")), plan(timeout=7.5, wait={}), send=later)
     assert outcome.kind is OutcomeKind.BODY, "the wait does not count for the deadline"
-    assert outcome.duration < 1.9
+    assert outcome.duration < 7.5
 
 
 async def test_who_is_told_of_requests_and_how_many_pages_there_are(
@@ -289,7 +289,7 @@ async def test_a_page_that_is_cancelled(renderer: Renderer, origin: Origin) -> N
 
     origin.pages["/"] = Page(handler=never)
     poll = asyncio.create_task(renderer.render(Request(origin.url("/"))))
-    await asyncio.sleep(1.5)
+    await until(lambda: sum(origin.concurrent.values()) > 0)
     poll.cancel()
     with pytest.raises(asyncio.CancelledError):
         await poll

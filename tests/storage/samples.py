@@ -102,7 +102,7 @@ async def poll_all(
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:
     """What it gives once the database takes it: a connection just cut may be noticed only when it is used."""
-    for _ in range(50):
+    for _ in range(600):
         try:
             return await call()
         except DatabaseUnavailableError:

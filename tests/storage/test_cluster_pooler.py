@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, nullcontext
@@ -20,6 +19,7 @@ from sqlalchemy import text
 from pollerd.errors import ConfigError
 from pollerd.storage import NodeInfo, StorageSettings, Store
 from pollerd.storage.cluster.node_session import NodeSession
+from tests.support.ports import free_port
 
 _INFO = NodeInfo(name="a", address="http://a", version="1")
 _GIVEN = ",".join(["lock_timeout", *NodeSession(_INFO).session_settings])
@@ -41,9 +41,7 @@ async def _pooled(url: str, folder: Path, mode: str, ignored: str = _GIVEN) -> A
     if program is None:
         pytest.skip("pgbouncer is not installed")
     server = urlsplit(url)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     target = f"host={server.hostname} port={server.port or 5432} user={server.username}"
     if server.password:
         target += f" password={server.password}"
@@ -59,7 +57,7 @@ async def _pooled(url: str, folder: Path, mode: str, ignored: str = _GIVEN) -> A
     )
     try:
         assert process.stderr is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while b"process up" not in (line := await process.stderr.readline()):
                 assert line, "pgbouncer ended"
         rest = asyncio.create_task(process.stderr.read())

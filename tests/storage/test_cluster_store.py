@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 
 import pytest
@@ -12,10 +12,21 @@ from sqlalchemy import text
 from pollerd.cluster.partitions import partition_of
 from pollerd.cluster.roles import NodeRole
 from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, InvalidValueError
-from pollerd.storage import Batch, ClusterStore, HostUpdate, News, NewsTable, NodeInfo, StorageSettings, Store
+from pollerd.storage import (
+    Batch,
+    ClusterStore,
+    HostUpdate,
+    LivingNode,
+    News,
+    NewsTable,
+    NodeInfo,
+    StorageSettings,
+    Store,
+)
 from pollerd.storage.keys import new_key
 from tests.storage.samples import add, hosts_of, query, record
 from tests.support import postgres
+from tests.support.origin import until, until_found
 
 Join = Callable[[str], Awaitable[Store]]
 
@@ -68,10 +79,11 @@ async def test_what_a_dead_node_held_is_free_and_said_to_be_after_a_death(join: 
     await cluster(a).take([3, 4], 5.0)
     dead = cluster(a).node_id
     await a.close()
-    for _ in range(50):
-        if dead not in (await cluster(b).look()).nodes:
-            break
-        await asyncio.sleep(0.1)
+
+    async def is_gone() -> bool:
+        return dead not in (await cluster(b).look()).nodes
+
+    await until_found(is_gone)
     assert [(one.unit, one.after_death) for one in await cluster(b).take([3, 4], 6.0)] == [(3, True), (4, True)]
     await cluster(b).forget_dead()
     assert [one.name for one in await cluster(b).living([dead, cluster(b).node_id])] == ["b"]
@@ -101,14 +113,14 @@ async def test_a_node_that_was_taken_for_dead_is_known_again_once_it_is_back(joi
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pollerd node'"
         f" AND datname = '{postgres_url.rpartition('/')[2]}'"
     )
-    for _ in range(50):
+
+    async def found() -> Sequence[LivingNode]:
         for store in (a, b):
             with suppress(DatabaseUnavailableError):
                 await cluster(store).look()
-        if await cluster(a).living([cluster(b).node_id]):
-            break
-        await asyncio.sleep(0.1)
-    assert [one.name for one in await cluster(a).living([cluster(b).node_id])] == ["b"]
+        return await cluster(a).living([cluster(b).node_id])
+
+    assert [one.name for one in await until_found(found)] == ["b"]
 
 
 async def _committed(store: Store, site: int, at: float) -> int:
@@ -133,10 +145,7 @@ async def test_who_lost_a_partition_cannot_commit_for_it(join: Join, postgres_ur
         f" AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = {mine} AND objsubid = 2)"
         f" AND datname = '{postgres_url.rpartition('/')[2]}'"
     )
-    for _ in range(50):
-        if taken := await cluster(b).take([mine], 6.0):
-            break
-        await asyncio.sleep(0.05)
+    taken = await until_found(lambda: cluster(b).take([mine], 6.0))
     assert [one.after_death for one in taken] == [True]
     with suppress(DatabaseUnavailableError):  # a driver that has noticed connects anew at once
         assert await _committed(a, site, 20.0) == 1
@@ -158,9 +167,8 @@ async def test_a_session_that_comes_back_first_holds_what_it_held(join: Join, po
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pollerd node'"
         f" AND datname = '{postgres_url.rpartition('/')[2]}'"
     )
-    await asyncio.sleep(0.2)
+    await until(lambda: not any(cluster(store).may_write() for store in (a, b)))
     for store in (a, b):
-        assert not cluster(store).may_write()
         with suppress(DatabaseUnavailableError):
             await cluster(store).look()
     assert (await cluster(a).look()).held_by(cluster(a).node_id) == [1, 3]
@@ -228,23 +236,15 @@ async def test_news_tell_what_any_node_wrote(join: Join, postgres_url: str) -> N
     filling = "INSERT INTO outbox (event_id, kind, at, rule_id, channel_id, waits_since, due_at) VALUES"
     await query(postgres_url, f"{filling} ('1', 'test', 1, 1, 1, 1, 1), ('2', 'test', 1, 1, 1, 1, 1) RETURNING id")
     wanted = {News(NewsTable.OUTBOX, "0"), News(NewsTable.SITE, str(site)), News(NewsTable.POLL_REQUEST, str(site))}
-    for _ in range(100):
-        if wanted <= set(heard):
-            break
-        await asyncio.sleep(0.02)
+    await until(lambda: wanted <= set(heard))
     assert heard[0] is None
-    assert wanted <= set(heard)
     assert heard.count(News(NewsTable.OUTBOX, "0")) == 1, "once for all messages of a statement"
     before = len(heard)
     postgres.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pollerd listener'"
         f" AND datname = '{postgres_url.rpartition('/')[2]}'"
     )
-    for _ in range(200):
-        if None in heard[before:]:
-            break
-        await asyncio.sleep(0.02)
-    assert None in heard[before:], "news may have been missed"
+    await until(lambda: None in heard[before:])  # news may have been missed
     task.cancel()
 
 

@@ -11,6 +11,7 @@ from sqlalchemy.engine import make_url
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError
 from pollerd.storage import Batch, StorageSettings, Store
 from tests.storage.samples import add, patiently, query, record
+from tests.support.origin import until_found
 from tests.support.postgres import execute
 from tests.support.wire import relayed
 
@@ -40,7 +41,11 @@ async def test_every_transaction_that_writes_is_the_holders(postgres_url: str) -
         await asyncio.sleep(0.1)
     assert await patiently(lambda: store.database.read(held)) == 0
     await store.close()
-    assert await query(postgres_url, _HOLDERS + " AND datname = current_database()") == [(0,)]
+
+    async def is_free() -> bool:  # once the server has ended the session
+        return await query(postgres_url, _HOLDERS + " AND datname = current_database()") == [(0,)]
+
+    await until_found(is_free)
 
 
 async def test_a_transaction_dies_with_the_lock(postgres_url: str) -> None:

@@ -118,7 +118,7 @@ async def test_notices_are_numbered_in_order_too(postgres_url: str, monkeypatch:
 async def test_a_writer_that_stands_still_holds_others_up_for_seconds(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_locks, "MOST_IDLE_SECONDS", 1)
+    monkeypatch.setattr(writer_locks, "MOST_IDLE_SECONDS", 3)
     async with writers(postgres_url, "a", "b") as (a, b):
         one, two = await add(a, 2)
         halt = Halt(a, monkeypatch)

@@ -11,6 +11,8 @@ from urllib.parse import parse_qs
 import aiohttp
 from aiohttp import web
 
+from tests.support.ports import free_port
+
 CHALLENGE = "a-challenge-0123456789"
 
 
@@ -44,7 +46,7 @@ class Hub:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port or free_port()).start()
         self.port = self._runner.addresses[0][1]
         return self
 

@@ -6,10 +6,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from aiohttp import web
 
+from tests.support.ports import free_port
+from tests.support.stamped_listener import StampedListener
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+T = TypeVar("T")
 
 
 @dataclass
@@ -25,7 +30,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Hit:
-    """One request as the server saw it: `at` on the monotonic clock."""
+    """One request as the server's kernel saw it: `at` on the monotonic clock, however late the loop turned then."""
 
     at: float
     host: str
@@ -45,6 +50,7 @@ class Origin:
         self.most_concurrent = 0
         self.port = 0
         self._runner: web.AppRunner | None = None
+        self._listener: StampedListener | None = None
 
     async def __aenter__(self) -> Origin:
         await self.start()
@@ -59,8 +65,8 @@ class Origin:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "0.0.0.0", self.port, reuse_address=True)
-        await site.start()
+        self._listener = StampedListener(self.port or free_port())
+        await web.SockSite(self._runner, self._listener).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
@@ -82,7 +88,8 @@ class Origin:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         host = request.host
-        at = time.monotonic()
+        assert self._listener is not None
+        at = self._listener.came_at(request.get_extra_info("peername"))
         self.concurrent[host] = self.concurrent.get(host, 0) + 1
         self.most_concurrent = max(self.most_concurrent, self.concurrent[host])
         response: web.StreamResponse | None = None
@@ -117,3 +124,12 @@ async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         await asyncio.sleep(0.02)
+
+
+async def until_found(look: Callable[[], Awaitable[T]], seconds: float = 60.0) -> T:
+    """Looks until something is found that is not false, and returns it; fails when it is not there in time."""
+    deadline = time.monotonic() + seconds
+    while not (found := await look()):
+        assert time.monotonic() < deadline, f"it did not come in time: {found!r}"
+        await asyncio.sleep(0.02)
+    return found

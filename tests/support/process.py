@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)

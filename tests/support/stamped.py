@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-import struct
 import threading
 import time
 from typing import Self
 
-_SO_TIMESTAMPNS = 35
-_TIMESPEC = struct.Struct("qq")
+from tests.support.stamped_listener import SO_TIMESTAMPNS, kernel_time
+
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 _PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 12\r\nConnection: close\r\n\r\n<p>hello</p>"
 _CLOSED_SECONDS, _ROUND_SECONDS = 0.4, 1.7
@@ -29,7 +28,7 @@ class StampedServer:
     def __init__(self) -> None:
         self.at: list[float] = []
         self._listener = socket.create_server(("0.0.0.0", 0), backlog=1)
-        self._listener.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self._listener.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
         self._ending = threading.Event()
@@ -64,7 +63,7 @@ class StampedServer:
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
-        connection.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        connection.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._selector.register(connection, selectors.EVENT_READ)
 
     def _answer(self, connection: socket.socket) -> None:
@@ -73,8 +72,7 @@ class StampedServer:
             if request:
                 robots = request.startswith(b"GET /robots.txt ")
                 if not robots:
-                    seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
-                    self.at.append(seconds + nanoseconds / 1e9)
+                    self.at.append(kernel_time(ancillary))
                 connection.sendall(_NOT_FOUND if robots else _PAGE)
                 return
         self._selector.unregister(connection)

@@ -161,7 +161,7 @@ async def new_reader(browser: Browser) -> NewReader:
     return start
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
     """Waits for a condition. Raises TimeoutError."""
     async with asyncio.timeout(seconds):
         while not await condition():

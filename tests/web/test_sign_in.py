@@ -224,7 +224,7 @@ async def test_in_a_browser(closed: Web, new_reader: NewReader) -> None:
 
     await until(one_stream)
     await closed.api.store.accounts.end_sessions()
-    await until(no_stream, 8.0)
+    await until(no_stream)
     await page.goto(f"{closed.root}/sites")
     assert page.url.endswith("/sign-in?next=/sites")
 
@@ -240,10 +240,10 @@ async def test_the_first_user_by_the_link_of_the_log(new_api: NewApi, new_reader
     await reader.page.locator("input[name=password]").fill(PASSWORD)
     await reader.page.get_by_role("button", name="Make this user").click()
     await reader.page.wait_for_url(f"{api.root}/")
-    assert await reader.page.get_by_text("eva").is_visible()
+    await reader.page.get_by_text("eva").wait_for()
     again = await new_reader(api.root)
     await again.page.goto(f"{api.root}/first-user#{code}")
     await again.page.locator("input[name=name]").fill("max")
     await again.page.locator("input[name=password]").fill(PASSWORD)
     await again.page.get_by_role("button", name="Make this user").click()
-    assert await again.page.get_by_text("That code is not valid").is_visible()
+    await again.page.get_by_text("That code is not valid").wait_for()

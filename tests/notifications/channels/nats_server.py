@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from typing import Any
 import nats
 import pytest
 from nats.js.api import StreamConfig
+
+from tests.support.ports import free_port
 
 
 @dataclass
@@ -29,7 +30,7 @@ class NatsServer:
         self.process = await asyncio.create_subprocess_exec(
             *self.command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
         )
-        for _ in range(400):
+        for _ in range(3_000):
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", self.port)
             except OSError:
@@ -66,9 +67,7 @@ async def nats_server(folder: Path, config: str = "", *, jetstream: bool = True)
         if os.environ.get("CI") == "true":
             pytest.fail("nats-server is needed in CI")
         pytest.skip("nats-server is not installed")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     file = folder / "nats.conf"
     store = f'jetstream {{ store_dir: "{folder}/js" }}' if jetstream else ""
     file.write_text(f'listen: "127.0.0.1:{port}"\n{store}\n{config}\n')
