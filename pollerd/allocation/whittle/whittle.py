@@ -335,7 +335,7 @@ class Whittle(Allocator):
     def _look_at(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64] | Since, now: float
     ) -> tuple[NDArray[np.float64], IndexBounds | None]:
-        """Returns the urgency of slots int64[m] for a choice, float64[m], and bounds of those that sources speak for."""
+        """Returns the urgency of slots int64[m] for a choice, float64[m], and bounds where sources speak for them."""
         self._looked_at += len(slots)
         since = elapsed[slots]
         gap = self._gap(since, now)
