@@ -154,7 +154,7 @@ class SignalIndex:
         those of the page's own refinement.
         """
         out = value.copy()
-        some = slice(None)
+        some = np.arange(len(value))
         if self._belief.common_rate.weight == 1.0:
             some = np.flatnonzero(reading.weight[:, 0] > 0.0)
         weight, say = reading.weight[some], reading.say[some]
