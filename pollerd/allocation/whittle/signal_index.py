@@ -104,10 +104,10 @@ class SignalIndex:
         The bounds grow like an index without signals, whatever sources are read meanwhile: silence that ends, when a
         source was not read for long, is left out.
         """
-        (index, bound), told = self._replaced(slots, gap, now, value, (True, False)), self._told(slots)
+        (index, bound), told = self._replaced(slots, gap, now, value, (True, False)), self._with_sources(slots)
         return index, IndexBounds(told, bound[told])
 
-    def _told(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _with_sources(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the places of slots int64[k] that sources speak for, ascending, int64[m]."""
         return np.flatnonzero(self.signals.pairs.first(slots) >= 0)
 
@@ -115,7 +115,7 @@ class SignalIndex:
         self, slots: NDArray[np.int64], gap: Array, now: float, value: Array, silent: tuple[bool, ...]
     ) -> list[Array]:
         """Returns index (silent: True) or bound (False) float64[k], `value` where no source is, as often as asked."""
-        told = self._told(slots)
+        told = self._with_sources(slots)
         if not told.size:
             return [value] * len(silent)
         out = [value.copy() for _ in silent]
