@@ -25,7 +25,7 @@ class InterestSignals:
         """Returns the decay rate of news of slots int64[k], 1/s, float64[k]."""
         return decay_rates(self._slot_table.half_life[slots])
 
-    def index(
+    def indices(
         self,
         slots: NDArray[np.int64],
         gap: Array,
@@ -33,20 +33,20 @@ class InterestSignals:
         read: tuple[SignalReading, list[Window]],
         rates: Array,
         rows: Array,
-        *,
-        silent: bool,
-    ) -> Array:
-        """Returns the index of slots int64[k] with sources, gap float64[k] s after their polls, float64[k].
+        silent: tuple[bool, ...],
+    ) -> list[Array]:
+        """Returns the index of slots int64[k] with sources, gap float64[k] s after their polls, float64[k] each.
 
-        read: of `Signals`; rates, rows float64[k, K]: belief without signals. silent: whether the silence of sources
-        counts; if not, the result bounds all indices until the next signal.
+        read: of `Signals`; rates, rows float64[k, K]: belief without signals. silent, of each: whether the silence of
+        sources counts; if not, the result bounds all indices until the next signal.
         """
         decay = self.decay(slots)
         whole = self._unseen(rates, gap, decay)
         waiting = self._waiting(slots, gap, now, read[1], rates, whole)
-        value = (waiting.unannounced if silent else whole) + waiting.announced
-        gain = item_gain(value, rates, decay[:, None], waiting.recall, waiting.precision)
-        return np.asarray((informed(rows, read[0]) * gain).sum(1))
+        rows = informed(rows, read[0])
+        values = ((waiting.unannounced if one else whole) + waiting.announced for one in silent)
+        gains = (item_gain(value, rates, decay[:, None], waiting.recall, waiting.precision) for value in values)
+        return [np.asarray((rows * gain).sum(1)) for gain in gains]
 
     def until_due(self, slots: NDArray[np.int64], _now: float) -> Array:
         """Returns inf float64[k]: no index jumps without a signal."""

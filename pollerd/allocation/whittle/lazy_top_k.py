@@ -29,6 +29,8 @@ _MOST = 4
 """The level rises when this many times the wanted number of slots have reached it."""
 _LEAST = 0.5
 """The level falls, by `_LOWER`, when only this share of the wanted number is left."""
+_KEPT = 2
+"""This many times the wanted number reach the level of a sweep that was raised, because too many reached it."""
 _LOWER = 0.8
 PIECE, _LOOKS_A_PLACE = 32_768, 4
 """Slots per choice in a sweep, and the least number of them per place."""
@@ -72,6 +74,8 @@ class LazyTopK:
         """Slots of the last piece."""
         self._sweep_again = False
         """Whether all indices have changed since the sweep began."""
+        self._raised = False
+        """Whether the level of the sweep was raised since it began."""
 
     def grow(self, capacity: int) -> None:
         """Grows to slots below `capacity`."""
@@ -98,7 +102,8 @@ class LazyTopK:
             self._begin(max(self._level * _LOWER, _LEAST_LEVEL))
 
     def _begin(self, goal: float) -> None:
-        self._target_level, self._piece, self._pieces, self._sweep_again = goal, 0, 0, False
+        self._target_level, self._piece, self._pieces = goal, 0, 0
+        self._sweep_again = self._raised = False
 
     def _restart(self) -> None:
         """Starts a sweep without a known level: no slot is due until the sweep reaches it."""
@@ -196,8 +201,11 @@ class LazyTopK:
         if self._origin is None:
             self._origin = progress
         places = _places(eligible, k)
+        self._raise_target(value, places)
+        raised, swept = self._raised, self._piece
         self._advance_sweep(slots, value, places / eligible)
-        self._set_level(value, places, everyone=len(slots) == eligible)
+        ended = swept is not None and self._piece in (None, 0)
+        self._set_level(value, places, everyone=len(slots) == eligible, too_many=raised and ended)
         self.limit(slots, elapsed, gap, value, progress)
 
     def limit(
@@ -268,13 +276,21 @@ class LazyTopK:
             if self._sweep_again:
                 self.sweep()
 
-    def _set_level(self, value: NDArray[np.float64], places: int, *, everyone: bool) -> None:
+    def _raise_target(self, value: NDArray[np.float64], places: int) -> None:
+        """Raises the level of a sweep if too many slots reach it: its choices would look at all of them."""
+        if self._piece is None or self._level == -np.inf or np.isnan(self._target_level):
+            return
+        if int(np.count_nonzero(value >= self._target_level)) > _MOST * places:
+            kept = float(np.partition(value, len(value) - _KEPT * places)[len(value) - _KEPT * places])
+            self._target_level, self._raised = min(max(kept, self._target_level), self._level), True
+
+    def _set_level(self, value: NDArray[np.float64], places: int, *, everyone: bool, too_many: bool) -> None:
         if everyone:
             self._due[:] = -np.inf  # crossing times of slots not looked at were for a level that may now fall
         elif self._piece is not None and self._level == -np.inf:
             return  # the sweep will set it
         gathered = int(np.count_nonzero(value >= self._level))
-        if everyone or gathered > _MOST * places:
+        if everyone or too_many or gathered > _MOST * places:
             if self._piece is not None and not everyone:  # other crossing times are outdated
                 self.clear()
                 return

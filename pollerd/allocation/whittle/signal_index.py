@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from pollerd.allocation.core.objectives.names import TIMELY
 from pollerd.allocation.signals.evidence import SignalEvidence
 from pollerd.allocation.signals.formulas import due_level, fetch_gain
 from pollerd.allocation.signals.pairs import SignalTimes
-from pollerd.allocation.signals.reading import SignalReading, informed
+from pollerd.allocation.signals.reading import SignalReading, informed, normalised
 from pollerd.allocation.signals.signals import Signals
 from pollerd.allocation.slots.since import Since
 from pollerd.allocation.slots.slot_table import SlotTable
@@ -33,8 +34,9 @@ a source was read."""
 _REFRESH_POLLS = 16.0
 _REFRESH_CYCLES = 1 / 64
 """A source's index is computed anew after as many polls of the budget, and after this part of a uniform cycle."""
-_PAGES_AT_ONCE = 4_096
-"""Most pages for which sources' indices are computed in one choice; of a source with more, only so many of them."""
+_PAGES_AT_ONCE, _PAGES_A_CHOICE = 4_096, 1_024
+"""Of a source with more pages than the first only so many tell its index; in one choice indices of sources are computed
+until they took as many pages as the second."""
 _BELIEVED = 0.5
 """Say from which the silence of a source about pages without polls teaches what pages are like."""
 _SLOPE_STEP = 0.05
@@ -53,6 +55,17 @@ _ARRAYS = {
 """Names and kinds of stored arrays."""
 FIRST_FETCH = 1e11
 """Index of a source that is due for one of its first readings: above all pages, below starved ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBounds:
+    """Bounds of the indices of those of k slots that sources speak for.
+
+    places: of them among the k, ascending, int64[m] · value: the bounds for weight and cost 1, float64[m].
+    """
+
+    places: NDArray[np.int64]
+    value: Array
 
 
 class SignalIndex:
@@ -81,48 +94,73 @@ class SignalIndex:
 
     def apply(self, slots: NDArray[np.int64], gap: Array, now: float, value: Array) -> Array:
         """Returns the index of slots int64[k], for weight and cost 1, gap float64[k] s: `value` where no source is."""
-        return self._replaced(slots, gap, now, value, self._mixed)
+        return self._replaced(slots, gap, now, value, (True,))[0]
 
-    def bound(self, slots: NDArray[np.int64], gap: Array, now: float, value: Array) -> Array:
-        """Returns bounds float64[k] that grow like an index without signals, whatever sources are read meanwhile.
+    def apply_bounded(
+        self, slots: NDArray[np.int64], gap: Array, now: float, value: Array
+    ) -> tuple[Array, IndexBounds]:
+        """Returns `apply`, and bounds of the index of the slots with sources.
 
-        Silence that ends, when a source was not read for long, is left out: an index is never above this.
+        The bounds grow like an index without signals, whatever sources are read meanwhile: silence that ends, when a
+        source was not read for long, is left out.
         """
-        return self._replaced(slots, gap, now, value, self._loudest)
+        (index, bound), told = self._replaced(slots, gap, now, value, (True, False)), self._with_sources(slots)
+        return index, IndexBounds(told, bound[told])
 
-    def _replaced(self, slots: NDArray[np.int64], gap: Array, now: float, value: Array, how: Any) -> Array:
-        told = np.flatnonzero(self.signals.pairs.first(slots) >= 0)
+    def _with_sources(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the places of slots int64[k] that sources speak for, ascending, int64[m]."""
+        return np.flatnonzero(self.signals.pairs.first(slots) >= 0)
+
+    def _replaced(
+        self, slots: NDArray[np.int64], gap: Array, now: float, value: Array, silent: tuple[bool, ...]
+    ) -> list[Array]:
+        """Returns index (silent: True) or bound (False) float64[k], `value` where no source is, as often as asked."""
+        told = self._with_sources(slots)
         if not told.size:
-            return value
-        out = value.copy()
+            return [value] * len(silent)
+        out = [value.copy() for _ in silent]
         for at in range(0, len(told), _ROWS_AT_A_TIME):
             some = told[at : at + _ROWS_AT_A_TIME]
-            out[some] = how(slots[some], gap[some], now, value[some])
+            for into, part in zip(out, self._indices(slots[some], gap[some], now, value[some], silent), strict=True):
+                into[some] = part
         return out
 
-    def _mixed(self, slots: NDArray[np.int64], gap: Array, now: float, value: Array) -> Array:
+    def _indices(
+        self, slots: NDArray[np.int64], gap: Array, now: float, value: Array, silent: tuple[bool, ...]
+    ) -> list[Array]:
+        """Returns what `_replaced` does, of slots int64[k] with sources: what they say is read once for all of it."""
         rates, rows = self._rows(slots, gap)
         reading, of = self.signals.read(slots, gap, rates, now)
         if self._waiting is not None:
-            own = self._waiting.index(slots, gap, now, (reading, of), rates, rows, silent=True)
+            own = self._waiting.indices(slots, gap, now, (reading, of), rates, rows, silent)
         else:
-            own = self._expected(informed(rows, reading), reading.level, rates)
-        return np.asarray(reading.say * own + (1.0 - reading.say) * value)
-
-    def _loudest(self, slots: NDArray[np.int64], gap: Array, now: float, value: Array) -> Array:
-        rates, rows = self._rows(slots, gap)
-        reading, of = self.signals.read(slots, gap, rates, now)
-        if self._waiting is not None:
-            return np.maximum(value, self._waiting.index(slots, gap, now, (reading, of), rates, rows, silent=False))
-        loud = SignalReading(
-            reading.quiet + reading.weight,
-            reading.quiet,
-            reading.weight,
-            0.0 * reading.silence,
-            reading.say,
+            own = [
+                self._silent(rows, reading, rates) if one else self._loud(rows, reading, rates, value) for one in silent
+            ]
+        mixed = (
+            reading.say * mine + (1.0 - reading.say) * value if one else np.maximum(value, mine)
+            for one, mine in zip(silent, own, strict=True)
         )
-        own = self._expected(informed(rows, loud), loud.level, rates)
-        return np.maximum(value, own)
+        return [np.asarray(one) for one in mixed]
+
+    def _silent(self, rows: Array, reading: SignalReading, rates: Array) -> Array:
+        """Returns the index float64[k] by -ln P(unchanged), if the signals are believed."""
+        return self._expected(informed(rows, reading), reading.level, rates)
+
+    def _loud(self, rows: Array, reading: SignalReading, rates: Array, value: Array) -> Array:
+        """Returns the index float64[k] if the silence of sources meant nothing; value float64[k]: without signals.
+
+        Where there are no signals it is `value`, but for pages that the common rate tells of: their rates there are
+        those of the page's own refinement.
+        """
+        out = value.copy()
+        some = np.arange(len(value))
+        if self._belief.common_rate.weight == 1.0:
+            some = np.flatnonzero(reading.weight[:, 0] > 0.0)
+        weight, say = reading.weight[some], reading.say[some]
+        belief = normalised(rows[some], say[:, None] * weight)
+        out[some] = self._expected(belief, reading.quiet[some] + weight, rates[some])
+        return out
 
     def change_probability(self, slots: NDArray[np.int64], gap: Array, now: float, without: Array) -> Array:
         """Returns the probability float64[k] of a change since the last polls of slots int64[k], gap float64[k] s ago.
@@ -230,7 +268,7 @@ class SignalIndex:
     def refresh(self, elapsed: Array | Since, now: float) -> None:
         """Computes the indices of sources that are due, given the gaps float64[n] s of all slots."""
         often = self._belief.cycle * min(_REFRESH_POLLS / max(self._slot_table.size, 1), _REFRESH_CYCLES)
-        left = _PAGES_AT_ONCE
+        left = _PAGES_A_CHOICE
         waiting = sorted(
             (self._values.get(i, (0.0, -math.inf))[1], i) for i, s in self.signals.sources.items() if s.polled_as >= 0
         )

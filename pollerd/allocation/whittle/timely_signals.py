@@ -29,7 +29,7 @@ class TimelySignals:
     def __init__(self, timely: TimelyIndex, signals: Signals) -> None:
         self._timely, self._signals = timely, signals
 
-    def index(
+    def indices(
         self,
         slots: NDArray[np.int64],
         gap: Array,
@@ -37,41 +37,43 @@ class TimelySignals:
         read: tuple[SignalReading, list[Window]],
         rates: Array,
         rows: Array,
-        *,
-        silent: bool,
-    ) -> Array:
-        """Returns the index of slots int64[k] with sources, gap float64[k] s after their polls, float64[k].
+        silent: tuple[bool, ...],
+    ) -> list[Array]:
+        """Returns the index of slots int64[k] with sources, gap float64[k] s after their polls, float64[k] each.
 
-        read: of `Signals`; rates, rows float64[k, K]: belief without signals. silent: whether the silence of sources
-        counts; if not, the result bounds all indices until the next signal or jump.
+        read: of `Signals`; rates, rows float64[k, K]: belief without signals. silent, of each: whether the silence of
+        sources counts; if not, the result bounds all indices until the next signal or jump.
         """
         reading, of = read
         rows = informed(rows, reading)
-        if not self._timely.has_deadlines:
-            waiting = pending(of, reading.quiet, rates, gap)
-            unannounced = waiting.unannounced if silent else reading.quiet
-            number = unannounced + waiting.announced
-            return np.asarray((rows * delay_gain(number, rates, waiting.recall, waiting.precision)).sum(1))
-        return self._by_deadline(slots, gap, now, rates, rows, silent=silent)
+        if self._timely.has_deadlines:
+            return self._by_deadline(slots, gap, now, rates, rows, silent)
+        waiting = pending(of, reading.quiet, rates, gap)
+        numbers = ((waiting.unannounced if one else reading.quiet) + waiting.announced for one in silent)
+        gains = (delay_gain(number, rates, waiting.recall, waiting.precision) for number in numbers)
+        return [np.asarray((rows * gain).sum(1)) for gain in gains]
 
     def _by_deadline(
-        self, slots: NDArray[np.int64], gap: Array, now: float, rates: Array, rows: Array, *, silent: bool
-    ) -> Array:
+        self, slots: NDArray[np.int64], gap: Array, now: float, rates: Array, rows: Array, silent: tuple[bool, ...]
+    ) -> list[Array]:
         """Returns the index under `deadline`: changes that are in time, where any is about to be late."""
         deadline = self._timely.deadlines(slots)
         recent = np.minimum(gap, deadline)
         of, _ = windows(self._signals.pairs, self._signals.sources, slots, recent, now)
         waiting = pending(of, rates * recent[:, None], rates, recent)
-        unannounced = (rows * (waiting.unannounced if silent else rates * recent[:, None])).sum(1)
         announced = (rows * waiting.announced).sum(1)
         age = self._signals.pairs.oldest_age(slots, now)
         with np.errstate(divide="ignore", invalid="ignore"):
             in_time = np.where(age > deadline, deadline / age, 1.0)
         share = np.minimum(np.maximum(gap, age) / deadline, 1.0)
-        early = EARLY * (unannounced + announced) * share
-        due = np.where(gap + CLOCK_ERROR_S >= deadline, unannounced, 0.0)
         signalled = np.where(age + CLOCK_ERROR_S >= (1.0 - MARGIN) * deadline, announced * in_time, 0.0)
-        return np.asarray(np.maximum(due + signalled, early))
+        out = []
+        for one in silent:
+            unannounced = (rows * (waiting.unannounced if one else rates * recent[:, None])).sum(1)
+            early = EARLY * (unannounced + announced) * share
+            due = np.where(gap + CLOCK_ERROR_S >= deadline, unannounced, 0.0)
+            out.append(np.asarray(np.maximum(due + signalled, early)))
+        return out
 
     def until_due(self, slots: NDArray[np.int64], now: float) -> Array:
         """Returns the s until a signalled change of slots int64[k] is nearly late; inf: it is, or there is none."""

@@ -37,7 +37,7 @@ from pollerd.allocation.whittle.lazy_top_k import LazyTopK
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.belief import Belief
 from pollerd.allocation.whittle.settings import LearningSettings
-from pollerd.allocation.whittle.signal_index import SIGNAL_ARRAYS, SignalIndex
+from pollerd.allocation.whittle.signal_index import SIGNAL_ARRAYS, IndexBounds, SignalIndex
 from pollerd.allocation.whittle.timely_index import TimelyIndex
 from pollerd.errors import InvalidValueError
 
@@ -271,21 +271,21 @@ class Whittle(Allocator):
         self._sweep_if_all_changed()
         if top_k is None:
             slots = np.flatnonzero(free)
-            return _first(slots, self._look_at(slots, elapsed, now), k)
+            return _first(slots, self._look_at(slots, elapsed, now)[0], k)
         mask = self._lazy_top_k.with_sweep(mask, free, k)
         mask[pinned] = free[pinned]
         slots = np.flatnonzero(mask)
-        value = self._look_at(slots, elapsed, now)
+        value, bounds = self._look_at(slots, elapsed, now)
         if len(slots) < number and not self._lazy_top_k.enough(value, k):
             more = self._lazy_top_k.more(mask, free, k)
             if more is not mask:
                 more[pinned] = free[pinned]
                 slots = np.flatnonzero(more)
-                value = self._look_at(slots, elapsed, now)
+                value, bounds = self._look_at(slots, elapsed, now)
         gap = self._gap(elapsed[slots], now)
         self._lazy_top_k.note(slots, elapsed[slots], gap, value, progress, k, number)
-        if self._signal_index.active:
-            self._limit(slots, elapsed[slots], value, now)
+        if bounds is not None:
+            self._limit(slots, elapsed[slots], gap, value, bounds, progress)
         if self.counts_items and self._feeds.any_limited:
             self._limit_feeds(slots, elapsed[slots], value, progress)
         if self._objective == "deadline":
@@ -304,14 +304,19 @@ class Whittle(Allocator):
         return pinned
 
     def _limit(
-        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], value: NDArray[np.float64], now: float
+        self,
+        slots: NDArray[np.int64],
+        elapsed: NDArray[np.float64],
+        gap: NDArray[np.float64],
+        value: NDArray[np.float64],
+        bounds: IndexBounds,
+        progress: float,
     ) -> None:
         """Looks at pages with sources as early as if their sources fell silent now: their indices can grow faster."""
-        told = np.flatnonzero(self._signal_index.signals.pairs.first(slots) >= 0)
-        some, gap = slots[told], self._gap(elapsed[told], now)
-        index = self._signal_index.bound(some, gap, now, self._index(some, gap))
-        most = np.maximum(index * self._slot_table.weight_per_cost[some], value[told])
-        self._lazy_top_k.limit(some, elapsed[told], gap, most, self._progress(now))
+        told = bounds.places
+        some = slots[told]
+        most = np.maximum(bounds.value * self._slot_table.weight_per_cost[some], value[told])
+        self._lazy_top_k.limit(some, elapsed[told], gap[told], most, progress)
 
     def _limit_feeds(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], value: NDArray[np.float64], progress: float
@@ -332,10 +337,15 @@ class Whittle(Allocator):
 
     def _look_at(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64] | Since, now: float
-    ) -> NDArray[np.float64]:
-        """Returns the urgency of slots int64[m] for a choice, float64[m]."""
+    ) -> tuple[NDArray[np.float64], IndexBounds | None]:
+        """Returns the urgency of slots int64[m] for a choice, float64[m], and bounds where sources speak for them."""
         self._looked_at += len(slots)
-        return self._urgency(slots, elapsed[slots], now)
+        since = elapsed[slots]
+        gap = self._gap(since, now)
+        value, bounds = self._index(slots, gap), None
+        if self._signal_index.active:
+            value, bounds = self._signal_index.apply_bounded(slots, gap, now, value)
+        return self._urgency_by_index(slots, since, value), bounds
 
     def _sweep_if_all_changed(self) -> None:
         version, cycle = inputs = self._index_inputs()
@@ -358,15 +368,22 @@ class Whittle(Allocator):
 
     def _urgency(self, part: Part, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         """Returns the urgency of the slots in `part`, all in use, at elapsed float64[k] s, float64[k]."""
-        gap = _clipped(elapsed)
-        never = np.isposinf(elapsed)
-        value = self._index(part, self._gap(elapsed, now))
+        gap = self._gap(elapsed, now)
+        value = self._index(part, gap)
         if self._signal_index.active:
             slots = np.arange(part.start, part.stop) if isinstance(part, slice) else part
-            value = self._signal_index.apply(slots, self._gap(elapsed, now), now, value)
-            value = self._signal_index.raise_sources(slots, value * self._slot_table.weight_per_cost[part])
-        else:
-            value = value * self._slot_table.weight_per_cost[part]
+            value = self._signal_index.apply(slots, gap, now, value)
+        return self._urgency_by_index(part, elapsed, value)
+
+    def _urgency_by_index(
+        self, part: Part, elapsed: NDArray[np.float64], index: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Returns the urgency of the slots in `part` by their indices for weight and cost 1, float64[k]."""
+        value = index * self._slot_table.weight_per_cost[part]
+        if self._signal_index.active:
+            slots = np.arange(part.start, part.stop) if isinstance(part, slice) else part
+            value = self._signal_index.raise_sources(slots, value)
+        gap, never = _clipped(elapsed), np.isposinf(elapsed)
         late = gap > self.starvation_gap
         if late.any():
             value[late] = np.minimum(OVERDUE + gap[late] / self._belief.cycle, NEVER_POLLED / 2)

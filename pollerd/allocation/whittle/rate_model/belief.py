@@ -374,18 +374,24 @@ class Belief:
         The belief drifts between polls, too: long after a quiet poll, a page is less certain to be quiet. Summed row by
         row: results are bit-identical whatever other rows are included.
         """
+        prior = self.group_priors.rows(part, self.prior.astype(np.float32))
+        seen = self.observed[part] > 0
+        if len(gap) and seen.all():  # the usual case: no copies
+            return self._observed_rows(
+                np.arange(part.start, part.stop) if isinstance(part, slice) else part, gap, prior
+            )
         rows = np.empty((len(gap), grid.CELLS), np.float32)
-        rows[:] = self.group_priors.rows(part, self.prior.astype(np.float32))
-        observed = np.flatnonzero(self.observed[part] > 0)
+        rows[:] = prior
+        observed = np.flatnonzero(seen)
         if observed.size:
             slots = observed + part.start if isinstance(part, slice) else part[observed]
-            rows[observed] = self._observed_rows(slots, gap[observed], rows[observed])
+            rows[observed] = self._observed_rows(slots, gap[observed], prior if len(prior) == 1 else prior[observed])
         return rows
 
     def _observed_rows(
         self, slots: NDArray[np.int64], gap: NDArray[np.float64], prior: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Returns `predicted_rows` of slots int64[k] with informative polls, with their priors [k, K]."""
+        """Returns `predicted_rows` of slots int64[k] with informative polls, with their priors [k, K] or [1, K]."""
         own = np.float32(self._settings.own_share)
         keep = np.exp(-self.hazards * self.drift_time(slots, gap)[:, None]).astype(np.float32)
         mass = self._mass(slots, prior)
@@ -393,12 +399,12 @@ class Belief:
         drawn = np.einsum("kh,kh->k", each, 1 - keep)
         rows: NDArray[np.float32] = np.einsum("khj,kh->kj", mass, keep)
         rows += ((1 - own) * drawn)[:, None] * self.population.astype(np.float32)
-        rows += self.occupancy[slots] * (drawn * (own / np.float32(WHOLE)))[:, None]
+        rows += self.occupancy.take(slots, 0) * (drawn * (own / np.float32(WHOLE)))[:, None]
         rows /= each.sum(1, keepdims=True)
         return rows
 
     def _mass(self, slots: NDArray[np.int64], prior: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns unnormalised mass over hazards and rates of slots int64[k], priors [k, K]: float32[k, H, K]."""
+        """Returns unnormalised mass over hazards and rates of slots int64[k]: float32[k, H, K]; priors [k or 1, K]."""
         mass = self.likelihood.take(slots, 0).astype(np.float32)
         mass *= self.odds.astype(np.float32)[:, None] * prior[:, None]
         return mass
