@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollerd.errors import TooManyError
@@ -21,6 +21,7 @@ class Clock:
         return self.now
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 20)), max_size=40), st.floats(20, 100), st.floats(0.01, 10))
 def test_what_waits_as_it_is_told_fits_and_the_long_run_is_bounded(
     steps: list[tuple[float, float]], size: float, per_second: float
