@@ -19,24 +19,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import socket
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from aiohttp import web
+from daemon_process import DaemonProcess
 
 from tests.support.own_postgres import OwnServer, missing
 
-HERE = Path(__file__).resolve().parent.parent
 WAYS = ("one", "nodes", "even")
 PER_HOST = 4
 
@@ -96,10 +91,12 @@ async def run(way: str, given: argparse.Namespace, server: OwnServer) -> dict[st
         runner = web.AppRunner(served, access_log=None)
         await runner.setup()
         await web.SockSite(runner, listener).start()
-        daemons = [_Daemon(Path(folder), n) for n in range(1 if way == "one" else given.nodes)]
+        daemons = [DaemonProcess(Path(folder), f"poll-{n}") for n in range(1 if way == "one" else given.nodes)]
+        database = f"postgresql+asyncpg://postgres@127.0.0.1:{server.port}/postgres"
         share = given.budget / (given.nodes if way == "even" else 1)
         for n, daemon in enumerate(daemons):
-            daemon.start(pages_of(pages, way, n, given.nodes), share, server if way == "nodes" else None)
+            urls, words = pages_of(pages, way, n, given.nodes), options(daemon, n, share, as_node=way == "nodes")
+            daemon.start(urls, *words, database=database if way == "nodes" else None)
         try:
             for daemon in daemons:
                 await daemon.ready()
@@ -121,49 +118,10 @@ def pages_of(pages: Pages, way: str, n: int, nodes: int) -> list[str]:
     return [pages.url(k) for k in every] if n == 0 else []
 
 
-class _Daemon:
-    def __init__(self, folder: Path, n: int) -> None:
-        self._folder, self._n = folder, n
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._listen = f"127.0.0.1:{free.getsockname()[1]}"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self, urls: Sequence[str], budget: float, server: OwnServer | None) -> None:
-        """Starts it, as a node if a server is given."""
-        file = self._folder / f"urls-{self._n}.txt"
-        file.write_text("\n".join(urls))
-        words = [sys.executable, "-m", "pollerd", "run", *((str(file),) if urls else ()), "--budget", str(budget)]
-        words += ["--allocator", "whittle", "--listen", self._listen, "--allow-private", "--no-web"]
-        words += ["--min-interval", "0.2", "--host-interval", "0", "--min-yield", "0"]
-        if server is None:
-            words += ["--database", f"sqlite+aiosqlite:///{self._folder}/poll-{self._n}.db"]
-        else:
-            words += ["--database", f"postgresql+asyncpg://postgres@127.0.0.1:{server.port}/postgres"]
-            words += ["--node", f"n{self._n}", "--node-address", f"http://{self._listen}"]
-        variables = {name: value for name, value in os.environ.items() if not name.startswith("POLLERD_")}
-        with (self._folder / f"log-{self._n}").open("wb") as log:
-            env = variables | {"PYTHONPATH": str(HERE)}
-            self._process = subprocess.Popen(words, cwd=HERE, env=env, stdout=log, stderr=log)
-
-    async def ready(self) -> None:
-        """Waits until it answers."""
-
-        def ask() -> None:
-            with urllib.request.urlopen(f"http://{self._listen}/readyz", timeout=5):
-                """It is ready."""
-
-        for _ in range(600):
-            try:
-                return await asyncio.to_thread(ask)
-            except OSError:
-                await asyncio.sleep(0.2)
-        raise SystemExit((self._folder / f"log-{self._n}").read_text()[-3000:])
-
-    def end(self) -> None:
-        """Stops it."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
+def options(daemon: DaemonProcess, n: int, budget: float, *, as_node: bool) -> list[str]:
+    """Returns the options of daemon n."""
+    words = ["--budget", str(budget), "--allocator", "whittle", "--min-interval", "0.2", "--no-web"]
+    return [*words, "--node", f"n{n}", "--node-address", daemon.root] if as_node else words
 
 
 async def main(given: argparse.Namespace) -> None:

@@ -27,10 +27,10 @@ from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.core.crossing_times import CrossingTimes
 from pollerd.allocation.core.delays import typical_rates
 from pollerd.allocation.core.desired_periods import gaps_around
-from pollerd.allocation.core.objectives.names import OBJECTIVES
 from pollerd.allocation.core.objectives.priced_sites import priced_sites
 from pollerd.allocation.core.plan import Goal, plan
 from pollerd.allocation.core.split import PeriodBounds, Split, by_price, by_urgency
+from pollerd.allocation.registered import OBJECTIVES
 
 PAGES = 150
 EPOCH_S = 1.75e9

@@ -17,10 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -30,8 +27,8 @@ from typing import Any
 
 import numpy as np
 from aiohttp import web
+from daemon_process import DaemonProcess
 
-HERE = Path(__file__).resolve().parent.parent
 LISTS = ("none", "honest", "lazy", "lying", "late", "feed")
 LAZY_SHARE = 0.6
 FEED_ENTRIES = 50
@@ -132,9 +129,12 @@ async def run(listed: str, given: argparse.Namespace) -> dict[str, Any]:
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, tempfile.TemporaryDirectory() as folder:
         await web.SockSite(runner, listener).start()
         root = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        process, api = _daemon(Path(folder), [f"{root}/p/{n}" for n in range(given.pages)], given)
+        daemon = DaemonProcess(Path(folder))
+        api = f"{daemon.root}/api/v1"
+        options = ("--budget", str(given.budget), "--allocator", given.allocator, "--min-interval", "0.5")
+        daemon.start([f"{root}/p/{n}" for n in range(given.pages)], *options)
         try:
-            await _until_ready(api, process)
+            await daemon.ready()
             pages.begin()
             if listed != "none":
                 kind = "feed" if listed == "feed" else "sitemap"
@@ -144,8 +144,7 @@ async def run(listed: str, given: argparse.Namespace) -> dict[str, Any]:
             sources = await _call(f"{api}/signal-sources")
             told = (await _call(f"{api}/allocation"))["signals"]
         finally:
-            process.terminate()
-            await asyncio.to_thread(process.wait)
+            await asyncio.to_thread(daemon.end)
             await runner.cleanup()
     polls = sum(map(len, pages.fetched))
     found = pages.result(given.seconds / 2, given.seconds)
@@ -153,31 +152,6 @@ async def run(listed: str, given: argparse.Namespace) -> dict[str, Any]:
     signals = sum(one["signals"] for one in sources["items"])
     row = {"list": listed, **found, "polls": polls, "list_polls": pages.list_fetches, "signals": signals}
     return {**row, "polls_of_pages_told_of": told, "learned": learned}
-
-
-def _daemon(folder: Path, urls: list[str], given: argparse.Namespace) -> tuple[subprocess.Popen[bytes], str]:
-    (folder / "urls.txt").write_text("\n".join(urls))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        listen = f"127.0.0.1:{free.getsockname()[1]}"
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("POLLERD_")}
-    variables |= {"POLLERD_DATABASE": f"sqlite+aiosqlite:///{folder}/poll.db", "PYTHONPATH": str(HERE)}
-    arguments = ["--budget", str(given.budget), "--allocator", given.allocator, "--listen", listen, "--allow-private"]
-    arguments += ["--min-interval", "0.5", "--host-interval", "0", "--min-yield", "0"]
-    with open(folder / "log", "wb") as log:
-        words = [sys.executable, "-m", "pollerd", "run", str(folder / "urls.txt"), *arguments]
-        process = subprocess.Popen(words, cwd=HERE, env=variables, stdout=log, stderr=log)
-    return process, f"http://{listen}/api/v1"
-
-
-async def _until_ready(api: str, process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        try:
-            await _call(f"{api}/allocation")
-        except OSError:
-            await asyncio.sleep(0.2)
-        else:
-            return
-    raise SystemExit("the daemon did not start")
 
 
 async def _call(url: str, body: dict[str, Any] | None = None) -> Any:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from signals_push import PAGES, RATES, Times, delays, poisson
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.core.objectives.names import OBJECTIVES
+from pollerd.allocation.registered import OBJECTIVES
 
 MODES = ("none", "honest", "lazy", "lying", "late")
 LAZY_SHARE = 0.6

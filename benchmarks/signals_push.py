@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.core.objectives.names import OBJECTIVES
+from pollerd.allocation.registered import OBJECTIVES
 from pollerd.allocation.signals.quality import MOST_LOG_ODDS
 from pollerd.allocation.whittle.whittle import Whittle
 

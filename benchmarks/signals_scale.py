@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.core.objectives.names import OBJECTIVES
+from pollerd.allocation.registered import OBJECTIVES
 from pollerd.allocation.whittle.lazy_top_k import PIECE
 from pollerd.allocation.whittle.whittle import Whittle
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 NAMES = (
     "whittle",
     "htraa",
@@ -18,7 +20,14 @@ NAMES = (
     "uniform",
 )
 """Equal to `names()` of the registry, the default first; a test compares them."""
-OBJECTIVES = ("changes", "freshness", "interest", "delay", "deadline")
-"""Equal to those of `core.objectives`, the default first."""
+GObjective = Literal["changes", "freshness", "interest"]
+"""Objectives whose index is `(A / C) g(r τ)`: `core.index`."""
+TimelyObjective = Literal["delay", "deadline"]
+"""Objectives about how soon changes are found. Every change counts, also those that one poll finds together."""
+Objective = Literal[GObjective, TimelyObjective]
+G_OBJECTIVES: tuple[str, ...] = get_args(GObjective)
+TIMELY: tuple[str, ...] = get_args(TimelyObjective)
+OBJECTIVES: tuple[str, ...] = get_args(Objective)
+"""All of them, the default first."""
 DEFAULT_DEADLINE_S = 1800.0
-"""Seconds within which a change should be found under `deadline`."""
+"""Seconds in which a change should be found under `deadline`, if nothing else is given."""

@@ -17,10 +17,10 @@ from pollerd.allocation.baselines.optimal import Optimal
 from pollerd.allocation.baselines.proportional import Proportional
 from pollerd.allocation.baselines.uniform import Uniform
 from pollerd.allocation.contract import Allocator
-from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S, OBJECTIVES
 from pollerd.allocation.gpoks.gpoks import Gpoks, GpoksSettings
 from pollerd.allocation.lspe.lspe import Lspe
 from pollerd.allocation.lspe.settings import LspeSettings
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES
 from pollerd.allocation.slots.validation import one_of, positive
 from pollerd.allocation.whittle.whittle import Whittle, WhittleSettings
 from pollerd.errors import InvalidValueError
@@ -129,7 +129,7 @@ def create(
 ) -> Allocator:
     """Creates an allocator without sites.
 
-    name one of `names()`; budget cost/s > 0; objective "changes", "freshness", "interest", "delay" or "deadline";
+    name one of `names()`; budget cost/s > 0; objective one of `OBJECTIVES`;
     deadline: s > 0, within which a change should be found, of sites without their own, for the objective `deadline`;
     parameters by allocator, all with defaults. Raises InvalidValueError for an unknown name, objective or parameter,
     and for values of the wrong type or out of range.

@@ -27,8 +27,9 @@ from pollerd.api.collection import export as collection_export
 from pollerd.api.collection import routes as collection
 from pollerd.api.http import problems
 from pollerd.api.http.answer_headers import AnswerHeaders
-from pollerd.api.http.context import ApiPorts, ControlPort
+from pollerd.api.http.context import ApiPorts
 from pollerd.api.http.openapi import document as openapi
+from pollerd.api.http.ports.control import ControlPort
 from pollerd.api.http.routing import add_routers, operation_id
 from pollerd.api.http.settings import ApiSettings
 from pollerd.api.jobs import routes as jobs

@@ -3,9 +3,9 @@
 from pollerd.api.application import create_api
 from pollerd.api.auth.first_user import link as first_user_link
 from pollerd.api.auth.tokens import Tokens
-from pollerd.api.http.context import ControlPort
 from pollerd.api.http.format_names import CollectionFormat, CollectionPart, Format
 from pollerd.api.http.limits import check_spec
+from pollerd.api.http.ports.control import ControlPort
 from pollerd.api.http.settings import ApiSettings, ApiToken, EntranceSettings, Scope, hash_of, is_hash
 from pollerd.api.schemas.sources import sources_of
 from pollerd.api.server import ApiServer

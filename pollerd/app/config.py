@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pollerd import quantities
+from pollerd.allocation.registered import Objective
 from pollerd.api.http.settings import ApiSettings, EntranceSettings
 from pollerd.app.environment import PREFIX, SECRET_FILES, SECRETS, variable, variables, with_secrets_read
 from pollerd.daemon.signals.signal_settings import SignalSettings
@@ -60,7 +61,7 @@ class Options(BaseModel):
     seeds: Path | None = None
     budget: PollRate = DaemonSettings.budget
     allocator: str = DaemonSettings.allocator
-    objective: Literal["changes", "freshness", "interest", "delay", "deadline"] = "changes"
+    objective: Objective = "changes"
     deadline: Seconds = DaemonSettings.deadline
     shadow: Names = ()
     database: str = Field(default="sqlite+aiosqlite:///pollerd.db", repr=False)

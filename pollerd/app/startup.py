@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from pollerd.api import ApiServer
 from pollerd.daemon import StorageHealth
 from pollerd.errors import DatabaseUnavailableError
+from pollerd.telemetry.ended_tasks import end_tasks
 
 _FIRST_SECONDS, _MOST_SECONDS = 0.5, 5.0
 _DRAIN_SECONDS = 1
@@ -39,9 +40,7 @@ async def begun(
             await asyncio.wait({trying, stopped}, return_when=asyncio.FIRST_COMPLETED)
             return trying.result() if trying.done() else None
         finally:
-            for task in (trying, stopped):
-                task.cancel()
-            await asyncio.gather(trying, stopped, return_exceptions=True)
+            await end_tasks(trying, stopped)
 
 
 async def _repeated(

@@ -11,7 +11,7 @@ import typer
 from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.common.options import Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_json, show_one
+from pollerd.cli.common.output import show_done, show_one
 from pollerd.cli.sites.named import id_of
 
 app = typer.Typer(help="Reads of changes: from them half-lives of interest are learned.", no_args_is_help=True)
@@ -58,7 +58,4 @@ def forget(
     with daemon_at(url, token, timeout) as daemon:
         site_id = id_of(daemon, site)
         daemon.call("DELETE", f"/sites/{site_id}/reads")
-    if as_json:
-        show_json({"id": site_id})
-    else:
-        typer.echo(f"forgot the reads of {site_id}")
+    show_done(f"forgot the reads of {site_id}", {"id": site_id}, as_json=as_json)

@@ -9,7 +9,7 @@ import typer
 from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.common.options import Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_json, show_list, show_one
+from pollerd.cli.common.output import show_done, show_list, show_one
 from pollerd.cli.sites.named import id_of
 
 app = typer.Typer(help="Signal sources: sites and programs that say when pages change.", no_args_is_help=True)
@@ -28,10 +28,7 @@ def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECON
     """Lists signal sources, with what was learned of each."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("GET", "/signal-sources")["items"]
-        if as_json:
-            show_list(_COLUMNS, found, as_json=True)
-            return
-        show_list(_COLUMNS, [_quality_in_words(one) for one in found], as_json=False)
+        show_list(_COLUMNS, found, as_json=as_json, row=_quality_in_words)
 
 
 @app.command()
@@ -74,7 +71,7 @@ def site(
     """Shows what signal sources said last of a site."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("GET", f"/sites/{id_of(daemon, site)}/signals")["items"]
-        show_list(_SITE_COLUMNS, found if as_json else [_quality_in_words(one) for one in found], as_json=as_json)
+        show_list(_SITE_COLUMNS, found, as_json=as_json, row=_quality_in_words)
 
 
 @app.command()
@@ -88,10 +85,7 @@ def remove(
     """Removes a signal source; its site is polled as before."""
     with daemon_at(url, token, timeout) as daemon:
         daemon.call("DELETE", f"/signal-sources/{source_id}")
-    if as_json:
-        show_json({"id": source_id})
-    else:
-        typer.echo(f"removed {source_id}")
+    show_done(f"removed {source_id}", {"id": source_id}, as_json=as_json)
 
 
 @app.command()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import REFUSED, daemon_at
+from pollerd.cli.common.grouped import grouped
 from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
-from pollerd.cli.common.output import show_json, show_list, show_one
+from pollerd.cli.common.output import show_done, show_list, show_one
 from pollerd.cli.sites.named import source_id_of
 
 app = typer.Typer(help="Sitemaps and feeds whose pages become sites of a running daemon.", no_args_is_help=True)
@@ -38,6 +40,24 @@ Hosts = Annotated[str | None, typer.Option(help="same: the list's own host; any:
 MaxShrink = Annotated[float | None, typer.Option(help="Largest share by which the list may shrink, 0 to 1.")]
 
 
+@dataclass(frozen=True)
+class SourceOptions:
+    """The options as given; None: left out."""
+
+    tag: Tags = None
+    weight: Weight = None
+    limit: MostSites = None
+    pattern: UrlPattern = None
+    hosts: Hosts = None
+    interval: Interval = None
+    max_shrink: MaxShrink = None
+
+    def given(self) -> dict[str, Any]:
+        """Returns the settings that were given, as the API names them; `none` takes one away."""
+        named = {"tags" if name == "tag" else name: value for name, value in vars(self).items() if value is not None}
+        return {name: None if value == _NONE else value for name, value in named.items()}
+
+
 @app.command("list")
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
     """Lists sources: id, kind, URL, pages listed and vanished, failures, last reading."""
@@ -46,27 +66,20 @@ def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECON
 
 
 @app.command()
+@grouped
 def add(
     source: Annotated[str, typer.Argument(metavar="URL")],
     kind: Annotated[str, typer.Option(help="sitemap (also an index of sitemaps, also gzipped) or feed.")] = "sitemap",
-    tag: Tags = None,
-    weight: Weight = None,
-    limit: MostSites = None,
-    pattern: UrlPattern = None,
-    hosts: Hosts = None,
-    interval: Interval = None,
-    max_shrink: MaxShrink = None,
+    *,
+    options: SourceOptions,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
     """Adds a sitemap or feed: its pages become sites, and stay in step with it."""
-    given = _given(tags=tag, weight=weight, limit=limit, pattern=pattern, hosts=hosts, interval=interval)
-    if max_shrink is not None:
-        given["max_shrink"] = max_shrink
     with daemon_at(url, token, timeout) as daemon:
-        show_one(daemon.call("POST", "/sources", {"url": source, "kind": kind, **given}), as_json=as_json)
+        show_one(daemon.call("POST", "/sources", {"url": source, "kind": kind, **options.given()}), as_json=as_json)
 
 
 @app.command()
@@ -90,15 +103,11 @@ def show(
 
 
 @app.command()
+@grouped
 def edit(
     source: SourceName,
-    tag: Tags = None,
-    weight: Weight = None,
-    limit: MostSites = None,
-    pattern: UrlPattern = None,
-    hosts: Hosts = None,
-    interval: Interval = None,
-    max_shrink: MaxShrink = None,
+    *,
+    options: SourceOptions,
     paused: Annotated[bool | None, typer.Option("--pause/--resume", help="Whether it is not read.")] = None,
     url: Url = None,
     token: Token = None,
@@ -106,8 +115,9 @@ def edit(
     as_json: Json = False,
 ) -> None:
     """Changes settings of a source. What is left out stays."""
-    patch = _given(tags=tag, weight=weight, limit=limit, pattern=pattern, hosts=hosts, interval=interval)
-    patch |= {name: value for name, value in (("max_shrink", max_shrink), ("paused", paused)) if value is not None}
+    patch = options.given()
+    if paused is not None:
+        patch["paused"] = paused
     if not patch:
         typer.echo("pollerd: nothing to change: give a setting, as --limit 500", err=True)
         raise typer.Exit(REFUSED)
@@ -129,10 +139,8 @@ def remove(
         source_id = source_id_of(daemon, source)
         query = "?remove_sites=true" if remove_sites else ""
         removed = daemon.call("DELETE", f"/sources/{source_id}{query}")
-    if as_json:
-        show_json({"id": source_id, **removed})
-    else:
-        typer.echo(f"removed {source_id} and {removed['sites_removed']} of its sites")
+    said = f"removed {source_id} and {removed['sites_removed']} of its sites"
+    show_done(said, {"id": source_id, **removed}, as_json=as_json)
 
 
 @app.command()
@@ -142,8 +150,3 @@ def read(
     """Has a source read as soon as its host and the budget allow."""
     with daemon_at(url, token, timeout) as daemon:
         show_one(daemon.call("POST", f"/sources/{source_id_of(daemon, source)}/read"), as_json=as_json)
-
-
-def _given(**settings: Any) -> dict[str, Any]:
-    """Returns what was given; `none` takes a setting away."""
-    return {name: None if value == _NONE else value for name, value in settings.items() if value is not None}

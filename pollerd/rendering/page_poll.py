@@ -24,6 +24,7 @@ from pollerd.rendering.proxy.forward_proxy import ForwardProxy
 from pollerd.rendering.proxy.session import ProxySession
 from pollerd.rendering.reading import read_html, screenshot
 from pollerd.rendering.step_runner import take_step
+from pollerd.telemetry.ended_tasks import end_tasks
 from pollerd.urls import host_of
 
 _SETUP_SECONDS = 20.0
@@ -208,7 +209,7 @@ class PagePoll:
                 return work.result()
             raise PageRefusedError(OutcomeKind.TIMEOUT, self._awaiting)
         finally:
-            await _cancelled(work, *navigations)
+            await end_tasks(work, *navigations, expected=(Error, PageRefusedError))
 
     async def _work(self, page: Page, target: CDPSession, navigation: Awaitable[None]) -> RenderedOutcome:
         try:
@@ -326,9 +327,3 @@ async def _gone_to(page: Page, url: str) -> None:
 async def _closed(page: Page) -> None:
     with suppress(Error):
         await page.close()
-
-
-async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

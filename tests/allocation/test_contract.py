@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pollerd.allocation import Allocator, EvidenceBatch, create, names
-from pollerd.allocation.core.objectives.names import OBJECTIVES, TIMELY
+from pollerd.allocation.registered import OBJECTIVES, TIMELY
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

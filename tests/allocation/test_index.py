@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pollerd.allocation.core.benefit import expected_benefit, value
 from pollerd.allocation.core.index import (
-    G_OBJECTIVES,
     amplitude_and_rate,
     g,
     g_inverse,
@@ -19,6 +18,7 @@ from pollerd.allocation.core.index import (
     periods,
     solve_price,
 )
+from pollerd.allocation.registered import G_OBJECTIVES
 from pollerd.errors import InvalidValueError
 
 NAN = np.array([np.nan])

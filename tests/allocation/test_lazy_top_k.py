@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.registered import OBJECTIVES
 from pollerd.allocation.slots.ranking import top
 from pollerd.allocation.whittle.lazy_top_k import LazyTopK
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.whittle import Whittle, WhittleSettings
-
-OBJECTIVES = ("changes", "freshness", "interest", "delay", "deadline")
 
 
 class World:

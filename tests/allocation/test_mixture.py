@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.core.benefit import value
 from pollerd.allocation.core.crossing_times import CrossingTimes
-from pollerd.allocation.core.index import G_OBJECTIVES, amplitude_and_rate, solve_price
+from pollerd.allocation.core.index import amplitude_and_rate, solve_price
 from pollerd.allocation.core.mixture import Mixture
+from pollerd.allocation.registered import G_OBJECTIVES
 
 LATTICE = np.geomspace(1e-7, 1e-1, 24)[None]
 NOW = 1.75e9

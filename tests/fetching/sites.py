@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from tests.support.connections import connections_served
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -89,32 +91,16 @@ async def _read_request(reader: asyncio.StreamReader) -> Seen | None:
 @asynccontextmanager
 async def served(handler: Handler, tls: ssl.SSLContext | None) -> AsyncIterator[Site]:
     site = Site(scheme="http" if tls is None else "https")
-    tasks: set[asyncio.Task[None]] = set()
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         site.connections += 1
         site.open_connections += 1
         try:
             while not writer.is_closing() and (seen := await _read_request(reader)) is not None:
                 site.seen.append(seen)
                 await handler(seen, writer)
-        except (ConnectionError, asyncio.CancelledError):
-            writer.transport.abort()
         finally:
             site.open_connections -= 1
-            writer.close()
-            tasks.discard(task)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
-    site.port = server.sockets[0].getsockname()[1]
-    try:
+    async with connections_served(serve, tls) as site.port:
         yield site
-    finally:
-        server.close()
-        for task in tuple(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await server.wait_closed()

@@ -15,7 +15,7 @@ from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import NUMERIC_SETTINGS, Access, DayWindow, SiteSpec, SiteState, Windows
 from pollerd.scheduling import SiteTable
 from pollerd.storage import SiteChanges, StorageSettings, Store
-from pollerd.storage.db import schema
+from pollerd.storage.db.schema.sites import site
 from pollerd.storage.values import ScheduleRows
 from tests.storage.samples import add, hosts_of, poll_all, query, schedule_of
 
@@ -210,7 +210,7 @@ async def test_a_hundred_thousand_sites_at_once(store: Store) -> None:
 def test_every_table_of_sites_has_the_settings_that_are_numbers() -> None:
     others = {"url", "title", "tags", "access", "paused", "windows", "selections", "render", "keep_screenshots"}
     assert set(NUMERIC_SETTINGS) == {one.name for one in struct_fields(SiteSpec)} - others
-    assert set(NUMERIC_SETTINGS) <= set(schema.site.c.keys())
+    assert set(NUMERIC_SETTINGS) <= set(site.c.keys())
     assert set(NUMERIC_SETTINGS) <= {one.name for one in fields(ScheduleRows)}
     table = SiteTable()
     table.add([7])

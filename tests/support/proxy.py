@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from tests.support.connections import connections_served
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -86,27 +88,5 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def proxied(tls: ssl.SSLContext | None = None, **settings: str) -> AsyncIterator[Proxy]:
     """A proxy that lives as long as the block."""
     proxy = Proxy(scheme="http" if tls is None else "https", **settings)  # type: ignore[arg-type]
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        try:
-            await proxy.serve(reader, writer)
-        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            writer.transport.abort()
-        finally:
-            writer.close()
-            tasks.discard(task)
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
-    proxy.port = server.sockets[0].getsockname()[1]
-    try:
+    async with connections_served(proxy.serve, tls) as proxy.port:
         yield proxy
-    finally:
-        server.close()
-        for task in tuple(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await server.wait_closed()

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.baselines.rate_based import Rated, in_proportion
 from pollerd.allocation.core.index import amplitude_and_rate, solve_price
-from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S, TIMELY
 from pollerd.allocation.core.objectives.priced_sites import deadlines
 from pollerd.allocation.core.objectives.timely_sites import TimelySites
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S, TIMELY
 
 
 class Optimal(Rated):

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.index import amplitude_and_rate, solve_price
-from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S, TIMELY
 from pollerd.allocation.core.objectives.timely_sites import TimelySites
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S, TIMELY
 from pollerd.allocation.slots.validation import positive
 
 

@@ -12,10 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.allocation.registered import G_OBJECTIVES
 from pollerd.errors import InvalidValueError
 
-G_OBJECTIVES = ("changes", "freshness", "interest")
-"""Objectives whose index is `(A / C) g(r τ)`."""
 DEFAULT_HALF_LIFE_S = 86_400.0
 """Default half-life for `interest`: news loses half its value in a day."""
 

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
-from pollerd.allocation.core.index import G_OBJECTIVES, amplitude_and_rate
+from pollerd.allocation.core.index import amplitude_and_rate
 from pollerd.allocation.lspe.arrivals import FIELDS, Arrivals
 from pollerd.allocation.lspe.learner import Learner
 from pollerd.allocation.lspe.observation import Observation, Transition
 from pollerd.allocation.lspe.settings import INVERSES, LAWS, REWARDS, LspeSettings
 from pollerd.allocation.lspe.state_index import StateIndex
+from pollerd.allocation.registered import G_OBJECTIVES
 from pollerd.allocation.slots.elapsed import NEVER_POLLED_S
 from pollerd.allocation.slots.poll_counts import MOST_POLLS, SOUND
 from pollerd.allocation.slots.rng_state import dump_rng, load_rng, own_generator

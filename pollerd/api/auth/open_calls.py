@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pollerd.api.auth.leaky_buckets import LeakyBuckets
+from pollerd.limits.leaky_buckets import LeakyBuckets
 
 HUB_PATHS = "/websub/"
 """Beginning of the paths that WebSub hubs call."""

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from pollerd.api.auth.leaky_buckets import MOST_KEYS, LeakyBuckets
+from pollerd.limits.leaky_buckets import MOST_KEYS, LeakyBuckets
 
 BURST = 10
 """Wrong sign-ins of an address, and of a name, in a burst."""

@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 
-from pollerd.api.auth.leaky_buckets import MOST_KEYS, LeakyBuckets
+from pollerd.limits.leaky_buckets import MOST_KEYS, LeakyBuckets
 
 BURST = 10
 """Wrong tokens that an address may send in a burst."""

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from fastapi.sse import format_sse_event
 
-from pollerd.api.http.context import ControlPort
+from pollerd.api.http.ports.control import ControlPort
 from pollerd.model import OutcomeKind, Poll
 
 TICK_SECONDS = 0.5

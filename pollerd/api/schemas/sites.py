@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd import model
 from pollerd.api.http import limits
-from pollerd.api.http.context import LiveView
+from pollerd.api.http.ports.sites import LiveView
 from pollerd.api.http.rendered import check_render, shown_render
 from pollerd.api.schemas.common import Given, Moment
 from pollerd.api.schemas.inputs.settings import Render, Selections, SettingsFields

@@ -11,8 +11,9 @@ from typing import Annotated
 
 from fastapi import HTTPException, Query, Request
 
-from pollerd.api.http.context import ControlPort, Daemon
+from pollerd.api.http.context import Daemon
 from pollerd.api.http.format_names import Format, media_type
+from pollerd.api.http.ports.control import ControlPort
 from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.lists import ImportResult, Rejection
 from pollerd.api.sites.list_formats import LIST_BODY, Line, parse_file, parse_list

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -117,12 +117,18 @@ def show_fields(item: Mapping[str, Any]) -> None:
     show_rows(("field", "value"), ((name, in_words(name, value)) for name, value in item.items()))
 
 
-def show_list(names: Iterable[str], items: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Writes a list of the API: a table with these fields, or JSON with all."""
+def show_list(
+    names: Iterable[str],
+    items: Iterable[Mapping[str, Any]],
+    *,
+    as_json: bool,
+    row: Callable[[dict[str, Any]], Mapping[str, Any]] = dict,
+) -> None:
+    """Writes a list of the API: a table with these fields of its rows, or JSON with all. row: makes one of an item."""
     if as_json:
         show_json(items)
     else:
-        show_items(names, items)
+        show_items(names, (row(dict(item)) for item in items))
 
 
 def show_one(item: Mapping[str, Any], *, as_json: bool) -> None:
@@ -131,6 +137,14 @@ def show_one(item: Mapping[str, Any], *, as_json: bool) -> None:
         show_json(item)
     else:
         show_fields(item)
+
+
+def show_done(said: str, item: Mapping[str, Any], *, as_json: bool) -> None:
+    """Writes what was done: a line, or JSON."""
+    if as_json:
+        show_json(item)
+    else:
+        typer.echo(clean(said))
 
 
 def in_words(name: str, value: Any) -> Any:

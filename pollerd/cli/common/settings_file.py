@@ -28,8 +28,10 @@ def settings_in(file: Path) -> Any:
         raise typer.BadParameter(f"{file}: {error}") from error
 
 
-def table_in(file: Path) -> dict[str, Any]:
-    """Returns the table that a file holds, with texts in place of dates. Raises typer.BadParameter."""
+def table_in(file: Path | None) -> dict[str, Any]:
+    """Returns the table that a file holds, with texts in place of dates; empty without one. Raises BadParameter."""
+    if file is None:
+        return {}
     found = settings_in(file)
     if not isinstance(found, dict):
         raise typer.BadParameter(f"{file} must hold one object")

@@ -13,12 +13,12 @@ from typing import Annotated, Any, cast
 import typer
 
 from pollerd import allocation
-from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES, Objective
 from pollerd.cli.common.progress import showing_progress
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.histories import read_history
 from pollerd.simulation.environments.web import Policy
-from pollerd.simulation.environments.worlds import HistoryWorld, KnapsackWorld, Objective, Web, World
+from pollerd.simulation.environments.worlds import HistoryWorld, KnapsackWorld, Web, World
 from pollerd.simulation.environments.zipf import Order, Zipf
 from pollerd.simulation.experiments.report import number, table
 from pollerd.simulation.experiments.results import Results

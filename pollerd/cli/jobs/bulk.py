@@ -10,10 +10,11 @@ import typer
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
 from pollerd.cli.common.call_errors import CallError
+from pollerd.cli.common.grouped import grouped
 from pollerd.cli.common.options import DURATION, NONE, Json, Timeout, Token, Url, duration
 from pollerd.cli.common.output import show_json
 from pollerd.cli.common.progress import showing_progress
-from pollerd.cli.sites import filtering
+from pollerd.cli.sites.filtering import FilterOptions
 from pollerd.model import JobAction, JobState
 from pollerd.wording import counted
 
@@ -28,19 +29,14 @@ def _interval(help_: str) -> Any:
     return typer.Option(help=help_, parser=_seconds_or_none, metavar=f"{DURATION}|{NONE}")
 
 
+@grouped
 def bulk(
     action: JobAction,
     value: Annotated[
         str | None, typer.Argument(help="The tag of tag and untag, the weight of weight (none: its tags').")
     ] = None,
-    q: filtering.Q = None,
-    tag: filtering.Tag = None,
-    state: filtering.State = None,
-    host: filtering.Host = None,
-    source: filtering.Source = None,
-    rate_min: filtering.RateMin = None,
-    rate_max: filtering.RateMax = None,
-    changed: filtering.Changed = None,
+    *,
+    filters: FilterOptions,
     all_: Annotated[bool, typer.Option("--all", help="Every site: needed where no filter is given.")] = False,
     min_interval: Annotated[Any, _interval("With limits: shortest time between two polls.")] = None,
     max_interval: Annotated[Any, _interval("With limits: longest time between two polls.")] = None,
@@ -58,10 +54,8 @@ def bulk(
     body: dict[str, Any] = {"action": action.value}
     if needed := _value(action, value, limits):
         body["value"] = needed
-    given: dict[str, Any] = {"q": q, "tag": tag, "state": state, "host": host, "source": source}
-    given |= {"rate_min": rate_min, "rate_max": rate_max, "changed": changed}
     with daemon_at(url, token, timeout) as daemon:
-        body["filter"] = filtering.filter_of(daemon, given)
+        body["filter"] = filters.wanted(daemon)
         if bool(body["filter"]) == all_:
             raise CallError("give a filter, or --all: one of the two")
         job = daemon.call("POST", "/sites/bulk", body)

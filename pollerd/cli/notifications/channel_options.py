@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,28 +39,36 @@ _APPRISE = "apprise"
 _LONGEST_SECRET = 64 * 1024
 
 
-def with_settings(
-    before: Mapping[str, Any],
-    kind: str,
-    given: Sequence[str] | None,
-    files: Sequence[str] | None,
-    asked: Sequence[str] | None,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ChannelOptions:
+    """The options as given; None: left out."""
+
+    file: ChannelFile = None
+    setting: Settings = None
+    secret_file: SecretFiles = None
+    secret: Secrets = None
+
+    def any(self) -> bool:
+        """Whether one was given."""
+        return any(vars(self).values())
+
+
+def with_settings(before: Mapping[str, Any], kind: str, options: ChannelOptions) -> dict[str, Any]:
     """Returns a channel's settings with what the options say; what they leave out stays.
 
     Raises typer.BadParameter.
     """
     found = json.loads(json.dumps(before))
     again: set[str] = set()
-    for one in given or ():
+    for one in options.setting or ():
         name, value = _parted(one, "--set")
         _refuse_secret(name, value, kind)
         _put(found, name, _value(value), listed=name in _LISTS, more=name in again)
         again.add(name)
-    for one in files or ():
+    for one in options.secret_file or ():
         name, file = _parted(one, "--secret-file")
         _put(found, name, _read(Path(file)))
-    for name in asked or ():
+    for name in options.secret or ():
         _put(found, name, _prompted(name))
     return {name: value for name, value in found.items() if value is not None}
 

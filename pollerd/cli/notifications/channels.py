@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import WRONG, daemon_at
+from pollerd.cli.common.grouped import grouped
 from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
-from pollerd.cli.common.output import show_fields, show_items, show_json, show_one
+from pollerd.cli.common.output import show_done, show_fields, show_json, show_list, show_one
 from pollerd.cli.common.settings_file import table_in
-from pollerd.cli.common.text import clean
-from pollerd.cli.notifications.channel_options import ChannelFile, SecretFiles, Secrets, Settings, with_settings
+from pollerd.cli.notifications.channel_options import ChannelOptions, with_settings
 from pollerd.cli.notifications.named import ChannelName, channel_named, refuse
 
 app = typer.Typer(help="Where it is told.", no_args_is_help=True)
@@ -29,10 +28,7 @@ def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECON
     """Lists channels: kind, state, what waits, what could not be told."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("GET", "/channels")["items"]
-    if as_json:
-        show_json(found)
-    else:
-        show_items(_COLUMNS, ({**one, **one["queue"], "state": _state(one)} for one in found))
+    show_list(_COLUMNS, found, as_json=as_json, row=lambda one: {**one, **one["queue"], "state": _state(one)})
 
 
 @app.command()
@@ -49,13 +45,12 @@ def show(
 
 
 @app.command()
+@grouped
 def add(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="May stand in the file instead.")] = None,
     kind: Annotated[str | None, typer.Option(help="webhook, email, nats or apprise.")] = None,
-    file: ChannelFile = None,
-    setting: Settings = None,
-    secret_file: SecretFiles = None,
-    secret: Secrets = None,
+    *,
+    given: ChannelOptions,
     enabled: Enabled = None,
     url: Url = None,
     token: Token = None,
@@ -63,27 +58,26 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Adds a channel. A webhook without a secret gets one, which is shown this once."""
-    there = _from_file(file)
+    there = table_in(given.file)
     name, kind = name or there.pop("name", None), kind or there.pop("kind", None)
     there = {key: value for key, value in there.items() if key not in ("name", "kind")}
     is_enabled = there.pop("enabled", True) if enabled is None else enabled
     there.pop("enabled", None)
     if name is None or kind is None:
         refuse("a channel needs a name and a kind: pollerd channels add NAME --kind webhook --set url=https://…")
-    settings = with_settings(there, str(kind), setting, secret_file, secret)
+    settings = with_settings(there, str(kind), given)
     body = {"name": name, "kind": kind, "enabled": is_enabled, "settings": settings}
     with daemon_at(url, token, timeout) as daemon:
         _show(daemon.call("POST", "/channels", body), as_json)
 
 
 @app.command()
+@grouped
 def edit(
     channel: ChannelName,
     new_name: Annotated[str | None, typer.Option(help="Renames it, in rules, too.")] = None,
-    file: ChannelFile = None,
-    setting: Settings = None,
-    secret_file: SecretFiles = None,
-    secret: Secrets = None,
+    *,
+    given: ChannelOptions,
     enabled: Enabled = None,
     url: Url = None,
     token: Token = None,
@@ -94,17 +88,16 @@ def edit(
 
     `headers` given anew are all its headers.
     """
-    given = (file, setting, secret_file, secret)
     patch: dict[str, Any] = {
         name: value for name, value in (("name", new_name), ("enabled", enabled)) if value is not None
     }
-    if not patch and not any(given):
+    if not patch and not given.any():
         refuse("nothing to change: give a setting, as --set url=https://…")
     with daemon_at(url, token, timeout) as daemon:
         there = channel_named(daemon, channel)
-        if any(given):
-            before = _settings(there) if file is None else _only_settings(_from_file(file))
-            patch["settings"] = with_settings(before, there["kind"], setting, secret_file, secret)
+        if given.any():
+            before = _settings(there) if given.file is None else _only_settings(table_in(given.file))
+            patch["settings"] = with_settings(before, there["kind"], given)
         _show(daemon.call("PATCH", f"/channels/{there['id']}", patch), as_json)
 
 
@@ -121,10 +114,8 @@ def remove(
     with daemon_at(url, token, timeout) as daemon:
         there = channel_named(daemon, channel)
         daemon.call("DELETE", f"/channels/{there['id']}{'?from_rules=true' if from_rules else ''}")
-    if as_json:
-        show_json({"id": there["id"], "name": there["name"], "removed": True})
-    else:
-        typer.echo(f"removed the channel {clean(there['name'])}")
+    gone = {"id": there["id"], "name": there["name"], "removed": True}
+    show_done(f"removed the channel {there['name']}", gone, as_json=as_json)
 
 
 @app.command("test")
@@ -170,14 +161,7 @@ def resend(
     """Has all that could not be told on a channel wait anew."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("POST", f"/channels/{channel_named(daemon, channel)['id']}/resend")
-    if as_json:
-        show_json(found)
-    else:
-        typer.echo(f"{found['resent']} wait anew")
-
-
-def _from_file(file: Path | None) -> dict[str, Any]:
-    return {} if file is None else table_in(file)
+    show_done(f"{found['resent']} wait anew", found, as_json=as_json)
 
 
 def _only_settings(there: dict[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import typer
 
@@ -43,51 +44,53 @@ Quiet = Annotated[
 Zone = Annotated[str | None, typer.Option(help="Time zone of digest and quiet hours, as Europe/Berlin.")]
 
 
-class RuleOptions(TypedDict):
+@dataclass(frozen=True)
+class RuleOptions:
     """The options as given; None: left out."""
 
-    channel: Sequence[str] | None
-    event: Sequence[str] | None
-    matters: bool | None
-    tag: Sequence[str] | None
-    host: Sequence[str] | None
-    site: Sequence[int | str] | None
-    """Ids, or `none`."""
-    media: Sequence[str] | None
-    selection: Sequence[str] | None
-    summary: Sequence[str] | None
-    added: Sequence[str] | None
-    removed: Sequence[str] | None
-    after_polls: int | None
-    failing_after: str | None
-    digest: str | None
-    day: Sequence[str] | None
-    quiet: Sequence[str] | None
-    zone: str | None
+    channel: Channels = None
+    event: Events = None
+    tag: Tags = None
+    host: Hosts = None
+    site: Sites = None
+    media: Media = None
+    selection: Selections = None
+    summary: Summary = None
+    added: Added = None
+    removed: Removed = None
+    matters: Matters = None
+    after_polls: AfterPolls = None
+    failing_after: After = None
+    digest: Digest = None
+    day: Days = None
+    quiet: Quiet = None
+    zone: Zone = None
 
 
-def with_options(document: Mapping[str, Any], given: RuleOptions) -> dict[str, Any]:
+def with_options(
+    document: Mapping[str, Any], given: RuleOptions, site_ids: Sequence[int | str] | None
+) -> dict[str, Any]:
     """Returns the rule's document with what the options say; what they leave out stays.
 
-    `none` takes a part away. Raises typer.BadParameter.
+    site_ids: of the sites given, or `none`; None: left out. `none` takes a part away. Raises typer.BadParameter.
     """
     found = dict(document)
-    _put(found, "channels", given["channel"])
-    _put(found, "events", given["event"])
-    if given["matters"] is not None:
-        found["matters"] = given["matters"]
+    _put(found, "channels", given.channel)
+    _put(found, "events", given.event)
+    if given.matters is not None:
+        found["matters"] = given.matters
     _put_within(
         found,
         "sites",
-        tags=given["tag"],
-        hosts=given["host"],
-        ids=given["site"],
-        media=given["media"],
-        selections=given["selection"],
+        tags=given.tag,
+        hosts=given.host,
+        ids=site_ids,
+        media=given.media,
+        selections=given.selection,
     )
-    patterns = {name: _patterns(given[name]) for name in ("summary", "added", "removed")}
+    patterns = {name: _patterns(getattr(given, name)) for name in ("summary", "added", "removed")}
     _put_within(found, "words", **patterns)
-    _put_within(found, "failing", after_polls=given["after_polls"], after=given["failing_after"])
+    _put_within(found, "failing", after_polls=given.after_polls, after=given.failing_after)
     _put_times(found, given)
     return found
 
@@ -121,22 +124,22 @@ def _patterns(given: Sequence[str] | None) -> list[Any] | None:
 
 
 def _put_times(found: dict[str, Any], given: RuleOptions) -> None:
-    if given["digest"] is not None:
-        found["digest"] = _digest(given["digest"])
-    if given["quiet"] is not None:
-        found["quiet"] = None if list(given["quiet"]) == [NONE] else {"hours": [_hours(one) for one in given["quiet"]]}
+    if given.digest is not None:
+        found["digest"] = _digest(given.digest)
+    if given.quiet is not None:
+        found["quiet"] = None if list(given.quiet) == [NONE] else {"hours": [_hours(one) for one in given.quiet]}
     for name in ("digest", "quiet"):
         table = found.get(name)
         if table is None or table == NONE:
             found.pop(name, None)
-        elif isinstance(table, Mapping) and given["zone"] is not None:
-            found[name] = {**table, "zone": given["zone"]}
-    if given["day"] is not None:
+        elif isinstance(table, Mapping) and given.zone is not None:
+            found[name] = {**table, "zone": given.zone}
+    if given.day is not None:
         digest = found.get("digest")
         if not isinstance(digest, Mapping):
             raise typer.BadParameter("--day is of a daily digest: give --digest daily@08:00")
-        found["digest"] = {**digest, "days": list(given["day"])}
-    if given["zone"] is not None and not {"digest", "quiet"} & found.keys():
+        found["digest"] = {**digest, "days": list(given.day)}
+    if given.zone is not None and not {"digest", "quiet"} & found.keys():
         raise typer.BadParameter("--zone is of a digest or of quiet hours: give --digest or --quiet")
 
 

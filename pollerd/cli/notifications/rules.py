@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,12 +11,12 @@ import typer
 from pollerd import quantities
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.common.grouped import grouped
 from pollerd.cli.common.options import NONE, Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_fields, show_items, show_json
+from pollerd.cli.common.output import show_done, show_fields, show_json, show_list
 from pollerd.cli.common.settings_file import table_in
-from pollerd.cli.notifications import rule_options as of
 from pollerd.cli.notifications.named import RuleName, refuse, rule_named
-from pollerd.cli.notifications.rule_options import RuleOptions, with_options
+from pollerd.cli.notifications.rule_options import RuleFile, RuleOptions, with_options
 from pollerd.cli.sites.named import id_of
 
 app = typer.Typer(help="Who is told of what.", no_args_is_help=True)
@@ -31,10 +30,7 @@ def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECON
     """Lists rules: what they tell, of which sites, on which channels."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("GET", "/rules")["items"]
-    if as_json:
-        show_json(found)
-    else:
-        show_items(_COLUMNS, map(_row, found))
+    show_list(_COLUMNS, found, as_json=as_json, row=_row)
 
 
 @app.command()
@@ -47,26 +43,12 @@ def show(
 
 
 @app.command()
+@grouped
 def add(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="May stand in the file instead.")] = None,
-    file: of.RuleFile = None,
-    channel: of.Channels = None,
-    event: of.Events = None,
-    tag: of.Tags = None,
-    host: of.Hosts = None,
-    site: of.Sites = None,
-    media: of.Media = None,
-    selection: of.Selections = None,
-    summary: of.Summary = None,
-    added: of.Added = None,
-    removed: of.Removed = None,
-    matters: of.Matters = None,
-    after_polls: of.AfterPolls = None,
-    failing_after: of.After = None,
-    digest: of.Digest = None,
-    day: of.Days = None,
-    quiet: of.Quiet = None,
-    zone: of.Zone = None,
+    file: RuleFile = None,
+    *,
+    given: RuleOptions,
     enabled: Enabled = None,
     url: Url = None,
     token: Token = None,
@@ -75,53 +57,20 @@ def add(
 ) -> None:
     """Adds a rule: from a file, by options, or both; options win. It tells what happens from now on."""
     with daemon_at(url, token, timeout) as daemon:
-        given = RuleOptions(
-            channel=channel,
-            event=event,
-            matters=matters,
-            tag=tag,
-            host=host,
-            site=_ids(daemon, site),
-            media=media,
-            selection=selection,
-            summary=summary,
-            added=added,
-            removed=removed,
-            after_polls=after_polls,
-            failing_after=failing_after,
-            digest=digest,
-            day=day,
-            quiet=quiet,
-            zone=zone,
-        )
-        document = _named(with_options(_from_file(file), given), name, enabled)
+        document = _named(with_options(table_in(file), given, _ids(daemon, given.site)), name, enabled)
         if "name" not in document or "channels" not in document:
             refuse("a rule needs a name and a channel: pollerd rules add NAME --channel CHANNEL, or --file FILE")
         _show(daemon.call("POST", "/rules", document), as_json)
 
 
 @app.command()
+@grouped
 def edit(
     rule: RuleName,
     new_name: Annotated[str | None, typer.Option(help="Renames it.")] = None,
-    file: of.RuleFile = None,
-    channel: of.Channels = None,
-    event: of.Events = None,
-    tag: of.Tags = None,
-    host: of.Hosts = None,
-    site: of.Sites = None,
-    media: of.Media = None,
-    selection: of.Selections = None,
-    summary: of.Summary = None,
-    added: of.Added = None,
-    removed: of.Removed = None,
-    matters: of.Matters = None,
-    after_polls: of.AfterPolls = None,
-    failing_after: of.After = None,
-    digest: of.Digest = None,
-    day: of.Days = None,
-    quiet: of.Quiet = None,
-    zone: of.Zone = None,
+    file: RuleFile = None,
+    *,
+    given: RuleOptions,
     enabled: Enabled = None,
     url: Url = None,
     token: Token = None,
@@ -130,30 +79,11 @@ def edit(
 ) -> None:
     """Changes a rule: a file replaces all of it, options what they name; none takes a part away."""
     with daemon_at(url, token, timeout) as daemon:
-        given = RuleOptions(
-            channel=channel,
-            event=event,
-            matters=matters,
-            tag=tag,
-            host=host,
-            site=_ids(daemon, site),
-            media=media,
-            selection=selection,
-            summary=summary,
-            added=added,
-            removed=removed,
-            after_polls=after_polls,
-            failing_after=failing_after,
-            digest=digest,
-            day=day,
-            quiet=quiet,
-            zone=zone,
-        )
-        if file is None and new_name is None and enabled is None and all(one is None for one in given.values()):
+        if file is None and new_name is None and enabled is None and all(one is None for one in vars(given).values()):
             refuse("nothing to change: give an option, as --channel mail, or --file FILE")
         there = rule_named(daemon, rule)
-        before = there["rule"] if file is None else {"name": there["name"], **_from_file(file)}
-        document = _named(with_options(before, given), new_name, enabled)
+        before = there["rule"] if file is None else {"name": there["name"], **table_in(file)}
+        document = _named(with_options(before, given, _ids(daemon, given.site)), new_name, enabled)
         _show(daemon.call("PUT", f"/rules/{there['id']}", document), as_json)
 
 
@@ -165,10 +95,8 @@ def remove(
     with daemon_at(url, token, timeout) as daemon:
         there = rule_named(daemon, rule)
         daemon.call("DELETE", f"/rules/{there['id']}")
-    if as_json:
-        show_json({"id": there["id"], "name": there["name"], "removed": True})
-    else:
-        typer.echo(f"removed the rule {there['name']}")
+    gone = {"id": there["id"], "name": there["name"], "removed": True}
+    show_done(f"removed the rule {there['name']}", gone, as_json=as_json)
 
 
 @app.command()
@@ -206,10 +134,6 @@ def _moment(text: str) -> str:
     except ValueError:
         return text
     return repr(datetime.now(UTC).timestamp() + ahead)
-
-
-def _from_file(file: Path | None) -> dict[str, Any]:
-    return {} if file is None else table_in(file)
 
 
 def _named(document: dict[str, Any], name: str | None, enabled: bool | None) -> dict[str, Any]:

@@ -19,24 +19,23 @@ Name = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
 
 def id_of(daemon: ApiClient, site: str) -> int:
     """Returns the id of a site named by id or URL. Raises `CallError` if it does not exist."""
-    if site.isdecimal():
-        return int(site)
-    url = normalise_url(site)
-    for found in daemon.pages("/sites", {"q": url}):
-        if found["url"] == url:
-            return int(found["id"])
-    raise CallError(f"no such site: {url}")
+    return _id_of(daemon, "site", site, searched=True)
 
 
 def source_id_of(daemon: ApiClient, source: str) -> int:
     """Returns the id of a source named by id or URL. Raises `CallError` if it does not exist."""
-    if source.isdecimal():
-        return int(source)
-    url = normalise_url(source)
-    for found in daemon.pages("/sources", {}):
+    return _id_of(daemon, "source", source, searched=False)
+
+
+def _id_of(daemon: ApiClient, what: str, given: str, *, searched: bool) -> int:
+    """Returns the id. searched: the API can search this list for a URL."""
+    if given.isdecimal():
+        return int(given)
+    url = normalise_url(given)
+    for found in daemon.pages(f"/{what}s", {"q": url} if searched else {}):
         if found["url"] == url:
             return int(found["id"])
-    raise CallError(f"no such source: {url}")
+    raise CallError(f"no such {what}: {url}")
 
 
 def for_each(daemon: ApiClient, sites: Sequence[str], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:

@@ -9,10 +9,11 @@ import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.common.grouped import grouped
 from pollerd.cli.common.options import DURATION, WINDOWS, Json, Timeout, Token, Url, duration
 from pollerd.cli.common.options import windows as parse_windows
 from pollerd.cli.common.output import show_fields, show_json, show_list
-from pollerd.cli.sites import filtering
+from pollerd.cli.sites.filtering import FilterOptions
 from pollerd.cli.sites.named import Name, Names, for_each, id_of
 from pollerd.cli.sites.selecting import NONE, Select
 
@@ -61,15 +62,10 @@ def add(
         _show_list(added, as_json)
 
 
+@grouped
 def list_(
-    q: filtering.Q = None,
-    tag: filtering.Tag = None,
-    state: filtering.State = None,
-    host: filtering.Host = None,
-    source: filtering.Source = None,
-    rate_min: filtering.RateMin = None,
-    rate_max: filtering.RateMax = None,
-    changed: filtering.Changed = None,
+    *,
+    filters: FilterOptions,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -83,10 +79,10 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """Lists sites: id, state, URL, changes per day, polls, changes. Also last outcome, last poll, tags."""
-    given: dict[str, Any] = {"q": q, "tag": tag, "state": state, "host": host, "source": source}
-    given |= {"rate_min": rate_min, "rate_max": rate_max, "changed": changed, "sort": sort}
     with daemon_at(url, token, timeout) as daemon:
-        wanted = {name: str(value) for name, value in filtering.filter_of(daemon, given).items()}
+        wanted = {name: str(value) for name, value in filters.wanted(daemon).items()}
+        if sort is not None:
+            wanted["sort"] = sort
         _show_list(daemon.pages("/sites", wanted, limit), as_json)
 
 

@@ -11,7 +11,7 @@ from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
 from pollerd.cli.common.options import DURATION, NONE, WINDOWS, Json, Timeout, Token, Url, duration
 from pollerd.cli.common.options import windows as parse_windows
-from pollerd.cli.common.output import show_json, show_list, show_one
+from pollerd.cli.common.output import show_done, show_list, show_one
 from pollerd.cli.sites.selecting import SELECT_HELP, selections
 
 app = typer.Typer(help="What the sites of a tag inherit.", no_args_is_help=True)
@@ -90,10 +90,7 @@ def remove(
     """Takes the settings of a tag away. Its sites keep the tag."""
     with daemon_at(url, token, timeout) as daemon:
         daemon.call("DELETE", _path(tag))
-    if as_json:
-        show_json({"name": tag, "removed": True})
-    else:
-        typer.echo(f"removed the settings of {tag}")
+    show_done(f"removed the settings of {tag}", {"name": tag, "removed": True}, as_json=as_json)
 
 
 def _present(daemon: ApiClient, tag: str) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from pollerd.allocation.core.benefit import Benefit
 from pollerd.allocation.core.objectives.comparison import ExpectedTimeliness, timeliness
 from pollerd.allocation.core.objectives.feed_mixture import with_items_shown
-from pollerd.allocation.core.objectives.names import TIMELY
 from pollerd.allocation.core.objectives.priced_sites import PricedSites, deadlines, priced_sites
+from pollerd.allocation.registered import TIMELY
 from pollerd.columns import stretches
 from pollerd.daemon.state.scheduler_state import SchedulerState
 

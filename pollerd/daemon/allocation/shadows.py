@@ -179,6 +179,7 @@ class Shadows:
             self._log.warning("shadow_put_off", allocator=shadow.name, reason=str(error))
             return
         except Exception as error:  # noqa: BLE001
+            # An allocator that is only compared ends nothing but itself: it is dropped, and its view says why.
             self._drop(shadow, str(error) or type(error).__name__, error)
             return
         if shadow in self._shadows and shadow.reason is None:

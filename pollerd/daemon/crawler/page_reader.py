@@ -53,5 +53,6 @@ class PageReader:
                 return await self._workers.do(read, self._recipe, url, outcome, media, detection.content)
             return read(self._recipe, url, outcome, media, detection.content)
         except Exception as error:  # noqa: BLE001
+            # Pages are untrusted: one that breaks a parser is reported, and not read for the topic.
             self._faults.report(context, error)
             return None

@@ -17,7 +17,7 @@ import structlog
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.index import amplitude_and_rate
-from pollerd.allocation.core.objectives.names import TIMELY
+from pollerd.allocation.registered import TIMELY
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon.crawler.crawl_state import CrawlState
 from pollerd.daemon.crawler.frontier_rows import frontier_rows

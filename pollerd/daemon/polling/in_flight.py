@@ -117,5 +117,5 @@ class InFlight:
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)  # what one raised is in `failed`
         return len(tasks)

@@ -59,6 +59,7 @@ class PollTasks:
             allowed = self._scheduler.hosts.allows(host, context.url)
             result = None if allowed is not False else _denied(slot, context, self._clock())
         except Exception as error:  # noqa: BLE001
+            # URLs and robots.txt are untrusted: a site that breaks their evaluation is set aside, and reported.
             allowed, result = False, self._faults.set_aside(slot, context, error)
         if result is not None:
             del self.in_flight.chosen[slot]
@@ -120,6 +121,7 @@ class PollTasks:
         try:
             outcome = await self._robots.ask(host, context.url, context.access.proxy)
         except Exception as error:  # noqa: BLE001
+            # As in `allowed`.
             aside = self._faults.set_aside(slot, context, error)
         finally:
             self.in_flight.asking.discard(slot)
@@ -142,6 +144,7 @@ class PollTasks:
         try:
             await self._robots.allows(host, context.url)
         except Exception as error:  # noqa: BLE001
+            # As in `allowed`.
             aside = self._faults.set_aside(slot, context, error)
         finally:
             self._free(host)

@@ -50,6 +50,7 @@ class Poller:
         try:
             return await self._poll(slot, context)
         except Exception as error:  # noqa: BLE001
+            # Sites are untrusted: what one triggers is reported and sets it aside, and the other polls go on.
             return self._faults.set_aside(slot, context, error)
 
     async def _poll(self, slot: int, context: SiteContext) -> PollResult:

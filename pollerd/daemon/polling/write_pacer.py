@@ -143,7 +143,7 @@ class WritePacer:
                     waiting.written.set_result(self._write(waiting.cost, waiting.write, now))
                 except asyncio.CancelledError:
                     waiting.written.cancel()
-                except Exception as error:  # noqa: BLE001
+                except Exception as error:  # noqa: BLE001 (raised where the write is awaited)
                     waiting.written.set_exception(error)
             self._waiting.popleft()
             self._waiting_cost -= waiting.cost

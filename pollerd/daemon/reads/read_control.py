@@ -9,11 +9,11 @@ from collections.abc import Collection, Sequence
 from pollerd.allocation.core.index import DEFAULT_HALF_LIFE_S
 from pollerd.allocation.reads.half_life import estimate, evidence_of
 from pollerd.allocation.reads.read_changes import Read, take_reads
-from pollerd.daemon.signals.report_limit import ReportLimit
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import InvalidValueError, TooManyError
 from pollerd.inheritance import inherit
+from pollerd.limits.report_limit import ReportLimit
 from pollerd.storage import ReadReport, ReadResult, ReadRules, ReportedRead, SiteStore, Store
 from pollerd.timestamps import rfc3339
 

@@ -123,6 +123,7 @@ class NoiseStep:
                 return summarise(before, detection.content, media, mask, order)
             return await self._workers.do(summarise, before, detection.content, media, mask, order)
         except Exception as error:  # noqa: BLE001
+            # Pages are untrusted: one whose comparison raises is reported, and its change has no summary.
             self._faults.report(context, error)
             return None
 

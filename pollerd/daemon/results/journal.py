@@ -172,6 +172,7 @@ class Journal:
         except (DatabaseInUseError, SchemaError):
             raise
         except Exception:  # noqa: BLE001
+            # One poll that the database refuses, whatever the reason, must not cost the others: each is tried alone.
             self._log.exception("batch_refused", polls=len(batch.records), instead="poll by poll")
             prepared, committed = await self._commit_singly(prepared, batch)
         self._instruments.commit.observe(time.perf_counter() - started)
@@ -199,6 +200,7 @@ class Journal:
             except (DatabaseInUseError, SchemaError):
                 raise
             except Exception as error:  # noqa: BLE001
+                # As in the batch: this is the poll that is refused. It is reported, and its site set aside.
                 kept = self._processor.set_aside(result, error)
                 await self._commit_if_possible(_part(batch, kept.records))
             alone = PreparedBatch(alone.results + kept.results, alone.records + kept.records, prepared.crawled)
@@ -211,6 +213,7 @@ class Journal:
         except (DatabaseInUseError, SchemaError):
             raise
         except Exception:  # noqa: BLE001
+            # The site was set aside for a first refusal; that this cannot be written either is only logged.
             self._log.exception("site_state_refused", site_id=batch.records[0].poll.site_id, kept="in memory only")
 
     def _shared_state_due(self) -> bool:

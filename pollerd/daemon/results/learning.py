@@ -55,11 +55,13 @@ class LearningStep:
         try:
             self._observe(results, out, informed)
         except Exception as error:  # noqa: BLE001
-            self._log.warning("batch_refused", polls=len(informed), reason=str(error), instead="poll by poll")
+            # One poll that the allocator refuses must not cost what the others teach: each is passed alone.
+            again = "poll by poll"
+            self._log.warning("batch_refused", polls=len(informed), reason=str(error), instead=again, exc_info=error)
             for i in informed:
                 try:
                     self._observe(results, out, [i])
-                except Exception as cause:  # noqa: BLE001
+                except Exception as cause:  # noqa: BLE001 (reported, and the site is set aside)
                     out[i] = self._unlearnable(results[i], out[i], cause)
         return out, self._states(results, out)
 

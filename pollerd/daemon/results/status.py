@@ -32,6 +32,7 @@ class StatusStep:
             try:
                 effects.append(self.effect(result, summaries.get(result.site_id, "")))
             except Exception as error:  # noqa: BLE001
+                # Whatever one result triggers is reported and sets its site aside; the others of the batch are kept.
                 out[i] = self._faults.set_aside(result.slot, result.context, error)
                 effects.append(self.effect(out[i]))
         return out, effects

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from pollerd.crawling.sources.index_now import IndexNowReport
 from pollerd.daemon.signals.index_now_keys import IndexNowKeys
-from pollerd.daemon.signals.report_limit import ReportLimit
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.storage_health import RETRY_CAP_SECONDS
 from pollerd.errors import DatabaseUnavailableError, TooManyError
+from pollerd.limits.leaky_buckets import LeakyBucket, LeakyBuckets
 from pollerd.storage import ListedDate, SignalStore
 
 MOST_WAITING = 100
@@ -58,12 +58,14 @@ class IndexNowReports:
         self, *, allowed: bool, store: SignalStore, keys: IndexNowKeys, reports: TakesReports, runtime: Runtime
     ) -> None:
         self._store, self._keys, self._reports = store, keys, reports
-        self._clock, self._instruments = runtime.clock, runtime.instruments
+        self._instruments = runtime.instruments
         self.allowed = allowed
         self.bodies = asyncio.Semaphore(_BODIES_AT_ONCE)
         """Held while the body of a report is read."""
-        self._checks = ReportLimit(runtime.clock, most=_CHECKS, per_second=_CHECKS_PER_SECOND, least=1)
-        self._of_hosts: OrderedDict[str, ReportLimit] = OrderedDict()
+        self._checks = LeakyBucket(_CHECKS, _CHECKS_PER_SECOND, runtime.clock)
+        self._of_hosts = LeakyBuckets(
+            _CHECKS_OF_HOST, _CHECKS_OF_HOST_PER_SECOND, runtime.clock, most_keys=_MOST_LIMITS
+        )
         self._waiting: OrderedDict[tuple[str, str], IndexNowReport] = OrderedDict()
         """(key, its place) -> what was reported under it."""
         self._arrived = asyncio.Event()
@@ -128,15 +130,11 @@ class IndexNowReports:
             return
         if len(self._waiting) >= MOST_WAITING:
             raise TooManyError("reports whose key is to be checked", 60.0)
-        limit = self._of_hosts.get(report.host)
-        if limit is None:
-            limit = ReportLimit(self._clock, most=_CHECKS_OF_HOST, per_second=_CHECKS_OF_HOST_PER_SECOND, least=1)
-        limit.take(1)
-        self._checks.take(1)
-        self._of_hosts[report.host] = limit
-        self._of_hosts.move_to_end(report.host)
-        if len(self._of_hosts) > _MOST_LIMITS:
-            self._of_hosts.popitem(last=False)
+        seconds = self._of_hosts.wait(report.host) or self._checks.wait()
+        if seconds > 0:
+            raise TooManyError("signals", seconds)
+        self._of_hosts.add(report.host)
+        self._checks.add()
         self._waiting[place] = report
         self._arrived.set()
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pollerd.allocation.source_quality import SourceQuality
 from pollerd.crawling.sources.listed_dates import newer
 from pollerd.daemon.signals.listed_signals import SignalSourcesSet, set_signal_sources
-from pollerd.daemon.signals.report_limit import ReportLimit
 from pollerd.daemon.signals.signal_sources import SignalSources, SourceNews
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import DuplicateError, InvalidValueError, TooManyError
+from pollerd.limits.report_limit import ReportLimit
 from pollerd.storage import (
     ListedDate,
     ListedSignalSource,
@@ -24,6 +24,8 @@ from pollerd.wording import counted
 
 MOST_ADDED = 10_000
 """Signal sources up to which reports may add others."""
+_MOST_AT_ONCE, _PER_SECOND = 50_000, 500
+"""URLs that reports may name at once and in the long run."""
 
 
 class SignalControl:
@@ -41,7 +43,7 @@ class SignalControl:
         """on_delete: called after a source was deleted; its hub is left then."""
         self._store, self._sources, self._scheduler, self._on_delete = store, sources, scheduler, on_delete
         self._clock, self._instruments = runtime.clock, runtime.instruments
-        self._limit = ReportLimit(runtime.clock)
+        self._limit = ReportLimit(runtime.clock, most=_MOST_AT_ONCE, per_second=_PER_SECOND, what="signals")
 
     async def add(self, spec: SignalSourceSpec, *, origin: SignalOrigin = SignalOrigin.API) -> SignalSource:
         """Adds a signal source; its site is polled soon. Raises DuplicateError, InvalidValueError."""

@@ -98,7 +98,7 @@ class DeliveryLoop:
         task = self._busy.pop(sender.row.id, None)
         if task is not None:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.gather(task, return_exceptions=True)  # what it raises, its task group raises
             self._broken_off.add(sender.row.id)
         self._again_at.pop(sender.row.id, None)
         await sender.close()

@@ -20,6 +20,7 @@ from pollerd.rendering.proxy.dialling import Dialled, Dialler
 from pollerd.rendering.proxy.heads import RequestHead, ending, parse_request, read_head, status_of
 from pollerd.rendering.proxy.host_connections import HeldConnection, HostConnections
 from pollerd.rendering.proxy.session import MayConnect, ProxySession
+from pollerd.telemetry.ended_tasks import end_tasks
 from pollerd.urls import host_of, normalise_url
 
 _PAGE = re.compile(r"http://(?P<authority>[^/?#@]+)", re.IGNORECASE)
@@ -216,9 +217,7 @@ class _Exchange:
                 if done.done():
                     done.result()
         finally:
-            for pump in (up, down):
-                pump.cancel()
-            await asyncio.gather(up, down, return_exceptions=True)
+            await end_tasks(up, down, expected=(OSError, PageRefusedError))
 
     def _forwarded(self, dialled: Dialled) -> bytes:
         target = self._request.target

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, create
-from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.changes import ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S, Record, drive

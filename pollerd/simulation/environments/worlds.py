@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.benefit import value
 from pollerd.allocation.core.index import amplitude_and_rate, solve_price
-from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S, OBJECTIVES, TIMELY
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES, TIMELY, Objective
 from pollerd.allocation.slots.validation import one_of
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.changes import RatePhase, ZipfChanges
@@ -23,10 +23,6 @@ from pollerd.simulation.environments.waiting import expected_pending, least_pend
 from pollerd.simulation.environments.web import Policy, run_web, streams
 from pollerd.simulation.environments.zipf import Zipf
 
-Objective = Literal["changes", "freshness", "interest", "delay", "deadline"]
-"""What is scored, independent of the policy's own objective: the share of polls that find a change; the share of
-page-time that copies are current; the value of new items when found; the delay of all changes, as the best one divided
-by it; the share of all changes that are found in time."""
 SHORTEST_DEADLINE_S = 1e-3
 HALF_LIVES_S = (1e-3, 1e11)
 """Range of half-lives of news: a millisecond to 3,000 years."""
@@ -35,7 +31,12 @@ SHORTEST_STEP_S = 1e-3
 
 
 class World(Protocol):
-    """An environment in which policies are scored."""
+    """An environment in which policies are scored, by an objective that is independent of the policy's own.
+
+    `changes`: the share of polls that find a change; `freshness`: of page-time that copies are current; `interest`: the
+    value of new items when found; `delay`: that of all changes, as the best one divided by it; `deadline`: the share of
+    all changes that are found in time.
+    """
 
     def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
         """Returns the policy's score per interval of polls that ends at `edges`, relative to the optimum, float64."""

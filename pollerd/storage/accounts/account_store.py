@@ -16,7 +16,7 @@ from pollerd.storage.accounts.account_values import (
     UserPassword,
 )
 from pollerd.storage.db.engine import Database
-from pollerd.storage.db.schema import api_token, user_account
+from pollerd.storage.db.schema.accounts import api_token, user_account
 
 
 class AccountStore:

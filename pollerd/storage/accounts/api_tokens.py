@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from pollerd.errors import DuplicateError, NotFoundError
 from pollerd.storage.accounts.account_values import Role, StoredToken, check_name, name_key
 from pollerd.storage.accounts.sessions import end_sessions_of
-from pollerd.storage.db.schema import api_token
+from pollerd.storage.db.schema.accounts import api_token
 
 _TABLE = api_token.c
 _COLUMNS = [_TABLE.id, _TABLE.name, _TABLE.role, _TABLE.created_at, _TABLE.used_at]

@@ -14,7 +14,7 @@ from pollerd.storage.accounts.account_values import (
     Session,
 )
 from pollerd.storage.accounts.users import COLUMNS, user_of
-from pollerd.storage.db.schema import user_account, user_session
+from pollerd.storage.db.schema.accounts import user_account, user_session
 from pollerd.storage.encoding.text_encoding import storable_word
 
 MOST_SESSIONS = 100

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.storage.accounts.account_values import Role, User, UserPassword, check_name, name_key
-from pollerd.storage.db.schema import user_account, user_session
+from pollerd.storage.db.schema.accounts import user_account, user_session
 
 _TABLE = user_account.c
 COLUMNS = [_TABLE.id, _TABLE.name, _TABLE.role, _TABLE.created_at, _TABLE.password_hash.is_not(None).label("known")]

@@ -7,7 +7,7 @@ import secrets
 from sqlalchemy import Connection, select, update
 
 from pollerd.errors import InvalidValueError
-from pollerd.storage.db.schema import cluster_secret
+from pollerd.storage.db.schema.cluster import cluster_secret
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.encryption import Encryption
 

@@ -14,7 +14,8 @@ from pollerd.storage.cluster.host_partitions import HostPartitions
 from pollerd.storage.cluster.news import News, create_triggers
 from pollerd.storage.cluster.news_listener import NewsListener
 from pollerd.storage.db.engine import Database
-from pollerd.storage.db.schema import holding, node, node_state, site
+from pollerd.storage.db.schema.cluster import holding, node, node_state
+from pollerd.storage.db.schema.sites import site
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.sites.schedule import hosts_among

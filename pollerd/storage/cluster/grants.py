@@ -21,7 +21,7 @@ from pollerd.storage.cluster.grant_rules import (
     settled,
 )
 from pollerd.storage.db.engine import Database
-from pollerd.storage.db.schema import budget_grant, shared_budget
+from pollerd.storage.db.schema.cluster import budget_grant, shared_budget
 
 _ROW = 1
 """Id of the only row of `shared_budget`."""

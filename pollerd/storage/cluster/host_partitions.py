@@ -8,7 +8,8 @@ from sqlalchemy import Connection, delete, select
 
 from pollerd.cluster.partitions import PARTITIONS, PARTITIONS_MOST, partition_of
 from pollerd.errors import InvalidValueError
-from pollerd.storage.db.schema import host, host_partition, partitioning, site
+from pollerd.storage.db.schema.cluster import host_partition, partitioning
+from pollerd.storage.db.schema.sites import host, site
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.sites.lists.marks import is_marked
 

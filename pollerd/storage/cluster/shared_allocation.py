@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, select, text, update
 
 from pollerd.storage.db.engine import Database
-from pollerd.storage.db.schema import allocation, node, shared_budget
+from pollerd.storage.db.schema.cluster import node, shared_budget
+from pollerd.storage.db.schema.runs import allocation
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.text_encoding import split_names
 from pollerd.storage.values import AllocationRow

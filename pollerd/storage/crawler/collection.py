@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, select
 
 from pollerd.model import PageState
-from pollerd.storage.db.schema import collection, page, page_host, page_link
+from pollerd.storage.db.schema.crawler import collection, page, page_host, page_link
 from pollerd.storage.encoding import cursors
 from pollerd.storage.values import ListPage
 

@@ -32,7 +32,8 @@ from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
 from pollerd.storage.crawler.link_context import FIRST_VALUE, LinkContext
 from pollerd.storage.db.rows import run_each
-from pollerd.storage.db.schema import collection, page, page_host, site, site_state
+from pollerd.storage.db.schema.crawler import collection, page, page_host
+from pollerd.storage.db.schema.sites import site, site_state
 from pollerd.storage.db.statements import ColumnSource, Statements, run
 from pollerd.storage.page_values import CollectionRow, PageRow, Trial
 from pollerd.storage.sites.imports import SiteImport

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from pollerd.model import PageState
-from pollerd.storage.db.schema import page, page_host, page_link
+from pollerd.storage.db.schema.crawler import page, page_host, page_link
 
 NEWEST_PAGES = 5_000
 """Pages of the collection that are looked at: the newest."""

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Executable, func, select, update
 
 from pollerd.storage.db.rows import ForEachRow, run_each
-from pollerd.storage.db.schema import page, page_link
+from pollerd.storage.db.schema.crawler import page, page_link
 from pollerd.storage.db.statements import ColumnSource, Statements, run
 from pollerd.storage.page_values import PageRow
 

@@ -27,7 +27,8 @@ from pollerd.model import PageState
 from pollerd.storage.crawler.frontier import Frontier, NewPage
 from pollerd.storage.crawler.link_context import LinkContextDelta
 from pollerd.storage.db.rows import columns_of, run_each
-from pollerd.storage.db.schema import collection, page, page_host, page_link, site
+from pollerd.storage.db.schema.crawler import collection, page, page_host, page_link
+from pollerd.storage.db.schema.sites import site
 from pollerd.storage.db.statements import ColumnSource, Statements, run
 from pollerd.storage.page_values import CrawlUpdate, OutLinkDraft, PageRecord
 

@@ -39,29 +39,12 @@ from sqlalchemy.types import TypeEngine
 
 from pollerd.model import NUMERIC_SETTINGS
 from pollerd.storage.db.rows import ForEachRow, columns_of
-from pollerd.storage.db.schema import (
-    change,
-    content,
-    daemon_run,
-    host,
-    host_partition,
-    incident,
-    job_change,
-    last_batch,
-    learned,
-    mask,
-    node_state,
-    outbox,
-    poll,
-    reading,
-    screenshot,
-    selection_state,
-    site,
-    site_state,
-    site_tag,
-    site_text,
-    site_times,
-)
+from pollerd.storage.db.schema.cluster import host_partition, node_state
+from pollerd.storage.db.schema.history import change, content, poll, reading, screenshot, selection_state
+from pollerd.storage.db.schema.jobs import job_change
+from pollerd.storage.db.schema.notifications import incident, outbox
+from pollerd.storage.db.schema.runs import daemon_run, last_batch
+from pollerd.storage.db.schema.sites import host, learned, mask, site, site_state, site_tag, site_text, site_times
 from pollerd.storage.db.writer_locks import WriterLocks
 
 HOT_STATE = [

@@ -16,7 +16,8 @@ from sqlalchemy import Connection, select
 
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.model import Access, Credentials
-from pollerd.storage.db.schema import channel, site, tag
+from pollerd.storage.db.schema.notifications import channel
+from pollerd.storage.db.schema.sites import site, tag
 from pollerd.storage.keys import keys_of, new_key
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from pollerd.errors import NotFoundError
 from pollerd.model import JobAction, JobState
 from pollerd.storage.db.engine import Database
 from pollerd.storage.db.rows import run_each
-from pollerd.storage.db.schema import job, job_change, site
+from pollerd.storage.db.schema.jobs import job, job_change
+from pollerd.storage.db.schema.sites import site
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding import cursors
 from pollerd.storage.jobs.job_values import Job, JobSpec, SiteBefore

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.events import NoticeState
-from pollerd.storage.db.schema import channel, outbox
+from pollerd.storage.db.schema.notifications import channel, outbox
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.encoding.text_encoding import storable_word
 from pollerd.storage.notifications import rules

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, and_, func, or_, select, update
 
 from pollerd.events import NoticeState
-from pollerd.storage.db.schema import outbox
+from pollerd.storage.db.schema.notifications import outbox
 from pollerd.storage.db.statements import run
 from pollerd.storage.notifications.notification_values import ClaimedMessage
 from pollerd.storage.notifications.outbox_statements import OutboxStatements

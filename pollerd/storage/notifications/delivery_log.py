@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from pollerd.errors import NotFoundError
 from pollerd.events import EventKind, NoticeState
-from pollerd.storage.db.schema import attempt, outbox
+from pollerd.storage.db.schema.notifications import attempt, outbox
 from pollerd.storage.encoding.cursors import Order, Position
 from pollerd.storage.notifications.notification_values import Attempt, NoticeFilter, StoredNotice
 from pollerd.storage.notifications.rows import IS_DEAD, attempt_of, notice_of

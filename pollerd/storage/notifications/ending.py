@@ -11,7 +11,7 @@ from sqlalchemy import Connection, and_, exists, func, or_, select, union_all, u
 from pollerd.errors import InvalidValueError
 from pollerd.events import NoticeState
 from pollerd.storage.db.rows import run_each
-from pollerd.storage.db.schema import channel, outbox
+from pollerd.storage.db.schema.notifications import channel, outbox
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.text_encoding import storable_word
 from pollerd.storage.notifications.channels import pause_statement

@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, Connection, Double, Text, and_, bindparam, fu
 
 from pollerd.model import Change, StoredReading
 from pollerd.storage.db.rows import columns_of
-from pollerd.storage.db.schema import reading
+from pollerd.storage.db.schema.history import reading
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.compression import PackedRow, unpack_all
 from pollerd.storage.notifications.notification_values import NoticeFacts, NoticeSite, StoredNotice

@@ -13,7 +13,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.events import EventKind, Incident, Notice
 from pollerd.storage.db.engine import Database
 from pollerd.storage.db.rows import run_each
-from pollerd.storage.db.schema import site
+from pollerd.storage.db.schema.sites import site
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.cursors import Order
 from pollerd.storage.encoding.encryption import Encryption

@@ -21,7 +21,8 @@ from sqlalchemy import (
 )
 
 from pollerd.events import NoticeState
-from pollerd.storage.db.schema import attempt, channel, outbox, site, site_tag
+from pollerd.storage.db.schema.notifications import attempt, channel, outbox
+from pollerd.storage.db.schema.sites import site, site_tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.notifications.rows import (
     FREE,

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, literal_column, select
 
 from pollerd.events import EventKind, NoticeState
-from pollerd.storage.db.schema import channel, outbox
+from pollerd.storage.db.schema.notifications import channel, outbox
 from pollerd.storage.notifications.notification_values import Attempt, StoredNotice
 
 Row = tuple[Any, ...]

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.events import Incident
-from pollerd.storage.db.schema import channel, incident, rule
+from pollerd.storage.db.schema.notifications import channel, incident, rule
 from pollerd.storage.notifications.notification_values import Origin, RuleSpec, StoredRule
 
 

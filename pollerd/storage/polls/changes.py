@@ -10,7 +10,9 @@ from sqlalchemy import ColumnElement, Connection, Select, exists, func, or_, sel
 
 from pollerd.errors import NotFoundError
 from pollerd.model import DEFAULT_SELECTION, Change, Media
-from pollerd.storage.db.schema import change, content, outbox, site, site_tag
+from pollerd.storage.db.schema.history import change, content
+from pollerd.storage.db.schema.notifications import outbox
+from pollerd.storage.db.schema.sites import site, site_tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding import cursors
 from pollerd.storage.encoding.cursors import Order, Position

@@ -14,8 +14,8 @@ from pollerd.model import DEFAULT_SELECTION, Baseline, Poll, Redirect, SiteState
 from pollerd.storage.cluster.cluster_values import NodeInfo
 from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.db.rows import run_each, run_together
-from pollerd.storage.db.schema import allocation
-from pollerd.storage.db.schema import poll as poll_table
+from pollerd.storage.db.schema.history import poll as poll_table
+from pollerd.storage.db.schema.runs import allocation
 from pollerd.storage.db.statements import CHANGE, Statements, run
 from pollerd.storage.encoding.compression import Packed, pack
 from pollerd.storage.encoding.feed_windows import window_columns

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import BigInteger, Connection, Double, Integer, Update, bindparam, func, select, update
 
-from pollerd.storage.db.schema import content, content_total, content_use, selection_state, site, site_state
+from pollerd.storage.db.schema.history import content, content_total, content_use, selection_state
+from pollerd.storage.db.schema.sites import site, site_state
 from pollerd.storage.db.statements import Statements
 
 PIECE = 5_000

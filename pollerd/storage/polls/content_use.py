@@ -8,7 +8,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, case, func, select, update
 
 from pollerd.model import Change
-from pollerd.storage.db.schema import content, content_total, content_use
+from pollerd.storage.db.schema.history import content, content_total, content_use
 from pollerd.storage.db.statements import Statements
 
 PIECE = 5_000

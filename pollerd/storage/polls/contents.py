@@ -10,7 +10,8 @@ from sqlalchemy import Connection, select
 
 from pollerd.errors import NotFoundError
 from pollerd.model import Media
-from pollerd.storage.db.schema import content, screenshot, site_state
+from pollerd.storage.db.schema.history import content, screenshot
+from pollerd.storage.db.schema.sites import site_state
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.compression import PackedRow, unpack_all
 

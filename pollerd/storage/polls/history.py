@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from pollerd.model import OutcomeKind, Poll, Redirect
-from pollerd.storage.db.schema import change, mask, poll
+from pollerd.storage.db.schema.history import change, poll
+from pollerd.storage.db.schema.sites import mask
 from pollerd.storage.encoding.cursors import Order, Position
 from pollerd.storage.values import ListPage, PollColumns
 

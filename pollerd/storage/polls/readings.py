@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from pollerd.model import StoredReading
-from pollerd.storage.db.schema import reading
+from pollerd.storage.db.schema.history import reading
 from pollerd.storage.encoding.cursors import Order, Position
 from pollerd.storage.values import ListPage
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select
 
-from pollerd.storage.db.schema import attempt, change, host, host_override, outbox, poll, site
+from pollerd.storage.db.schema.history import change, poll
+from pollerd.storage.db.schema.notifications import attempt, outbox
+from pollerd.storage.db.schema.sites import host, host_override, site
 
 PIECE = 5_000
 

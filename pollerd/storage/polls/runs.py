@@ -10,7 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from pollerd.storage.db.rows import run_each
-from pollerd.storage.db.schema import allocation, daemon_run, last_batch, learned, poll
+from pollerd.storage.db.schema.history import poll
+from pollerd.storage.db.schema.runs import allocation, daemon_run, last_batch
+from pollerd.storage.db.schema.sites import learned
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.text_encoding import split_names
 from pollerd.storage.polls.commit import HoldsPartitions

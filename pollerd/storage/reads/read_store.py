@@ -16,7 +16,9 @@ from pollerd.allocation.reads.read_changes import OpenChange, PublishedChange, R
 from pollerd.allocation.reads.read_statistics import ReadStatistics
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.storage.db.engine import Database
-from pollerd.storage.db.schema import change, interest, poll, read_report, site, site_mark, site_reads, site_state
+from pollerd.storage.db.schema.history import change, poll
+from pollerd.storage.db.schema.reads import interest, read_report, site_reads
+from pollerd.storage.db.schema.sites import site, site_mark, site_state
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.reads.read_values import ReadReport, ReadResult, ReadRules, SiteInterest
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, case, delete, insert, select, update
 
 from pollerd.errors import ConfigError
 from pollerd.storage.db.engine import Database
-from pollerd.storage.db.schema import hub_subscription, signal_source
+from pollerd.storage.db.schema.signals import hub_subscription, signal_source
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.encoding.text_encoding import storable_word
 from pollerd.storage.signals.hub_values import HubState, HubSubscription

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, Select, bindparam, delete, func, insert, sele
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.storage.db.engine import Database
-from pollerd.storage.db.schema import signal_page, signal_source, site, site_state
+from pollerd.storage.db.schema.signals import signal_page, signal_source
+from pollerd.storage.db.schema.sites import site, site_state
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.text_encoding import storable_word
 from pollerd.storage.signals.signal_values import (

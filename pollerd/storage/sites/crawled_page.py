@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, and_, select, update
 
 from pollerd.model import PageState
-from pollerd.storage.db.schema import page, page_host
+from pollerd.storage.db.schema.crawler import page, page_host
 
 
 def forget_site(connection: Connection, site_id: int, why: str) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Select, select, update
 
 from pollerd.errors import NotFoundError
 from pollerd.model import HostOverride, OutcomeKind, SiteState
-from pollerd.storage.db.schema import host, host_override, site_state
+from pollerd.storage.db.schema.sites import host, host_override, site_state
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding import cursors
 from pollerd.storage.encoding.row_repair import number

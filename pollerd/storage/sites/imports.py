@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, exists, select
 from pollerd.errors import InvalidValueError
 from pollerd.model import NUMERIC_SETTINGS, SiteSpec
 from pollerd.storage.db.rows import run_each
-from pollerd.storage.db.schema import deleted_url, host, site
+from pollerd.storage.db.schema.sites import deleted_url, host, site
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.sites.checks import check_spec

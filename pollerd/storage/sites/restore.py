@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from sqlalchemy import Connection, select
 
 from pollerd.model import Site
-from pollerd.storage.db.schema import deleted_url
+from pollerd.storage.db.schema.sites import deleted_url
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.sites.imports import SiteImport
 from pollerd.storage.sites.sites import Sites

@@ -14,7 +14,8 @@ from zstandard import ZstdError
 
 from pollerd.errors import SchemaError
 from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, SiteState
-from pollerd.storage.db.schema import host, host_override, interest, learned, site, site_state, site_tag
+from pollerd.storage.db.schema.reads import interest
+from pollerd.storage.db.schema.sites import host, host_override, learned, site, site_state, site_tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.compression import unpack
 from pollerd.storage.encoding.row_repair import Field, number

@@ -11,7 +11,8 @@ import msgspec
 from sqlalchemy import Connection, delete, update
 
 from pollerd.model import DEFAULT_SELECTION, Baseline, Media, SelectionState, StoredReading
-from pollerd.storage.db.schema import selection_state, site_state
+from pollerd.storage.db.schema.history import selection_state
+from pollerd.storage.db.schema.sites import site_state
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.text_encoding import storable_word
 from pollerd.storage.values import SelectionRecord

@@ -14,23 +14,12 @@ from sqlalchemy import Connection, Select, bindparam, delete, exists, func, inse
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, Site, SiteSpec, SiteState, Windows
 from pollerd.storage.db.rows import run_each
-from pollerd.storage.db.schema import (
-    deleted_url,
-    host,
-    interest,
-    learned,
-    mask,
-    page,
-    reading,
-    selection_state,
-    signal_source,
-    site,
-    site_mark,
-    site_reads,
-    site_state,
-    site_tag,
-    source_site,
-)
+from pollerd.storage.db.schema.crawler import page
+from pollerd.storage.db.schema.history import reading, selection_state
+from pollerd.storage.db.schema.reads import interest, site_reads
+from pollerd.storage.db.schema.signals import signal_source
+from pollerd.storage.db.schema.sites import deleted_url, host, learned, mask, site, site_mark, site_state, site_tag
+from pollerd.storage.db.schema.sources import source_site
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.encoding.row_repair import number

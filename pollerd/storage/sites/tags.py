@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, exists, select, update
 from pollerd.errors import PermanentError
 from pollerd.inheritance import SETTINGS, of_tags
 from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, Tags, TagSettings, Windows
-from pollerd.storage.db.schema import site, site_tag, tag
+from pollerd.storage.db.schema.sites import site, site_tag, tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.sites.schedule import OF_SITE, ids_piece, numbers_of

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Table, and_, exists, select, update
 
 from pollerd.errors import NotFoundError
 from pollerd.model import SiteSpec, SiteState
-from pollerd.storage.db.schema import site, site_state, source, source_site
+from pollerd.storage.db.schema.sites import site, site_state
+from pollerd.storage.db.schema.sources import source, source_site
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.sources.source_values import Member, MemberState, StoredMember
 from pollerd.storage.values import AddResult

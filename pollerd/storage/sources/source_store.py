@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from pollerd.errors import DuplicateError, NotFoundError
 from pollerd.model import Validators
 from pollerd.storage.db.engine import Database
-from pollerd.storage.db.schema import source, source_site
+from pollerd.storage.db.schema.sources import source, source_site
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding import cursors
 from pollerd.storage.encoding.text_encoding import decode_header, encode_header, storable_word

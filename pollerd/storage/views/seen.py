@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select
 
-from pollerd.storage.db.schema import change, seen_range
+from pollerd.storage.db.schema.history import change, seen_range
 
 MOST_RANGES = 10_000
 """Beyond it the oldest gaps close: what lies in them counts as seen."""

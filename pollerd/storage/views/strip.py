@@ -6,7 +6,7 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from pollerd.model import OutcomeKind
-from pollerd.storage.db.schema import poll
+from pollerd.storage.db.schema.history import poll
 from pollerd.storage.values import StripColumns
 
 MOST_POLLS = 20_000

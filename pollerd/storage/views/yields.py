@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select
 
-from pollerd.storage.db.schema import change, yield_minute
+from pollerd.storage.db.schema.history import change, yield_minute
 from pollerd.storage.db.statements import Statements
 
 _MINUTE = 60.0

@@ -1,11 +1,7 @@
-"""Names of the objectives, for all that reads, checks or lists them."""
+"""Names of the objectives, for the policies: `registered` lists them, which loads nothing."""
 
 from __future__ import annotations
 
-from pollerd.allocation.core.index import G_OBJECTIVES
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES, TIMELY
 
-TIMELY = ("delay", "deadline")
-"""Objectives about how soon changes are found. Every change counts, also those that one poll finds together."""
-OBJECTIVES = (*G_OBJECTIVES, *TIMELY)
-DEFAULT_DEADLINE_S = 1800.0
-"""Seconds in which a change should be found under `deadline`, if nothing else is given."""
+__all__ = ["DEFAULT_DEADLINE_S", "OBJECTIVES", "TIMELY"]

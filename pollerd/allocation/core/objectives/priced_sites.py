@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.mixture import Mixture
-from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S, TIMELY
 from pollerd.allocation.core.objectives.timely_sites import TimelySites
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S, TIMELY
 
 Array = NDArray[np.float64]
 

@@ -175,5 +175,6 @@ class Prover:
         try:
             return work(*arguments) if size <= HEAVY_UNDER_MASK_BYTES else await self._workers.do(work, *arguments)
         except Exception as error:  # noqa: BLE001
+            # Pages are untrusted: one that breaks the comparison is reported, and nothing is proven of it.
             self._faults.report(result.context, error)
             return None

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pollerd.allocation.core.objectives.names import TIMELY
+from pollerd.allocation.registered import TIMELY, Objective
 from pollerd.simulation.environments.driving import STEP_S
 from pollerd.simulation.environments.web import Policy
-from pollerd.simulation.environments.worlds import Objective, Web
+from pollerd.simulation.environments.worlds import Web
 from pollerd.simulation.environments.zipf import Zipf
 from pollerd.simulation.experiments.experiment import Cell, Experiment, RunOutcome, Size, cell
 from pollerd.simulation.experiments.results import Results

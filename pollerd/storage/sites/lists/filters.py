@@ -8,7 +8,8 @@ from collections.abc import Callable
 from sqlalchemy import ColumnElement, Table, and_, select, text
 
 from pollerd.model import SiteState
-from pollerd.storage.db.schema import host, site, site_state, site_tag, source_site
+from pollerd.storage.db.schema.sites import host, site, site_state, site_tag
+from pollerd.storage.db.schema.sources import source_site
 from pollerd.storage.sites.lists.condition import Columns, SiteCondition, looked_up
 from pollerd.storage.sites.lists.words import words_condition
 from pollerd.storage.values import SiteFilter

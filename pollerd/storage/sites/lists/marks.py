@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, insert, literal, select
 
-from pollerd.storage.db.schema import deleted_url, site, site_mark
+from pollerd.storage.db.schema.sites import deleted_url, site, site_mark
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.sites.crawled_page import forget_site
 

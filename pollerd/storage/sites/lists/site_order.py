@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import Column
 
 from pollerd.errors import InvalidValueError
-from pollerd.storage.db.schema import site, site_state, site_text, site_times
+from pollerd.storage.db.schema.sites import site, site_state, site_text, site_times
 
 _MAX_ID = 2**63 - 1
 

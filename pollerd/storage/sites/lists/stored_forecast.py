@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, select
 
 from pollerd.model import SiteState
-from pollerd.storage.db.schema import interest, site, site_state, site_times
+from pollerd.storage.db.schema.reads import interest
+from pollerd.storage.db.schema.sites import site, site_state, site_times
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.row_repair import number
 from pollerd.storage.values import StoredForecast

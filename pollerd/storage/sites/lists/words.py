@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, and_, column, func, inspect, o
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage.db.rows import run_each
-from pollerd.storage.db.schema import site, site_text
+from pollerd.storage.db.schema.sites import site, site_text
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.sites.lists.condition import Columns, SiteCondition, looked_up
 

@@ -1,80 +1,91 @@
-"""`pollerd run`: the daemon."""
+"""The options of `pollerd run`, by what they are about. Each is also a setting of that name."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pollerd.allocation.registered import NAMES, OBJECTIVES
-from pollerd.cli.common.loading import loading
 
 _POLLING = "Polling"
 _DAEMON = "Daemon"
 _TOPIC = "Focused crawler"
 
+ListOfSites = Annotated[
+    Path | None, typer.Argument(help="List of sites (.txt .csv .jsonl .opml .toml .yaml); read at every start.")
+]
+SettingsFile = Annotated[Path | None, typer.Option(help="TOML file; also POLLERD_CONFIG.", rich_help_panel=_DAEMON)]
 
-def run(
-    urls: Annotated[
-        Path | None, typer.Argument(help="List of sites (.txt .csv .jsonl .opml .toml .yaml); read at every start.")
-    ] = None,
+
+@dataclass(frozen=True)
+class CrawlerOptions:
+    """The options of the focused crawler; None: left out."""
+
     topic: Annotated[
         Path | None,
         typer.Option(help="TOML file: build a collection on this topic, following links.", rich_help_panel=_TOPIC),
-    ] = None,
+    ] = None
     seeds: Annotated[
         Path | None, typer.Option(help="List of URLs that the focused crawler begins with.", rich_help_panel=_TOPIC)
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class PollingOptions:
+    """The options of polling; None: left out."""
+
     budget: Annotated[
         str | None,
         typer.Option(
             help="At most so many polls: 5 a second, 20/min, 300/h, 5000/d. [default: 5]", rich_help_panel=_POLLING
         ),
-    ] = None,
+    ] = None
     allocator: Annotated[
         str | None,
         typer.Option(
             help=f"Who decides whom to poll: {', '.join(NAMES)}. [default: whittle]",
             rich_help_panel=_POLLING,
         ),
-    ] = None,
+    ] = None
     objective: Annotated[
         str | None, typer.Option(help=f"{', '.join(OBJECTIVES)}. [default: changes]", rich_help_panel=_POLLING)
-    ] = None,
+    ] = None
     deadline: Annotated[
         str | None,
         typer.Option(
             help="For objective deadline: in which a change should be found. [default: 30m]", rich_help_panel=_POLLING
         ),
-    ] = None,
+    ] = None
     shadow: Annotated[
         str | None,
         typer.Option(
             help="Others that learn beside it, to compare: htraa,uniform. At most 3.", rich_help_panel=_POLLING
         ),
-    ] = None,
+    ] = None
     host_interval: Annotated[
         str | None, typer.Option(help="Between two requests to one host. [default: 1s]", rich_help_panel=_POLLING)
-    ] = None,
+    ] = None
     min_interval: Annotated[
         str | None,
         typer.Option(help="Shortest time between two polls of a site. [default: 30s]", rich_help_panel=_POLLING),
-    ] = None,
-    max_interval: Annotated[str | None, typer.Option(help="Longest. [default: none]", rich_help_panel=_POLLING)] = None,
+    ] = None
+    max_interval: Annotated[str | None, typer.Option(help="Longest. [default: none]", rich_help_panel=_POLLING)] = None
     min_yield: Annotated[
         str | None,
         typer.Option(
             help="No poll while a change is believed less likely; 0: whatever is believed. [default: 1%]",
             rich_help_panel=_POLLING,
         ),
-    ] = None,
+    ] = None
     max_silence: Annotated[
         str | None,
         typer.Option(
             help="After so long a site may be polled whatever is believed. [default: 1d]", rich_help_panel=_POLLING
         ),
-    ] = None,
+    ] = None
     respect_ttl: Annotated[
         bool | None,
         typer.Option(
@@ -82,31 +93,31 @@ def run(
             help="Leave sites alone for as long as Cache-Control, Expires or a feed's ttl says, at most a day.",
             rich_help_panel=_POLLING,
         ),
-    ] = None,
+    ] = None
     contact: Annotated[
         str | None, typer.Option(help="URL or mail address of yours, sent in the User-Agent.", rich_help_panel=_POLLING)
-    ] = None,
+    ] = None
     allow_private: Annotated[
         bool | None,
         typer.Option("--allow-private", help="Also poll loopback and private addresses.", rich_help_panel=_POLLING),
-    ] = None,
+    ] = None
     proxy: Annotated[
         str | None,
         typer.Option(
             help="http:// or https:// proxy for every request; with a password better as POLLERD_PROXY_FILE.",
             rich_help_panel=_POLLING,
         ),
-    ] = None,
+    ] = None
     browser: Annotated[
         str | None,
         typer.Option(
             help="For pages that need one: the path of a Chromium, or the ws:// or http:// address of a browser.",
             rich_help_panel=_POLLING,
         ),
-    ] = None,
+    ] = None
     browser_pages: Annotated[
         int | None, typer.Option(help="Most pages rendered at once. [default: 2]", rich_help_panel=_POLLING)
-    ] = None,
+    ] = None
     sync: Annotated[
         bool | None,
         typer.Option(
@@ -114,37 +125,46 @@ def run(
             help="The list is the truth: settings are set back to it, and what is not in it is removed.",
             rich_help_panel=_POLLING,
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class ProcessOptions:
+    """The options of database, API, other nodes, users, notifications and log; None: left out."""
+
     database: Annotated[
-        str | None, typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...", rich_help_panel=_DAEMON)
-    ] = None,
+        str | None,
+        typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...", rich_help_panel=_DAEMON),
+    ] = None
     no_web: Annotated[
         bool | None,
         typer.Option("--no-web", help="No web pages: REST, metrics and health only.", rich_help_panel=_DAEMON),
-    ] = None,
+    ] = None
     no_wait: Annotated[
         bool | None,
         typer.Option(
-            "--no-wait", help="End where the database cannot be opened, instead of waiting.", rich_help_panel=_DAEMON
+            "--no-wait",
+            help="End where the database cannot be opened, instead of waiting.",
+            rich_help_panel=_DAEMON,
         ),
-    ] = None,
+    ] = None
     node: Annotated[
         str | None,
         typer.Option(
             help="Share the database, on PostgreSQL, with other nodes, under this name; auto: the machine's.",
             rich_help_panel=_DAEMON,
         ),
-    ] = None,
+    ] = None
     node_address: Annotated[
         str | None,
         typer.Option(
             help="Where the other nodes reach this one's API, as a URL; auto: at the machine's name.",
             rich_help_panel=_DAEMON,
         ),
-    ] = None,
+    ] = None
     listen: Annotated[
         str | None, typer.Option(help="Address of the API. [default: 127.0.0.1:8080]", rich_help_panel=_DAEMON)
-    ] = None,
+    ] = None
     sign_in: Annotated[
         bool | None,
         typer.Option(
@@ -152,36 +172,36 @@ def run(
             help="Callers must sign in, or send a token. Where there is no user yet, a link in the log makes one.",
             rich_help_panel=_DAEMON,
         ),
-    ] = None,
+    ] = None
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(
             help="Name under which browsers reach this daemon; may be given more than once.",
             rich_help_panel=_DAEMON,
         ),
-    ] = None,
+    ] = None
     trusted_proxy: Annotated[
         list[str] | None,
         typer.Option(
             help="Address or network of a proxy that says who calls; may be given more than once.",
             rich_help_panel=_DAEMON,
         ),
-    ] = None,
+    ] = None
     user_header: Annotated[
         str | None,
         typer.Option(help="Header in which trusted proxies name the user.", rich_help_panel=_DAEMON),
-    ] = None,
+    ] = None
     public_url: Annotated[
         str | None,
         typer.Option(help="Where users reach this daemon, for links in notifications.", rich_help_panel=_DAEMON),
-    ] = None,
+    ] = None
     callback_url: Annotated[
         str | None,
         typer.Option(
             help="Where WebSub hubs reach this daemon, as a URL; without it no hub is subscribed to.",
             rich_help_panel=_DAEMON,
         ),
-    ] = None,
+    ] = None
     indexnow: Annotated[
         bool | None,
         typer.Option(
@@ -189,7 +209,7 @@ def run(
             help="Anybody may report changed pages in IndexNow's form, if their host holds the key.",
             rich_help_panel=_DAEMON,
         ),
-    ] = None,
+    ] = None
     allow_private_channels: Annotated[
         bool | None,
         typer.Option(
@@ -197,77 +217,22 @@ def run(
             help="Channels may lead to loopback and private addresses.",
             rich_help_panel=_DAEMON,
         ),
-    ] = None,
+    ] = None
     token_file: Annotated[
         Path | None,
         typer.Option(help="Holds the token, or its hash, that allows everything.", rich_help_panel=_DAEMON),
-    ] = None,
+    ] = None
     read_token_file: Annotated[
         Path | None, typer.Option(help="Holds the token that allows reading.", rich_help_panel=_DAEMON)
-    ] = None,
+    ] = None
     secret_key_file: Annotated[
         Path | None,
         typer.Option(
             help="Holds the key that sites' credentials are sealed with. [default: beside an SQLite file]",
             rich_help_panel=_DAEMON,
         ),
-    ] = None,
-    log_format: Annotated[str | None, typer.Option(help="text (key=value) or json.", rich_help_panel=_DAEMON)] = None,
-    log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warning or error.", rich_help_panel=_DAEMON)
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file; also POLLERD_CONFIG.", rich_help_panel=_DAEMON)
-    ] = None,
-) -> None:
-    """Polls the sites of a list, and those added over REST, until Ctrl-C. SIGHUP reads list and settings again.
-
-    Every option is also a POLLERD_... variable and a TOML key; flags win, then variables, then the file.
-    """
-    flags = {
-        "urls": urls,
-        "topic": topic,
-        "seeds": seeds,
-        "budget": budget,
-        "allocator": allocator,
-        "objective": objective,
-        "deadline": deadline,
-        "shadow": shadow,
-        "host_interval": host_interval,
-        "min_interval": min_interval,
-        "max_interval": max_interval,
-        "min_yield": min_yield,
-        "max_silence": max_silence,
-        "respect_ttl": respect_ttl,
-        "contact": contact,
-        "allow_private": allow_private,
-        "proxy": proxy,
-        "browser": browser,
-        "browser_pages": browser_pages,
-        "sync": sync,
-        "database": database,
-        "no_wait": no_wait,
-        "no_web": no_web,
-        "node": node,
-        "node_address": node_address,
-        "listen": listen,
-        "sign_in": sign_in,
-        "allowed_host": allowed_host or None,
-        "trusted_proxy": trusted_proxy or None,
-        "user_header": user_header,
-        "public_url": public_url,
-        "callback_url": callback_url,
-        "indexnow": indexnow,
-        "allow_private_channels": allow_private_channels,
-        "token_file": token_file,
-        "read_token_file": read_token_file,
-        "secret_key_file": secret_key_file,
-        "log_format": log_format,
-        "log_level": log_level,
-    }
-    with loading():  # here, so that --help does not load it
-        from pollerd.app import gc_tuning
-
-        gc_tuning.before_loading()
-        from pollerd.cli.serving import serve
-    serve(flags, config)
+    ] = None
+    log_format: Annotated[str | None, typer.Option(help="text (key=value) or json.", rich_help_panel=_DAEMON)] = None
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.", rich_help_panel=_DAEMON)] = (
+        None
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from pollerd.daemon.allocation.explain import ScheduleExplainer
-from pollerd.daemon.allocation.forecast import Forecast
-from pollerd.daemon.allocation.site_views import SiteViews
+from pollerd.allocation.core.budget_split import divide_reported
+from pollerd.app.wiring.common import CommonParts, NodeParts
+from pollerd.app.wiring.explaining import ExplainingParts
+from pollerd.app.wiring.results import ResultParts
 from pollerd.daemon.cluster.allocation_follower import AllocationFollower
 from pollerd.daemon.cluster.cluster_part import ClusterPart
 from pollerd.daemon.cluster.cluster_poll_feed import ClusterPollFeed
@@ -24,9 +25,7 @@ from pollerd.daemon.cluster.site_follower import SiteFollower
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.jobs import JobControl
-from pollerd.daemon.control.site_removal import SiteRemoval
 from pollerd.daemon.notifying.notifier import Notifier
-from pollerd.daemon.polling.budget import Budget
 from pollerd.daemon.polling.redirect_policies import RedirectPolicies
 from pollerd.daemon.polling.robots_txt import RobotsKeeper
 from pollerd.daemon.reads.read_control import ReadControl
@@ -35,23 +34,35 @@ from pollerd.daemon.results.poll_feed import PollFeed
 from pollerd.daemon.signals.hubs.hub_subscriber import HubSubscriber
 from pollerd.daemon.signals.signal_sources import SignalSources
 from pollerd.daemon.sources.reader import SourceReader
-from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.fetching import FetchSettings, Poster
 from pollerd.storage import ClusterStore, GrantStore, NewsTable, Store
 from pollerd.telemetry import Instruments
 from pollerd.telemetry.cluster_instruments import ClusterInstruments
 
 
-def host_borrower(
+@dataclass(frozen=True, kw_only=True)
+class NodeFollowers:
+    """The parts that follow what other nodes did."""
+
+    notifier: Notifier
+    sources: SourceReader
+    jobs: JobControl
+    allocation: AllocationControl
+    signal_sources: SignalSources
+    reads: ReadControl
+    hubs: HubSubscriber
+
+
+def node_parts(
+    store: Store,
     cluster: ClusterStore,
     scheduler: SchedulerState,
     *,
     clock: Callable[[], float],
     seconds: float,
     instruments: Instruments,
-) -> HostBorrower:
+) -> NodeParts:
     """Returns what asks the other nodes: without proxy, at addresses that their operators named, private ones too.
 
     seconds: how long a request needs a host at most.
@@ -62,141 +73,134 @@ def host_borrower(
         clock=clock,
         instruments=ClusterInstruments(instruments.registry),
     )
-    return HostBorrower(cluster=cluster, nodes=nodes, scheduler=scheduler, clock=clock, seconds=seconds)
+    return NodeParts(
+        cluster=cluster,
+        borrower=HostBorrower(cluster=cluster, nodes=nodes, scheduler=scheduler, clock=clock, seconds=seconds),
+        grants=GrantStore(database=store.database, divide=divide_reported),
+    )
 
 
 def node_redirects(
-    store: Store,
-    borrower: HostBorrower,
-    *,
-    local: RedirectPolicies,
-    robots: RobotsKeeper,
-    scheduler: SchedulerState,
-    journal: Journal,
-    runtime: Runtime,
+    common: CommonParts, borrower: HostBorrower, *, local: RedirectPolicies, robots: RobotsKeeper, journal: Journal
 ) -> NodeRedirectPolicies:
     """Returns what decides on redirects, and lends this node's hosts."""
     loans = HostLoans(
         cluster=borrower.cluster,
         policies=local,
         permits=borrower.permits,
-        sites=store.sites,
-        scheduler=scheduler,
+        sites=common.store.sites,
+        scheduler=common.scheduler,
         journal=journal,
-        runtime=runtime,
+        runtime=common.runtime,
     )
-    return NodeRedirectPolicies(local=local, loans=loans, borrower=borrower, robots=robots, hosts=scheduler.hosts)
+    hosts = common.scheduler.hosts
+    return NodeRedirectPolicies(local=local, loans=loans, borrower=borrower, robots=robots, hosts=hosts)
 
 
 def node_answering(
-    cluster: ClusterStore,
     redirects: NodeRedirectPolicies,
     *,
-    views: SiteViews,
-    explainer: ScheduleExplainer,
+    explaining: ExplainingParts,
     poll_feed: PollFeed,
     health: DaemonHealth,
-    runtime: Runtime,
+    clock: Callable[[], float],
 ) -> tuple[NodeAnswers, ClusterPollFeed]:
     """Returns what answers the other nodes, and the polls of all nodes. poll_feed: of this node's own polls."""
     answers = NodeAnswers(
-        cluster=cluster,
-        views=views,
-        explainer=explainer,
+        cluster=redirects.borrower.cluster,
+        views=explaining.views,
+        explainer=explaining.explainer,
         poll_feed=poll_feed,
         health=health,
         loans=redirects.loans,
-        clock=runtime.clock,
+        clock=clock,
     )
     return answers, ClusterPollFeed(poll_feed, redirects.borrower.nodes)
 
 
-def cluster_parts(  # noqa: PLR0913 (what follows the other nodes)
-    store: Store,
-    cluster: ClusterStore,
-    *,
-    scheduler: SchedulerState,
-    site_cache: SiteCache,
-    removal: SiteRemoval,
-    journal: Journal,
-    notifier: Notifier,
-    sources: SourceReader,
-    jobs: JobControl,
-    allocation: AllocationControl,
-    signal_sources: SignalSources,
-    reads: ReadControl,
-    hubs: HubSubscriber,
-    grants: GrantStore,
-    budget: Budget,
-    forecast: Forecast,
+def cluster_part(
+    common: CommonParts,
+    node: NodeParts,
     redirects: NodeRedirectPolicies,
-    outbox_filled: asyncio.Event,
-    request_seconds: float,
-    runtime: Runtime,
+    *,
+    results: ResultParts,
+    explaining: ExplainingParts,
+    followers: NodeFollowers,
 ) -> ClusterPart:
-    """Builds the node's membership, and what follows the others. request_seconds: the longest that a request takes."""
+    """Builds the node's membership, and what follows the others."""
+    nodes = node.borrower.nodes
     loader = PartitionLoader(
-        cluster=cluster,
-        sites=store.sites,
-        scheduler=scheduler,
-        removal=removal,
-        journal=journal,
+        cluster=node.cluster,
+        sites=common.store.sites,
+        scheduler=common.scheduler,
+        removal=results.removal,
+        journal=results.journal,
         loans=redirects.loans,
-        clock=runtime.clock,
+        clock=common.runtime.clock,
     )
-    nodes = redirects.borrower.nodes
     membership = Membership(
-        cluster=cluster,
+        cluster=node.cluster,
         loader=loader,
-        runtime=runtime,
-        request_seconds=request_seconds,
+        runtime=common.runtime,
+        request_seconds=common.client.fetcher.settings.total_timeout_seconds,
         instruments=nodes.instruments,
     )
-    followed = SiteFollower(
-        cluster=cluster,
-        store=store.sites,
-        loader=loader,
-        scheduler=scheduler,
-        site_cache=site_cache,
-        clock=runtime.clock,
-    )
-    granted = GrantFollower(
-        store=store,
-        cluster=cluster,
-        grants=grants,
-        scheduler=scheduler,
-        budget=budget,
-        forecast=forecast,
+    grants = GrantFollower(
+        store=common.store,
+        cluster=node.cluster,
+        grants=node.grants,
+        scheduler=common.scheduler,
+        budget=common.budget,
+        forecast=explaining.forecast,
         instruments=nodes.instruments,
     )
-    allocated = AllocationFollower(allocation, granted)
-
-    async def look_at_jobs(_: object) -> None:
-        jobs.look_again()
-
-    async def look_at_hubs(_: object) -> None:
-        hubs.look_again()
-
-    follower = Follower(
-        cluster=cluster,
-        sites=followed,
-        notifier=notifier,
-        sources=sources,
-        handlers={
-            NewsTable.JOB: look_at_jobs,
-            NewsTable.SIGNAL_SOURCE: signal_sources.adopt,
-            NewsTable.HUB_SUBSCRIPTION: look_at_hubs,
-            NewsTable.INTEREST: reads.adopt,
-        },
-        allocation=allocated,
-        outbox_filled=outbox_filled,
-    )
+    allocation = AllocationFollower(followers.allocation, grants)
     return ClusterPart(
         membership=membership,
-        follower=follower,
-        grants=granted,
-        allocation=allocated,
+        follower=_follower(common, node, loader, allocation, results, followers),
+        grants=grants,
+        allocation=allocation,
         nodes=nodes,
         borrower=redirects.borrower,
         loans=redirects.loans,
+    )
+
+
+def _follower(
+    common: CommonParts,
+    node: NodeParts,
+    loader: PartitionLoader,
+    allocation: AllocationFollower,
+    results: ResultParts,
+    followers: NodeFollowers,
+) -> Follower:
+    """Returns what hands the news of other nodes on."""
+    sites = SiteFollower(
+        cluster=node.cluster,
+        store=common.store.sites,
+        loader=loader,
+        scheduler=common.scheduler,
+        site_cache=common.site_cache,
+        clock=common.runtime.clock,
+    )
+
+    async def look_at_jobs(_: object) -> None:
+        followers.jobs.look_again()
+
+    async def look_at_hubs(_: object) -> None:
+        followers.hubs.look_again()
+
+    return Follower(
+        cluster=node.cluster,
+        sites=sites,
+        notifier=followers.notifier,
+        sources=followers.sources,
+        handlers={
+            NewsTable.JOB: look_at_jobs,
+            NewsTable.SIGNAL_SOURCE: followers.signal_sources.adopt,
+            NewsTable.HUB_SUBSCRIPTION: look_at_hubs,
+            NewsTable.INTEREST: followers.reads.adopt,
+        },
+        allocation=allocation,
+        outbox_filled=results.outbox_filled,
     )

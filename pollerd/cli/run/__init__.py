@@ -1,0 +1,1 @@
+"""`pollerd run`: the daemon."""

@@ -1,0 +1,1 @@
+"""How often something may happen."""
