@@ -40,8 +40,8 @@ _LEAST_LEVEL = float(np.finfo(np.float64).tiny)
 """Below any positive index."""
 AT_ONCE = 65_536
 """If more slots than this, and more than expected, are due at once, they are looked at in a sweep."""
-_COSTLY = 8
-"""A look at a costly slot counts as this many looks: it takes 3 to 6 times as long as another."""
+_COSTLY = 12
+"""A look at a costly slot counts as this many looks."""
 
 
 class LazyTopK:
@@ -253,16 +253,20 @@ class LazyTopK:
 
         most: of places int64[j] and later gaps float64[j] s, the largest index up to then, float64[j]. The gaps tried
         are multiples of the present one, or of `shortest` (s), so that a slot is looked at a few times between polls;
-        the longest that is below the level is found by bisection.
+        the longest that is below the level is found by bisection, after a try of the longest of all, which most pass.
         """
         level = _CAREFUL * self._target_level
         with np.errstate(divide="ignore", invalid="ignore"):
-            # An index mostly grows faster than its gap: no factor beyond that is worth the search.
-            fewer = np.searchsorted(_LATER, level / value)
+            # An index mostly grows faster than its gap: no factor beyond that is worth the search, nor one beyond that
+            # at which `limit` has the slot looked at anyway.
+            fewer = np.minimum(
+                np.searchsorted(_LATER, level / value), 1 + np.searchsorted(_LATER, np.sqrt(np.sqrt(level / value)))
+            )
         passed = np.zeros(len(slots), np.int64)
-        start = np.maximum(gap, shortest)
+        start, longest = np.maximum(gap, shortest), True
         while (some := np.flatnonzero(passed < fewer)).size:
-            middle = (passed[some] + fewer[some] + 1) // 2
+            middle = fewer[some] if longest else (passed[some] + fewer[some] + 1) // 2
+            longest = False
             below = most(some, start[some] * _LATER[middle - 1]) < level
             passed[some[below]] = middle[below]
             fewer[some[~below]] = middle[~below] - 1
