@@ -15,6 +15,7 @@ _WHY = {
     "benchmarks/copy_against_insert.py": _TIMES,
     "benchmarks/detection_instructions.py": _TIMES,
     "benchmarks/event_order.py": _TIMES,
+    "benchmarks/feed_choices.py": _TIMES,
     "benchmarks/finite_feeds.py --histories": _DATA,
     "benchmarks/finite_feeds.py": _SEEDED,
     "benchmarks/item_rates.py --histories": _DATA,

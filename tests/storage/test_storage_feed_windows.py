@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import structlog.testing
 from msgspec.structs import replace
 
 from pollerd.model import FeedWindow
@@ -47,11 +48,18 @@ async def test_a_page_at_another_url_shows_nothing_yet(store: Store) -> None:
     np.testing.assert_array_equal((await schedule_of(store)).items_shown, [np.nan])
 
 
-async def test_what_was_damaged_by_hand_is_read_as_unknown(store: Store, url: str) -> None:
+async def test_what_was_damaged_by_hand_is_read_as_unknown_and_logged(store: Store, url: str) -> None:
     (feed,) = await add(store)
     await commit(store, feed, WINDOW, 100.0)
     await query(url, "UPDATE site_state SET feed_window = '[1, 2'")
-    assert await stored(store, feed) is None
+    with structlog.testing.capture_logs() as lines:
+        assert await stored(store, feed) is None
+    assert [(line["event"], line["site_id"]) for line in lines] == [("feed_window_unusable", feed)]
+    assert lines[0]["reason"]
+    await commit(store, feed, WINDOW, 200.0)
+    with structlog.testing.capture_logs() as lines:
+        assert await stored(store, feed) == WINDOW
+    assert lines == []
 
 
 async def test_windows_of_feeds_go_down_and_up(url: str, settings: StorageSettings) -> None:

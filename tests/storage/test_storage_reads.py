@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
+import structlog.testing
 
 from pollerd.allocation.reads.read_changes import Read
 from pollerd.daemon.reads.read_control import READ_RULES
@@ -234,7 +235,7 @@ async def test_that_another_url_and_a_wish_forget(store: Store) -> None:
         await store.reads.forget(forgotten)
 
 
-async def test_damaged_rows_begin_anew(store: Store) -> None:
+async def test_damaged_rows_begin_anew_and_are_logged(store: Store) -> None:
     (site,) = await add(store)
     await changed(store, site, T0, T0 + DAY)
     await tell(store, {site: [Read(T0 + 60 * i) for i in range(1, 9)]})
@@ -242,10 +243,18 @@ async def test_damaged_rows_begin_anew(store: Store) -> None:
     assert (await tell(store, {site: [Read(T0 + 70)]})).counts.taken == 1
     await store.database.write(
         lambda c: c.exec_driver_sql(
-            "UPDATE site_reads SET statistics = " + ("x'00'" if c.dialect.name == "sqlite" else "'\\x00'")
+            "UPDATE site_reads SET open_change = '[1', statistics = "
+            + ("x'00'" if c.dialect.name == "sqlite" else "'\\x00'")
         )
     )
-    assert (await tell(store, {site: [Read(T0 + 70)]})).counts.taken == 1
+    with structlog.testing.capture_logs() as lines:
+        assert (await tell(store, {site: [Read(T0 + 70)]})).counts.taken == 1
+    dropped = [(line["event"], line["site_id"], line["dropped"]) for line in lines]
+    assert dropped == [("reads_unusable", site, "statistics"), ("reads_unusable", site, "open_change")]
+    assert all(line["reason"] for line in lines)
+    with structlog.testing.capture_logs() as lines:
+        await tell(store, {site: [Read(T0 + 80)]})
+    assert lines == []
 
 
 async def test_that_reads_wait_for_the_poll_that_shows_of_which_change_they_are(store: Store) -> None:

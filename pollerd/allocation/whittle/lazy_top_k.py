@@ -36,12 +36,14 @@ PIECE, _LOOKS_A_PLACE = 32_768, 4
 """Slots per choice in a sweep, and the least number of them per place."""
 _SKIPPED_PER_LOOK = 8
 """This many slots that are not free cost as much as one that is looked at: with 10^7 sites they are most."""
-_LATER = (4.0, 1.6, 1.15)
+_LATER = np.array([1.01, 1.03, 1.08, 1.2, 1.5, 2.5, 6.0])
 """Factors of a gap at which a slot whose growth is not bounded may be looked at next."""
 _LEAST_LEVEL = float(np.finfo(np.float64).tiny)
 """Below any positive index."""
 AT_ONCE = 65_536
 """If more slots than this, and more than expected, are due at once, they are looked at in a sweep."""
+_COSTLY = 12
+"""A look at a costly slot counts as this many looks."""
 
 
 class LazyTopK:
@@ -60,6 +62,9 @@ class LazyTopK:
     def __init__(self) -> None:
         self._least_gap = np.zeros(0, np.float32)
         self._due = np.zeros(0, np.float32)
+        self._costly = np.zeros(0, np.bool_)
+        """Slots at which a look takes longer than at others."""
+        self._any_costly = False
         self._origin: float | None = None
         self._level = -np.inf
         self._target_level = -np.inf
@@ -83,10 +88,16 @@ class LazyTopK:
         if extra > 0:
             lengthen(vars(self), "_least_gap", extra, 0.0)
             lengthen(vars(self), "_due", extra, -np.inf)
+            lengthen(vars(self), "_costly", extra, False)
 
     def invalidate(self, slots: NDArray[np.int64]) -> None:
         """Marks slots int64[k] whose beliefs have changed."""
         self._due[slots] = -np.inf
+
+    def set_costly(self, slots: NDArray[np.int64], costly: NDArray[np.bool_] | bool) -> None:
+        """Sets whether a look at slots int64[k] takes longer than at others, bool[k] or one for all."""
+        self._costly[slots] = costly
+        self._any_costly = self._any_costly or bool(np.any(costly))
 
     def clear(self) -> None:
         """Resets everything."""
@@ -145,7 +156,7 @@ class LazyTopK:
 
         Adds the next piece of a sweep; if there are too many, returns that piece alone.
         """
-        if self._piece is None and self._too_many(int(np.count_nonzero(mask)), free, k):
+        if self._piece is None and self._too_many(mask, free, k):
             self._restart()
             mask[:] = False
         return self._with_next_piece(mask, free, k)
@@ -159,23 +170,32 @@ class LazyTopK:
 
         A sweep that estimates the level of very many slots makes do with those already looked at.
         """
-        if not self._too_many(int(np.count_nonzero(free)), free, k):
+        if not self._too_many(free, free, k):
             return free
         if self._piece is None or self._level > -np.inf:
             self._restart()
             return self._with_next_piece(mask.copy(), free, k)
         return mask if int(np.count_nonzero(mask)) >= k else free
 
-    def _too_many(self, number: int, free: NDArray[np.bool_], k: int) -> bool:
-        """Returns whether there are too many slots to look at in one choice."""
-        return number > AT_ONCE and number > 2 * _MOST * _places(int(np.count_nonzero(free)), k)
+    def _too_many(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> bool:
+        """Returns whether there are too many slots in `mask`, bool[n], to look at in one choice."""
+        if self._looks(mask) <= AT_ONCE:
+            return False
+        return int(np.count_nonzero(mask)) > 2 * _MOST * _places(int(np.count_nonzero(free)), k)
+
+    def _looks(self, mask: NDArray[np.bool_]) -> int:
+        """Returns how many ordinary looks a look at the slots in `mask`, bool[n], counts as."""
+        number = int(np.count_nonzero(mask))
+        if self._any_costly:
+            number += (_COSTLY - 1) * int(np.count_nonzero(mask & self._costly[: len(mask)]))
+        return number
 
     def _with_next_piece(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
         if self._piece is None:
             return mask
         if not self._pieces:
             self._swept = len(free)
-            looked_at = max(int(np.count_nonzero(free)), self._swept // _SKIPPED_PER_LOOK)
+            looked_at = max(self._looks(free), self._swept // _SKIPPED_PER_LOOK)
             self._pieces = max(looked_at // max(PIECE, _LOOKS_A_PLACE * k), 1)
         part = _piece_of(self._swept, self._piece, self._pieces)
         self._part = part[part < len(free)]
@@ -240,19 +260,25 @@ class LazyTopK:
         """Stores until when slots int64[m] of any growth, with indices `value` float64[m] at gap float64[m] s, wait.
 
         most: of places int64[j] and later gaps float64[j] s, the largest index up to then, float64[j]. The gaps tried
-        are multiples of the present one, or of `shortest` (s), so that a slot is looked at a few times between polls.
+        are multiples of the present one, or of `shortest` (s), so that a slot is looked at a few times between polls;
+        the longest that is below the level is found by bisection, after a try of the longest of all, which most pass.
         """
         level = _CAREFUL * self._target_level
-        wait, unsettled = np.zeros(len(slots)), np.ones(len(slots), np.bool_)
-        for factor in _LATER:
-            # An index mostly grows faster than its gap: the others are not below then, and not worth the search.
-            some = np.flatnonzero(unsettled & (factor * value < level))
-            if not some.size:
-                continue
-            later = factor * np.maximum(gap[some], shortest)
-            below = most(some, later) < level
-            wait[some[below]] = later[below] - gap[some[below]]
-            unsettled[some[below]] = False
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # An index mostly grows faster than its gap: no factor beyond that is worth the search, nor one beyond that
+            # at which `limit` has the slot looked at anyway.
+            fewer = np.minimum(
+                np.searchsorted(_LATER, level / value), 1 + np.searchsorted(_LATER, np.sqrt(np.sqrt(level / value)))
+            )
+        passed = np.zeros(len(slots), np.int64)
+        start, longest = np.maximum(gap, shortest), True
+        while (some := np.flatnonzero(passed < fewer)).size:
+            middle = fewer[some] if longest else (passed[some] + fewer[some] + 1) // 2
+            longest = False
+            below = most(some, start[some] * _LATER[middle - 1]) < level
+            passed[some[below]] = middle[below]
+            fewer[some[~below]] = middle[~below] - 1
+        wait = np.where(passed > 0, start * _LATER[passed - 1] - gap, 0.0)
         self.limit_wait(slots, wait, progress)
 
     def limit_wait(self, slots: NDArray[np.int64], wait: NDArray[np.float64], progress: float) -> None:

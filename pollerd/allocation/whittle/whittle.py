@@ -32,7 +32,7 @@ from pollerd.allocation.whittle import estimates
 from pollerd.allocation.whittle.age_split import Part, split_by_age
 from pollerd.allocation.whittle.explanations import words
 from pollerd.allocation.whittle.exploration import Exploration, ahead
-from pollerd.allocation.whittle.feed_index import FeedIndex
+from pollerd.allocation.whittle.feed_index import BelievedFeeds, FeedIndex
 from pollerd.allocation.whittle.lazy_top_k import LazyTopK
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.belief import Belief
@@ -168,6 +168,7 @@ class Whittle(Allocator):
         slots = self._slot_table.add(slots, weight, cost, half_life, deadline)
         self._belief.grow(self._slot_table.capacity)
         self._lazy_top_k.grow(self._slot_table.capacity)
+        self._lazy_top_k.set_costly(slots, False)
         self._lazy_top_k.invalidate(slots)
         self._belief.forget(slots)
         self._belief.set_cycle(self._cycle(), self._slot_table.size)
@@ -178,7 +179,10 @@ class Whittle(Allocator):
         self._lazy_top_k.invalidate(slots)
 
     def set_items_shown(self, slots: NDArray[np.int64], items: NDArray[np.float64]) -> None:
-        self._lazy_top_k.invalidate(self._slot_table.set_items_shown(slots, items))
+        slots = self._slot_table.set_items_shown(slots, items)
+        if self.counts_items:
+            self._lazy_top_k.set_costly(slots, ~np.isnan(self._slot_table.items_shown[slots]))
+        self._lazy_top_k.invalidate(slots)
 
     def remove(self, slots: NDArray[np.int64]) -> None:
         slots = self._slot_table.remove(slots)
@@ -326,11 +330,10 @@ class Whittle(Allocator):
         limited, gap = slots[here], _clipped(elapsed[here])
 
         def most(places: NDArray[np.int64], later: NDArray[np.float64]) -> NDArray[np.float64]:
-            """Returns the urgency after gaps float64[j] s, under the belief of now or of then, float64[j]."""
+            """Returns a bound float64[j] of the urgency up to gaps float64[j] s, under the beliefs from now to then."""
             some = limited[places]
-            beliefs = (self._belief.predicted_rows(some, each) for each in (gap[places], later))
-            index = np.maximum(*(self._interest_of(some, later, rows) for rows in beliefs))
-            return np.asarray(index * self._slot_table.weight_per_cost[some])
+            rows = np.maximum(*(self._belief.predicted_rows(some, each) for each in (gap[places], later)))
+            return np.asarray(self._interest_of(some, later, rows) * self._slot_table.weight_per_cost[some])
 
         shortest = _SHORTEST_LOOK * self._belief.cycle
         self._lazy_top_k.limit_growth(limited, gap, value[here], most, shortest, progress)
@@ -402,9 +405,10 @@ class Whittle(Allocator):
     def _interest_of(self, part: Part, gap: NDArray[np.float64], rows: NDArray[np.float32]) -> NDArray[np.float64]:
         """Returns the index under `interest` with bonuses, float64[k], of beliefs float32[k, K]."""
         decay = self._decay(part)
-        index = self._interest_index(part, gap, rows, decay)
+        feeds = self._feeds.believed(part, rows, decay) if self._feeds.any_limited else None
+        index = self._interest_index(part, gap, rows, decay, feeds)
         tie_breaker = 1.0 + _TIE_SLOPE * gap / self._belief.cycle
-        return tie_breaker * self._with_claims(part, gap, rows, index, decay)
+        return tie_breaker * self._with_claims(part, gap, rows, index, decay, feeds)
 
     def _timely_index(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns the index under `delay` or `deadline`, float64[k]. Sites that are due may have claims, too."""
@@ -423,6 +427,7 @@ class Whittle(Allocator):
         rows: NDArray[np.float32],
         index: NDArray[np.float64],
         often: NDArray[np.float64],
+        feeds: BelievedFeeds | None = None,
     ) -> NDArray[np.float64]:
         """Returns the index float64[k] with bonuses: a poll gains λ / often, at most `often` float64[k] times a s."""
         if not self._exploration.price:
@@ -431,8 +436,8 @@ class Whittle(Allocator):
         with np.errstate(divide="ignore"):
             price = (self._exploration.price / value_per_cost)[:, None]
         better = self._mean(part, rows, lambda rates: np.maximum(rates / often[:, None] - price, 0.0))
-        if self.counts_items and self._feeds.any_limited:
-            better, often = self._feeds.gain(part, rows, price, better, often)
+        if feeds is not None:
+            better, often = feeds.gain(price, better, often)
         most = np.minimum(self._budget / self._slot_table.cost[part], often)
         polls = most * ahead(self._belief.observed[part]) * gap
         return self._exploration.with_claims(index, better, polls, value_per_cost)
@@ -442,11 +447,16 @@ class Whittle(Allocator):
         return decay_rates(self._slot_table.half_life[part])
 
     def _interest_index(
-        self, part: Part, gap: NDArray[np.float64], rows: NDArray[np.float32], decay: NDArray[np.float64]
+        self,
+        part: Part,
+        gap: NDArray[np.float64],
+        rows: NDArray[np.float32],
+        decay: NDArray[np.float64],
+        feeds: BelievedFeeds | None,
     ) -> NDArray[np.float64]:
-        """Returns the index under `interest` without bonuses, float64[k], of beliefs float32[k, K]."""
+        """Returns the index under `interest` without bonuses, float64[k], of beliefs float32[k, K]; feeds: of these."""
         index = np.asarray(self._mean(part, rows, lambda rates: rates) / decay * g(decay * gap))
-        return self._feeds.index(part, gap, rows, decay, index) if self._feeds.any_limited else index
+        return index if feeds is None else feeds.index(gap, index)
 
     def _mean(
         self, part: Part, rows: NDArray[np.float32], value: Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -537,7 +547,9 @@ class Whittle(Allocator):
             gap = _clipped(elapsed[again])
             rows = self._belief.predicted_rows(polled, gap)
             if self._objective == "interest":
-                index = self._interest_index(polled, gap, rows, self._decay(polled))
+                decay = self._decay(polled)
+                feeds = self._feeds.believed(polled, rows, decay) if self._feeds.any_limited else None
+                index = self._interest_index(polled, gap, rows, decay, feeds)
             else:
                 index = self._timely.index(polled, gap, self._mean(polled, rows, lambda rates: rates))
             index *= self._slot_table.weight_per_cost[polled]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import structlog
 from sqlalchemy import Connection, Select, bindparam, delete, func, literal, select, update
 
 from pollerd.allocation.reads.half_life import NO_EVIDENCE, HalfLife, HostEvidence
@@ -236,16 +236,24 @@ class ReadStore:
 
 
 def _site_reads(row: Any) -> SiteReads:
-    """Returns what a row keeps; what cannot be read begins anew."""
-    try:
-        statistics = ReadStatistics() if row.statistics is None else ReadStatistics.from_bytes(bytes(row.statistics))
-    except InvalidValueError:
-        statistics = ReadStatistics()
-    open_ = None
+    """Returns what a row keeps; what cannot be read begins anew, which is logged."""
+    statistics, open_ = ReadStatistics(), None
+    if row.statistics is not None:
+        try:
+            statistics = ReadStatistics.from_bytes(bytes(row.statistics))
+        except InvalidValueError as error:
+            _log_dropped(row.site_id, "statistics", error)
     if row.open_change is not None:
-        with contextlib.suppress(msgspec.MsgspecError):
+        try:
             open_ = msgspec.json.decode(row.open_change, type=OpenChange)
+        except msgspec.MsgspecError as error:
+            _log_dropped(row.site_id, "open_change", error)
     return SiteReads(statistics, open_, row.reads, row.changes, row.newest_id, row.last_read_at)
+
+
+def _log_dropped(site_id: int, column: str, error: Exception) -> None:
+    log = structlog.get_logger("pollerd.storage")
+    log.warning("reads_unusable", site_id=site_id, dropped=column, reason=str(error), instead="counting anew")
 
 
 def _row(site_id: int, one: SiteReads, evidence: HostEvidence) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
         last_modified_bad=lm_bad,
         mask=mask or b"",
         proven=mask is not None,
-        window=stored_window(feed_window),
+        window=stored_window(feed_window, site_id),
     )
     return SiteContext(
         site_id=site_id,
