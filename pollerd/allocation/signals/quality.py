@@ -20,6 +20,9 @@ _KEEP_DISTRUSTED = 1.0 - 1.0 / 200.0
 """The same for sums of a source that is believed less than a new one: what it was like once is no guide."""
 _KEEP_MEAN = 0.98
 _KEEP_GAP = 0.8
+_SAME_READING = 1 / 32
+"""A reading that follows another within this part of their mean gap (at first of a uniform cycle), such as a poll that
+proves its change, is not one more."""
 _START_POLLS = 4.0
 """A new source knows as much of its host's others as that many polls teach."""
 _SILENT_GAPS = 3.0
@@ -35,8 +38,8 @@ class LearnedSource:
     polls: with forgetting · signals: number received · delay_sum, late_sum, delays: s and number of dated signals,
     with forgetting; late: of changes that it could have told of before · fetched_at: epoch s, -inf: never · fetches:
     number · longest_gap: s between signs of life · learned_cycle: s, of the prior · host: number of its host, -1:
-    unknown · mean_evidence: log Bayes factor of the last polls, not stored, as those of the pages are not · mean_gap: s between the last
-    readings, 0: unknown, not stored.
+    unknown · mean_evidence: log Bayes factor of the last polls, not stored, as those of the pages are not · mean_gap:
+    s between the last readings, 0: unknown, not stored.
     """
 
     slots: NDArray[np.int64]
@@ -130,12 +133,14 @@ class LearnedSource:
 
     def alive(self, now: float) -> None:
         """Notes that it was read, or gave a sign of life, at epoch s."""
-        if self.fetches and now > self.fetched_at:
-            gap = now - self.fetched_at
-            self.mean_gap = _KEEP_GAP * self.mean_gap + (1.0 - _KEEP_GAP) * gap if self.mean_gap else gap
-            self.longest_gap = max(self.longest_gap, now - self.fetched_at)
+        gap = now - self.fetched_at if self.fetches else np.inf
         self.fetched_at = max(self.fetched_at, now)
+        if self.polled_as != PUSHED and gap < _SAME_READING * (self.mean_gap or self.learned_cycle):
+            return
         self.fetches += 1.0
+        if gap < np.inf:
+            self.mean_gap = _KEEP_GAP * self.mean_gap + (1.0 - _KEEP_GAP) * gap if self.mean_gap else gap
+            self.longest_gap = max(self.longest_gap, gap)
 
     def quality(self) -> SourceQuality:
         """Returns what was learned of it."""
