@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from pollerd.allocation.source_quality import PUSHED, SourceQuality
 from pollerd.errors import InvalidValueError
 
-START_LOG_ODDS = -3.0
-"""Log odds that a new source predicts better than none."""
+START_LOG_ODDS, _REST_LOG_ODDS = -4.6, -3.0
+"""Log odds that a source predicts better than none: of a new one, and of one of which all evidence is old. A new one is
+believed less, because what it says, or does not, changes the order in which pages are polled for the first time."""
 MOST_LOG_ODDS = 8.0
 _KEEP_ODDS = 0.995
 _KEEP = 1.0 - 1.0 / 3000.0
@@ -119,7 +120,7 @@ class LearnedSource:
         self.exposure = keep * self.exposure + exposure
         self.polls = keep * self.polls + 1.0
         self.mean_evidence = _KEEP_MEAN * self.mean_evidence + (1.0 - _KEEP_MEAN) * evidence
-        odds = START_LOG_ODDS + _KEEP_ODDS * (self.log_odds - START_LOG_ODDS) + evidence
+        odds = _REST_LOG_ODDS + _KEEP_ODDS * (self.log_odds - _REST_LOG_ODDS) + evidence
         self.log_odds = min(max(odds, -MOST_LOG_ODDS), MOST_LOG_ODDS)
 
     def received(self, number: int, dates: NDArray[np.float64], now: float) -> None:

@@ -28,7 +28,7 @@ from pollerd.wording import counted
 
 Array = NDArray[np.float64]
 _ROWS_AT_A_TIME = 16_384
-_PRICE_QUANTILE, _PRICE_STEP = 0.2, 0.1
+_PRICE_QUANTILE, _PRICE_STEP = 0.2, 0.03
 """The price of a poll is this quantile of the indices polled, followed by this step: their mean is too high just after
 a source was read."""
 _REFRESH_POLLS = 16.0
