@@ -347,6 +347,25 @@ def test_silence_of_a_late_source_says_nothing_of_its_delay() -> None:
     assert read.unread(60.0) == pytest.approx(10.0 + 2.5, abs=0.2), "half of the changes were seen one reading late"
 
 
+def test_a_list_that_names_a_page_missed_no_change_since_the_reading_before() -> None:
+    read, pushed = (LearnedSource(np.arange(1), polled_as, 100.0) for polled_as in (0, PUSHED))
+    assert read.unnamed(1.0, 40.0) == 1.0, "it was never read twice"
+    for of in (read, pushed):
+        for at in (10.0, 20.0, 30.0):
+            of.alive(at)
+    assert [read.unnamed(number, 40.0) for number in (0.0, 1.0, 3.0, 4.0, 5.0)] == [1.0, 0.75, 0.25, 0.0, 0.0]
+    assert pushed.unnamed(3.0, 40.0) == 1.0
+
+
+def test_a_poll_that_proves_the_change_of_a_list_is_not_one_more_reading() -> None:
+    of = LearnedSource(np.arange(1), 0, 100.0)
+    for at in (10.0, 10.1, 20.0, 20.1, 30.0):
+        of.alive(at)
+    assert of.fetches == 3.0
+    assert of.unnamed(1.0, 40.0) == pytest.approx(0.75, abs=0.01)
+    assert of.unread(30.5) == 0.5, "what it said at its last poll counts"
+
+
 def test_a_source_that_others_read_says_nothing_of_the_time_since() -> None:
     policy = made(3)
     policy.observe(np.arange(3), np.full(3, 5.0), EvidenceBatch(np.array([True, False, True])), 10.0)
