@@ -27,7 +27,7 @@ def read(outcome: Outcome, settings: str) -> tuple[str, float, int]:
     began = time.process_time()
     try:
         said = detect_selections(outcome, URL, settings, Baseline(), (), None).kind.value
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 (a row of the table: what comes of a hostile page)
         said = f"{type(error).__name__}: {error}"
     return said[:90], time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
@@ -43,7 +43,7 @@ async def beside(page: HostilePage) -> tuple[str, float, int | None]:
         body, began = answer(page.make(), page.media), time.perf_counter()
         try:
             said, seconds, peak = await pool.do(read, body, page.settings)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001 (likewise)
             return f"{type(error).__name__}, the process was ended", time.perf_counter() - began, None
         return said, seconds, peak - before
     finally:

@@ -184,7 +184,7 @@ class Allocator(ABC):
     def readings_due(self) -> NDArray[np.int64]:
         """Returns the slots whose polls read a source that is due, int64[m]: the reading alone is worth a poll.
 
-        As of the last choice.
+        As of the last choice. Such a site is not held back for changing at every poll: an honest list does.
         """
         return np.empty(0, np.int64)
 

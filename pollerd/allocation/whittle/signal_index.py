@@ -283,7 +283,10 @@ class SignalIndex:
         self._values.pop(source, None)
 
     def readings_due(self) -> NDArray[np.int64]:
-        """Returns the slots at which sources are read whose index is at least the marginal price, int64[m]."""
+        """Returns the slots at which sources are read whose index is at least the marginal price, int64[m].
+
+        Before there is a price: those that are due for one of their first readings.
+        """
         least = self.price or FIRST_FETCH
         due = {self.signals.sources[source].polled_as for source, (index, _) in self._values.items() if index >= least}
         return np.array(sorted(slot for slot in due if slot >= 0), np.int64)
