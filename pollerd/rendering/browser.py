@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import structlog
 from playwright.async_api import Browser, Error, Playwright, async_playwright
 
 from pollerd.fetching import user_agent
@@ -25,8 +26,10 @@ from pollerd.rendering.settings import RenderingSettings
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
 
+_log = structlog.get_logger("pollerd.browser")
+
 _CLOSE_SECONDS = 5.0
-_REMOVALS, _REMOVAL_SECONDS = 10, 0.2
+_REMOVALS, _REMOVAL_SECONDS = 50, 0.2
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 60.0
 
 
@@ -39,7 +42,7 @@ class OpenBrowser:
     """Its own, with ours behind it."""
     pid: int | None = None
     folders: tuple[Path, ...] = ()
-    """Of a browser that we started: removed when it ends."""
+    """What it, and Playwright for it, writes to: removed when it ends."""
 
 
 class BrowserLink:
@@ -101,34 +104,40 @@ class BrowserLink:
     async def _opened(self) -> OpenBrowser:
         if self._playwright is None:
             self._playwright = await async_playwright().start()
-        if self._settings.starts_browser:
-            return await self._started(self._playwright)
-        address = await _by_address(self._settings.browser or "")
-        browser = await self._playwright.chromium.connect_over_cdp(address, timeout=LAUNCH_SECONDS * 1000)
-        session = await browser.new_browser_cdp_session()
-        try:
-            return OpenBrowser(browser, await self._agent(session))
-        finally:
-            await session.detach()
-
-    async def _started(self, playwright: Playwright) -> OpenBrowser:
         home = new_home()
         try:
-            browser = await playwright.chromium.launch(
-                executable_path=self._settings.browser,
-                chromium_sandbox=not self._settings.browser_no_sandbox,
-                args=switches(urlsplit(self._proxy_url).hostname or ""),
-                ignore_default_args=list(UNWANTED_DEFAULTS),
-                env=environment(home),
-                proxy={"server": self._proxy_url},  # without credentials: what no page asks for gets nowhere
-                handle_sigint=False,
-                handle_sigterm=False,
-                handle_sighup=False,
-                timeout=LAUNCH_SECONDS * 1000,
-            )
+            if self._settings.starts_browser:
+                return await self._started(self._playwright, home)
+            return await self._connected(self._playwright, home)
         except BaseException:
             await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
             raise
+
+    async def _connected(self, playwright: Playwright, home: Path) -> OpenBrowser:
+        address = await _by_address(self._settings.browser or "")
+        browser = await playwright.chromium.connect_over_cdp(address, artifacts_dir=home, timeout=LAUNCH_SECONDS * 1000)
+        session = await browser.new_browser_cdp_session()
+        try:
+            return OpenBrowser(browser, await self._agent(session), folders=(home,))
+        finally:
+            await session.detach()
+
+    async def _started(self, playwright: Playwright, home: Path) -> OpenBrowser:
+        artifacts = home / "artifacts"
+        artifacts.mkdir()
+        browser = await playwright.chromium.launch(
+            executable_path=self._settings.browser,
+            chromium_sandbox=not self._settings.browser_no_sandbox,
+            args=switches(urlsplit(self._proxy_url).hostname or ""),
+            ignore_default_args=list(UNWANTED_DEFAULTS),
+            env=environment(home),
+            artifacts_dir=artifacts,  # else in a folder of the driver's, which is left behind when it ends early
+            proxy={"server": self._proxy_url},  # without credentials: what no page asks for gets nowhere
+            handle_sigint=False,
+            handle_sigterm=False,
+            handle_sighup=False,
+            timeout=LAUNCH_SECONDS * 1000,
+        )
         session = await browser.new_browser_cdp_session()
         try:
             processes = await session.send("SystemInfo.getProcessInfo")
@@ -151,8 +160,8 @@ class BrowserLink:
         closed = lost is None or await _ended(lost.browser.close())
         if playwright is not None:
             await _ended(playwright.stop())
-        if lost is not None and lost.pid is not None:
-            await asyncio.to_thread(_clean_up, lost.pid, lost.folders, closed)
+        if lost is not None:
+            await asyncio.to_thread(_clean_up, lost, closed)
 
 
 async def _ended(closing: Awaitable[None]) -> bool:
@@ -165,17 +174,18 @@ async def _ended(closing: Awaitable[None]) -> bool:
     return True
 
 
-def _clean_up(pid: int, folders: tuple[Path, ...], closed: bool) -> None:
-    """Ends a process that is still there, and removes its folders; it may write to them until it has ended."""
-    if not closed or _is_ours(pid, folders):
+def _clean_up(lost: OpenBrowser, closed: bool) -> None:
+    """Ends a process of ours that is still there, and removes its folders; it may write to them until it has ended."""
+    if lost.pid is not None and (not closed or _is_ours(lost.pid, lost.folders)):
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(lost.pid, signal.SIGKILL)
     for _ in range(_REMOVALS):
-        for folder in folders:
+        for folder in lost.folders:
             shutil.rmtree(folder, ignore_errors=True)
-        if not any(folder.exists() for folder in folders):
+        if not any(folder.exists() for folder in lost.folders):
             return
         time.sleep(_REMOVAL_SECONDS)
+    _log.warning("browser_folders_left", folders=[str(folder) for folder in lost.folders if folder.exists()])
 
 
 def _is_ours(pid: int, folders: tuple[Path, ...]) -> bool:
