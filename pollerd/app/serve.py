@@ -45,6 +45,8 @@ Again = Callable[[], Config]
 _DESCRIPTORS_WANTED = 65_536
 _DESCRIPTORS_OF_OURS = 64
 """Reserved for the database, the API and others."""
+_BACKLOG = 2048
+"""Connections that wait to be accepted, as many as the server takes."""
 _API_DRAIN_SECONDS = 5
 """Maximum time for API requests under way at shutdown: a client that never finishes must not block it."""
 
@@ -221,7 +223,8 @@ async def _run_all(
 
 
 def _say_started(daemon: Daemon, listener: socket.socket) -> None:
-    """Logs the start; from now on a signal stops the daemon in order."""
+    """Logs the start; from now on a signal stops the daemon in order, and whoever reads the log can connect."""
+    listener.listen(_BACKLOG)
     host, port = listener.getsockname()[:2]
     log, budget = structlog.get_logger("pollerd"), daemon.control.health.status().budget
     log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)

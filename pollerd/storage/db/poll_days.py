@@ -130,6 +130,8 @@ def drop_poll_day(connection: Connection, before: float) -> int | None:
     would read all of the day.
     """
     _limit_waits(connection)
+    # One at a time: two that had both read the oldest would each keep the other from dropping it.
+    connection.exec_driver_sql("LOCK TABLE ONLY poll IN SHARE UPDATE EXCLUSIVE MODE")
     oldest = next(iter(poll_partitions(connection)), None)
     if oldest is None or oldest.end > before:
         return None
