@@ -5,6 +5,7 @@ changes. `honest`: a sitemap dates each change at once; `lazy`: 60 of 100 change
 is read; `late`: each change, `--late` uniform cycles after it; `none`: no sitemap. What was learned of them is all that
 the allocator knows. Printed are the shares of changes found in each part of the run; of its second half freshness and
 the mean delay of all changes, in uniform cycles; the share of polls spent on sitemaps; what was learned of the first.
+With `--choices` also what a choice looks at and its CPU time, the mean of the second half.
 
     python benchmarks/signals_pull.py --mode honest --budget 1 --sources 1
 """
@@ -12,6 +13,7 @@ the mean delay of all changes, in uniform cycles; the share of polls spent on si
 from __future__ import annotations
 
 import argparse
+import time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from signals_push import PAGES, RATES, Times, delays, poisson
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.registered import OBJECTIVES
+from pollerd.allocation.whittle.whittle import Whittle
 
 MODES = ("none", "honest", "lazy", "lying", "late")
 LAZY_SHARE = 0.6
@@ -49,12 +52,32 @@ class Sitemaps:
         return news, self._newest[news]
 
 
+class Choices:
+    """Counts what choices look at, and their CPU time."""
+
+    def __init__(self, policy: Whittle) -> None:
+        self._policy = policy
+        self.looked_at: list[int] = []
+        self.seconds: list[float] = []
+
+    def select(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.int64]:
+        """Chooses the next polls."""
+        begun = time.process_time()
+        chosen = self._policy.select(elapsed, now, np.ones(len(elapsed), bool), _BATCH)
+        self.seconds.append(time.process_time() - begun)
+        self.looked_at.append(self._policy.looked_at)
+        return chosen
+
+    def __str__(self) -> str:
+        half = len(self.seconds) // 2
+        return f"looked at {np.mean(self.looked_at[half:]):.0f}, CPU {1e3 * np.mean(self.seconds[half:]):.2f} ms"
+
+
 def run(
-    policy: Allocator, changes: Times, sitemaps: Sitemaps, end: float, parts: int
+    policy: Allocator, choices: Choices, changes: Times, sitemaps: Sitemaps, end: float, parts: int
 ) -> tuple[list[float], NDArray[np.float64], list[float]]:
     """Returns the shares of changes found in each part, the delays, and freshness and the share spent on sitemaps."""
-    every = PAGES + sitemaps.number
-    last, first, half, step = np.zeros(every), np.full(PAGES, np.inf), end / 2, _BATCH / policy.budget
+    last, first, half, step = np.zeros(PAGES + sitemaps.number), np.full(PAGES, np.inf), end / 2, _BATCH / policy.budget
     found, happened, spent, seen, stale = np.zeros(parts), np.zeros(parts), 0, 0, 0.0
     at: list[float] = []
     pages: list[int] = []
@@ -63,7 +86,7 @@ def run(
         np.minimum.at(first, changes.page[seen:until], changes.at[seen:until])
         happened[part] += until - seen
         seen = until
-        polled = policy.select(now - last, now, np.ones(every, bool), _BATCH)
+        polled = choices.select(now - last, now)
         said = [(int(slot) - PAGES, *sitemaps.read(int(slot) - PAGES, now)) for slot in polled if slot >= PAGES]
         moved = {source: bool(len(news)) for source, news, _ in said}
         changed = np.array([moved[slot - PAGES] if slot >= PAGES else first[slot] < np.inf for slot in polled.tolist()])
@@ -98,6 +121,7 @@ def main() -> None:
     parser.add_argument("--polls", type=int, default=6000)
     parser.add_argument("--parts", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--choices", action="store_true")
     args = parser.parse_args()
     budget = args.budget * float(RATES.sum())
     end, cycle = args.polls / budget, PAGES / budget
@@ -113,11 +137,15 @@ def main() -> None:
     policy.add(np.arange(every), weight, np.ones(every), half_life=np.full(every, half_life))
     for source in range(sitemaps.number):
         policy.add_source(source, np.flatnonzero(sitemaps.of_page == source), polled_as=PAGES + source)
-    shares, waited, (fresh, spent) = run(policy, changes, sitemaps, end, args.parts)
+    assert isinstance(policy, Whittle)
+    choices = Choices(policy)
+    shares, waited, (fresh, spent) = run(policy, choices, changes, sitemaps, end, args.parts)
     print(f"changes {' '.join(f'{share:.3f}' for share in shares)}  freshness {fresh:.3f}", end="  ")
     print(f"delay {waited.mean() / cycle:.4f}  in time {(waited <= due).mean():.3f}", end="  ")
     value = np.mean(0.5 ** (waited / half_life))
     print(f"value {value:.3f}  sitemaps {spent:.3f}  {policy.source_quality(0)}", flush=True)
+    if args.choices:
+        print(choices)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pollerd.allocation.signals.evidence import SignalEvidence
 from pollerd.allocation.signals.formulas import due_level, fetch_gain, signal_weight, waiting_value
 from pollerd.allocation.signals.quality import LearnedSource
 from pollerd.allocation.signals.reading import Window
+from pollerd.allocation.signals.signals import Signals
 from pollerd.allocation.slots.state_bytes import pack, unpack
 from pollerd.allocation.source_quality import ELSEWHERE, PUSHED
 from pollerd.allocation.whittle.rate_model.belief_rows import VERSION
@@ -345,6 +346,17 @@ def test_silence_of_a_late_source_says_nothing_of_its_delay() -> None:
     for _ in range(200):
         read.received(1, np.array([45.0]), 60.0)
     assert read.unread(60.0) == pytest.approx(10.0 + 2.5, abs=0.2), "half of the changes were seen one reading late"
+
+
+def test_what_a_source_has_told_of_is_measured_on_the_clock_of_the_gaps() -> None:
+    """In quiet hours, in which a gap grows slowly, what was not read yet is as short."""
+    signals = Signals()
+    signals.add(0, np.arange(2), 5, 100.0, 6, -1)
+    signals.sources[0].alive(40.0)
+    rates, gap = np.full((1, 1), 0.01), np.array([30.0])
+    for clock, covered in ((None, 10.0), (lambda elapsed, _: elapsed / 4, 25.0)):
+        _, windows = signals.read(np.array([1]), gap, rates, 60.0, clock)
+        assert windows[0].covered.item() == covered
 
 
 def test_a_list_that_names_a_page_missed_no_change_since_the_reading_before() -> None:

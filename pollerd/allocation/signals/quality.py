@@ -88,8 +88,15 @@ class LearnedSource:
         A pushed source that is alive is taken as read at this moment.
         """
         since = max(now - self.fetched_at, 0.0)
-        alive = self.polled_as == PUSHED and not (self.fetches and since > _SILENT_GAPS * self.longest_gap > 0.0)
+        alive = self.polled_as == PUSHED and now <= self.silent_from
         return self.late + (0.0 if alive else since)
+
+    @property
+    def silent_from(self) -> float:
+        """Returns from when a pushed source is taken to be silent if it gives no sign of life, epoch s; inf: never."""
+        if self.polled_as != PUSHED or not self.fetches or not self.longest_gap:
+            return np.inf
+        return self.fetched_at + _SILENT_GAPS * self.longest_gap
 
     def unnamed(self, number: float, covered: float) -> float:
         """Returns the share, 0 to 1, of `covered` s in which it named nothing, given the number of its signals.

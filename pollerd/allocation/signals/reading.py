@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,9 @@ from pollerd.allocation.signals.pairs import Pairs
 from pollerd.allocation.signals.quality import LearnedSource, say_at
 
 Array = NDArray[np.float64]
+Clock = Callable[[Array, float], Array]
+"""Returns the advance (s) of a clock over the last float64[k] s before an epoch s."""
+_LONGEST_S = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,12 @@ class SignalReading:
     def evidence(self) -> Array:
         """Logarithms of the evidence of the signals since the last poll on the rate, float64[k, K]."""
         return self.weight - self.silence
+
+    def take(self, places: NDArray[np.int64]) -> SignalReading:
+        """Selects pages, in the given order."""
+        return SignalReading(
+            *(array[places] for array in (self.level, self.quiet, self.weight, self.silence, self.say))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +68,19 @@ def windows(
     slots: NDArray[np.int64],
     gap: Array,
     now: float,
+    clock: Clock | None = None,
 ) -> tuple[list[Window], Array]:
-    """Returns the windows of the sources of slots int64[k], polled gap float64[k] s ago, and their say, float64[k]."""
+    """Returns the windows of the sources of slots int64[k], polled gap float64[k] s ago, and their say, float64[k].
+
+    clock: on which gaps are measured, None: the ordinary one.
+    """
     out, say = [], np.zeros(len(slots))
     levels = pairs.levels(slots)
     present = [pairs.source[row[row >= 0]] for row in levels]
     ids = np.unique(np.concatenate(present)).astype(np.int64) if present else np.empty(0, np.int64)
     table = np.array([[s.recall, s.false_rate, s.unread(now), s.log_odds] for s in (sources[i] for i in ids.tolist())])
+    if clock is not None and len(ids):
+        table[:, 2] = clock(np.minimum(table[:, 2], _LONGEST_S), now)
     for row in levels:
         there = row >= 0
         place = np.minimum(np.searchsorted(ids, pairs.source[row]), len(ids) - 1)
@@ -88,14 +103,17 @@ def read(of: Sequence[Window], say: Array, quiet: Array, rates: Array, gap: Arra
     missed = np.ones((len(gap), 1))
     for window in of:
         missed = missed * (1.0 - window.recall * np.minimum(window.covered / safe, 1.0))
-    weight = np.zeros_like(quiet)
+    weight, each_rate = np.zeros_like(quiet), np.broadcast_to(rates, quiet.shape)
     for window in of:
-        silent = np.ones((len(gap), 1))
+        some = np.flatnonzero(window.number[:, 0] > 0)
+        silent = np.ones((len(some), 1))
         for other in of:
             if other is not window:
-                silent = silent * np.where(other.number > 0, 1.0, 1.0 - other.recall)
-        each = window.number * signal_weight(rates, window.recall * silent, window.false_rate)
-        np.maximum(weight, each, out=weight)
+                silent = silent * np.where(other.number[some] > 0, 1.0, 1.0 - other.recall[some])
+        each = window.number[some] * signal_weight(
+            each_rate[some], window.recall[some] * silent, window.false_rate[some]
+        )
+        weight[some] = np.maximum(weight[some], each)
     silence = quiet * (1.0 - missed)
     return SignalReading(quiet - silence + weight, quiet, weight, silence, say)
 

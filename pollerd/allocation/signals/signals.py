@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.signals.pairs import Pairs, SignalTimes
 from pollerd.allocation.signals.quality import LEARNED, LearnedSource, check_learned, say_at
-from pollerd.allocation.signals.reading import SignalReading, Window, normalised, read, windows
+from pollerd.allocation.signals.reading import Clock, SignalReading, Window, normalised, read, windows
 from pollerd.allocation.slots.since import Since
 from pollerd.allocation.slots.validation import distinct_slots
 from pollerd.allocation.source_quality import ELSEWHERE, PUSHED, SourceQuality
@@ -122,13 +122,13 @@ class Signals:
         return number > _BURST_EXCESS * float(-np.expm1(-rates * window).sum())
 
     def read(
-        self, slots: NDArray[np.int64], gap: Array, rates: Array, now: float
+        self, slots: NDArray[np.int64], gap: Array, rates: Array, now: float, clock: Clock | None = None
     ) -> tuple[SignalReading, list[Window]]:
         """Returns the reading of slots int64[k] with sources, gap float64[k] s after their polls, rates float64[k, K].
 
-        rates: per s of the gap.
+        rates: per s of the gap; clock: on which gaps are measured, None: the ordinary one.
         """
-        of, say = windows(self.pairs, self.sources, slots, gap, now)
+        of, say = windows(self.pairs, self.sources, slots, gap, now, clock)
         return read(of, say, rates * gap[:, None], rates, gap), of
 
     def learn(
@@ -138,8 +138,8 @@ class Signals:
         rates: Array,
         rows: Array,
         changed: NDArray[np.bool_],
-    ) -> None:
-        """Learns the quality of sources from polls of distinct slots int64[k] with sources.
+    ) -> set[int]:
+        """Learns the quality of sources from polls of distinct slots int64[k] with sources; returns these sources.
 
         read_before: what `read` returned before the polls; rates, rows float64[k, K]: the belief before the signals
         since the last polls; changed bool[k].
@@ -153,9 +153,13 @@ class Signals:
         caught = np.maximum(-np.expm1(-reading.level), 1e-12)
         after = with_signals * np.where(changed[:, None], caught, np.exp(-reading.level))
         after /= np.maximum(after.sum(1, keepdims=True), 1e-300)
+        learned: set[int] = set()
         for window, row in zip(of, self.pairs.levels(slots), strict=True):
             self._learn_source(window, row, after / caught, rates, changed, factor)
-            self.pairs.use_up(row[row >= 0])
+            there = row[row >= 0]
+            self.pairs.use_up(there)
+            learned |= set(self.pairs.source[there].tolist())
+        return learned
 
     def _learn_source(
         self,

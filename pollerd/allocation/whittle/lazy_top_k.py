@@ -242,11 +242,26 @@ class LazyTopK:
         """
         origin = self._origin or 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
-            grows = np.fmax(gap * (np.sqrt(np.sqrt(_CAREFUL * self._target_level / value)) - 1.0), 0.0)
+            grows = np.fmax(gap * (np.sqrt(np.sqrt(self.level / value)) - 1.0), 0.0)
         # Rounded down to float32: never due later than computed, and due at the gap itself.
         self._least_gap[slots] = elapsed / _ROUNDED_UP
         due = np.where(value < self._target_level, progress - origin + grows, -np.inf).astype(np.float32)
         self._due[slots] = np.nextafter(due, np.float32(-np.inf))
+
+    @property
+    def level(self) -> float:
+        """The level below which indices have to stay for a slot not to be looked at; nan or -inf: not known yet."""
+        return _CAREFUL * self._target_level
+
+    def wait_below(
+        self, slots: NDArray[np.int64], most: NDArray[np.float64], ahead: NDArray[np.float64], progress: float
+    ) -> None:
+        """Has those of slots int64[m], noted before, wait at least `ahead` float64[m] s of the clock whose indices stay
+        below the level until then, by their bounds `most` float64[m].
+        """
+        waits = most < self.level
+        due = (progress - (self._origin or 0.0) + ahead[waits]).astype(np.float32)
+        self._due[slots[waits]] = np.maximum(self._due[slots[waits]], np.nextafter(due, np.float32(-np.inf)))
 
     def limit_growth(
         self,
@@ -263,7 +278,7 @@ class LazyTopK:
         are multiples of the present one, or of `shortest` (s), so that a slot is looked at a few times between polls;
         the longest that is below the level is found by bisection, after a try of the longest of all, which most pass.
         """
-        level = _CAREFUL * self._target_level
+        level = self.level
         with np.errstate(divide="ignore", invalid="ignore"):
             # An index mostly grows faster than its gap: no factor beyond that is worth the search, nor one beyond that
             # at which `limit` has the slot looked at anyway.
@@ -285,6 +300,10 @@ class LazyTopK:
         """Has slots int64[m] looked at after `wait` float64[m] s of the clock, when their indices jump, or before."""
         due = (progress - (self._origin or 0.0) + wait).astype(np.float32)
         self._due[slots] = np.minimum(self._due[slots], np.nextafter(due, np.float32(-np.inf)))
+
+    def postpone(self, slots: NDArray[np.int64], seconds: float) -> None:
+        """Has slots int64[m] looked at later by so many s of the clock."""
+        self._due[slots] = np.nextafter(self._due[slots] + np.float32(seconds), np.float32(-np.inf))
 
     def _advance_sweep(self, slots: NDArray[np.int64], value: NDArray[np.float64], share: float) -> None:
         """Finishes a piece; share: of the slots that are to reach the level."""

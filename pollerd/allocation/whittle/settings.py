@@ -10,6 +10,9 @@ from pollerd.errors import InvalidValueError
 MOST_EM_STEPS = 1000
 """More steps change nothing."""
 
+ORDINARY_CLOCK = ("interest", "deadline")
+"""Objectives whose gaps are not measured on the activity clock."""
+
 
 @dataclass(frozen=True)
 class LearningSettings:

@@ -36,8 +36,9 @@ from pollerd.allocation.whittle.feed_index import BelievedFeeds, FeedIndex
 from pollerd.allocation.whittle.lazy_top_k import LazyTopK
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.belief import Belief
-from pollerd.allocation.whittle.settings import LearningSettings
-from pollerd.allocation.whittle.signal_index import SIGNAL_ARRAYS, IndexBounds, SignalIndex
+from pollerd.allocation.whittle.settings import ORDINARY_CLOCK, LearningSettings
+from pollerd.allocation.whittle.signalled.signal_bounds import IndexBounds
+from pollerd.allocation.whittle.signalled.signal_index import SIGNAL_ARRAYS, SignalIndex
 from pollerd.allocation.whittle.timely_index import TimelyIndex
 from pollerd.errors import InvalidValueError
 
@@ -49,8 +50,6 @@ LONGEST_GAP_S = 1e12
 """Upper bound of gaps: no index changes beyond it."""
 _TIE_SLOPE = 1e-6
 """Relative increase of an index under `interest` per uniform cycle: breaks ties by waiting time where g is 1."""
-_ORDINARY_CLOCK = ("interest", "deadline")
-"""Objectives whose gaps are not measured on the activity clock."""
 _SHORTEST_LOOK = 0.01
 """Gaps below this share of a uniform cycle are as good as none for the next look at a feed."""
 _ROWS_AT_A_TIME = 16_384
@@ -110,7 +109,9 @@ class Whittle(Allocator):
         self._exploration = Exploration()
         self._timely = TimelyIndex(self._slot_table, deadline if objective == "deadline" else None)
         self._feeds = FeedIndex(self._slot_table, self._belief)
-        self._signal_index = SignalIndex(self._belief, self._slot_table, objective, self._timely)
+        self._signal_index = SignalIndex(
+            self._belief, self._slot_table, objective, self._timely, self._index, self._progress
+        )
         self._belief.since_last_polls = self._signal_index
         self._looked_at = 0
         self._version = 0
@@ -199,12 +200,12 @@ class Whittle(Allocator):
         signals = self._signal_index.signals
         host = self._belief.host_of(np.array([polled_as]) if here else slots)
         signals.add(source, slots, polled_as, self._belief.cycle, self._slot_table.capacity, host)
-        self._signal_index.forget(source)
+        self._signal_index.read(source)
         self._lazy_top_k.clear()
 
     def remove_source(self, source: int) -> None:
         self._signal_index.signals.remove(source, self._slot_table.capacity)
-        self._signal_index.forget(source)
+        self._signal_index.read(source)
         self._lazy_top_k.clear()
 
     def signal(self, slots: NDArray[np.int64], source: int, at: NDArray[np.float64], now: float) -> None:
@@ -217,11 +218,12 @@ class Whittle(Allocator):
     def fetched(self, source: int, now: float) -> None:
         of = self._signal_index.signals.sources.get(source)
         if of is not None:
+            self._lazy_top_k.postpone(*self._signal_index.bounds.postponed(source, now))
             of.alive(now)
-            self._signal_index.forget(source)
+            self._signal_index.read(source)
 
     def readings_due(self) -> NDArray[np.int64]:
-        return self._signal_index.readings_due()
+        return self._signal_index.sources.readings_due()
 
     def source_quality(self, source: int) -> SourceQuality | None:
         return self._signal_index.signals.quality(source)
@@ -289,7 +291,7 @@ class Whittle(Allocator):
         gap = self._gap(elapsed[slots], now)
         self._lazy_top_k.note(slots, elapsed[slots], gap, value, progress, k, number)
         if bounds is not None:
-            self._limit(slots, elapsed[slots], gap, value, bounds, progress)
+            self._limit(slots, elapsed[slots], gap, bounds, progress)
         if self.counts_items and self._feeds.any_limited:
             self._limit_feeds(slots, elapsed[slots], value, progress)
         if self._objective == "deadline":
@@ -302,9 +304,10 @@ class Whittle(Allocator):
         if not self._signal_index.active:
             return np.empty(0, np.int64)
         self._signal_index.signals.know_last_polls(elapsed, now)
-        pinned = self._signal_index.polled_slots()
+        self._lazy_top_k.invalidate(self._signal_index.bounds.moved(now))
+        pinned = self._signal_index.sources.polled_slots()
         if pinned.size:
-            self._signal_index.refresh(elapsed, now)
+            self._signal_index.sources.refresh(elapsed, now)
         return pinned
 
     def _limit(
@@ -312,15 +315,16 @@ class Whittle(Allocator):
         slots: NDArray[np.int64],
         elapsed: NDArray[np.float64],
         gap: NDArray[np.float64],
-        value: NDArray[np.float64],
         bounds: IndexBounds,
         progress: float,
     ) -> None:
-        """Looks at pages with sources as early as if their sources fell silent now: their indices can grow faster."""
+        """Looks at pages with sources as early as they may be urgent whatever these say, or later by a close bound."""
         told = bounds.places
         some = slots[told]
-        most = np.maximum(bounds.value * self._slot_table.weight_per_cost[some], value[told])
-        self._lazy_top_k.limit(some, elapsed[told], gap[told], most, progress)
+        value = self._slot_table.weight_per_cost[some]
+        self._lazy_top_k.limit(some, elapsed[told], gap[told], bounds.loud * value, progress)
+        later = np.flatnonzero(bounds.ahead > 0.0)
+        self._lazy_top_k.wait_below(some[later], (bounds.close * value)[later], bounds.ahead[later], progress)
 
     def _limit_feeds(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], value: NDArray[np.float64], progress: float
@@ -347,7 +351,9 @@ class Whittle(Allocator):
         gap = self._gap(since, now)
         value, bounds = self._index(slots, gap), None
         if self._signal_index.active:
-            value, bounds = self._signal_index.apply_bounded(slots, gap, now, value)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                level = self._lazy_top_k.level / self._slot_table.weight_per_cost[slots]
+            value, bounds = self._signal_index.apply_bounded(slots, gap, now, value, level)
         return self._urgency_by_index(slots, since, value), bounds
 
     def _sweep_if_all_changed(self) -> None:
@@ -363,11 +369,11 @@ class Whittle(Allocator):
     def _gap(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         """Returns the gap used by the index, float64[k] s. News fades, and deadlines pass, by the ordinary clock."""
         gap = _clipped(elapsed)
-        return gap if self._objective in _ORDINARY_CLOCK else self._belief.clock.gap(gap, now)
+        return gap if self._objective in ORDINARY_CLOCK else self._belief.clock.gap(gap, now)
 
     def _progress(self, now: float) -> float:
         """Returns a reading (s) whose advance bounds the growth of `_gap` of any slot."""
-        return now if self._objective in _ORDINARY_CLOCK else self._belief.clock.progress(now)
+        return now if self._objective in ORDINARY_CLOCK else self._belief.clock.progress(now)
 
     def _urgency(self, part: Part, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         """Returns the urgency of the slots in `part`, all in use, at elapsed float64[k] s, float64[k]."""
@@ -385,7 +391,7 @@ class Whittle(Allocator):
         value = index * self._slot_table.weight_per_cost[part]
         if self._signal_index.active:
             slots = np.arange(part.start, part.stop) if isinstance(part, slice) else part
-            value = self._signal_index.raise_sources(slots, value)
+            value = self._signal_index.sources.raise_sources(slots, value)
         gap, never = _clipped(elapsed), np.isposinf(elapsed)
         late = gap > self.starvation_gap
         if late.any():
@@ -528,8 +534,8 @@ class Whittle(Allocator):
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> SignalEvidence | None:
         """Learns the quality of sources from polls of distinct slots; returns what their signals say besides."""
-        pages = ~np.isin(slots, self._signal_index.polled_slots())
-        self._signal_index.note_price(self._urgency(slots[pages], elapsed[pages], now))
+        pages = ~np.isin(slots, self._signal_index.sources.polled_slots())
+        self._signal_index.sources.note_price(self._urgency(slots[pages], elapsed[pages], now))
         return self._signal_index.learn(slots, elapsed, evidence.found, now)
 
     def _learn(
@@ -541,7 +547,7 @@ class Whittle(Allocator):
         signals: SignalEvidence | None,
     ) -> None:
         """Learns from polls of distinct slots, and the signals before them."""
-        if self._objective in _ORDINARY_CLOCK:
+        if self._objective in ORDINARY_CLOCK:
             again = np.isfinite(elapsed)
             polled = slots[again]
             gap = _clipped(elapsed[again])

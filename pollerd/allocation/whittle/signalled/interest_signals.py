@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.core.index import decay_rates
 from pollerd.allocation.signals.item_value import covered_shares, gain_of_reading_items, item_gain
 from pollerd.allocation.signals.pending import Pending, pending_of
-from pollerd.allocation.signals.reading import SignalReading, Window, informed
+from pollerd.allocation.signals.reading import SignalReading, Window
 from pollerd.allocation.signals.signals import Signals
 from pollerd.allocation.slots.slot_table import SlotTable
 
@@ -25,7 +25,7 @@ class InterestSignals:
         """Returns the decay rate of news of slots int64[k], 1/s, float64[k]."""
         return decay_rates(self._slot_table.half_life[slots])
 
-    def indices(
+    def index(
         self,
         slots: NDArray[np.int64],
         gap: Array,
@@ -33,20 +33,17 @@ class InterestSignals:
         read: tuple[SignalReading, list[Window]],
         rates: Array,
         rows: Array,
-        silent: tuple[bool, ...],
-    ) -> list[Array]:
-        """Returns the index of slots int64[k] with sources, gap float64[k] s after their polls, float64[k] each.
+        ahead: Array,
+    ) -> Array:
+        """Returns the index of slots int64[k] with sources, `ahead` float64[k] s later, float64[k].
 
-        read: of `Signals`; rates, rows float64[k, K]: belief without signals. silent, of each: whether the silence of
-        sources counts; if not, the result bounds all indices until the next signal.
+        gap float64[k]: s since their polls now; read: of `Signals`, now; rates float64[k, K]; rows float64[k, K]:
+        belief with signals, then. Until then nothing is read.
         """
         decay = self.decay(slots)
-        whole = self._unseen(rates, gap, decay)
-        waiting = self._waiting(slots, gap, now, read[1], rates, whole)
-        rows = informed(rows, read[0])
-        values = ((waiting.unannounced if one else whole) + waiting.announced for one in silent)
-        gains = (item_gain(value, rates, decay[:, None], waiting.recall, waiting.precision) for value in values)
-        return [np.asarray((rows * gain).sum(1)) for gain in gains]
+        waiting = self._waiting(slots, gap, now, read[1], rates, self._unseen(rates, gap, decay))
+        value = waiting.unannounced + waiting.announced + rates * ahead[:, None]
+        return np.asarray((rows * item_gain(value, rates, decay[:, None], waiting.recall, waiting.precision)).sum(1))
 
     def until_due(self, slots: NDArray[np.int64], _now: float) -> Array:
         """Returns inf float64[k]: no index jumps without a signal."""

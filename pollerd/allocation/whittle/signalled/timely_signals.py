@@ -14,7 +14,7 @@ from pollerd.allocation.signals.pending import (
     gain_of_reading,
     pending,
 )
-from pollerd.allocation.signals.reading import SignalReading, Window, informed, windows
+from pollerd.allocation.signals.reading import SignalReading, Window, windows
 from pollerd.allocation.signals.signals import Signals
 from pollerd.allocation.whittle.timely_index import EARLY, TimelyIndex
 
@@ -29,7 +29,7 @@ class TimelySignals:
     def __init__(self, timely: TimelyIndex, signals: Signals) -> None:
         self._timely, self._signals = timely, signals
 
-    def indices(
+    def index(
         self,
         slots: NDArray[np.int64],
         gap: Array,
@@ -37,43 +37,38 @@ class TimelySignals:
         read: tuple[SignalReading, list[Window]],
         rates: Array,
         rows: Array,
-        silent: tuple[bool, ...],
-    ) -> list[Array]:
-        """Returns the index of slots int64[k] with sources, gap float64[k] s after their polls, float64[k] each.
+        ahead: Array,
+    ) -> Array:
+        """Returns the index of slots int64[k] with sources, `ahead` float64[k] s later, float64[k].
 
-        read: of `Signals`; rates, rows float64[k, K]: belief without signals. silent, of each: whether the silence of
-        sources counts; if not, the result bounds all indices until the next signal or jump.
+        gap float64[k]: s since their polls now; read: of `Signals`, now; rates float64[k, K]; rows float64[k, K]:
+        belief with signals, then. Until then nothing is read, nothing jumps (`until_due`).
         """
         reading, of = read
-        rows = informed(rows, reading)
         if self._timely.has_deadlines:
-            return self._by_deadline(slots, gap, now, rates, rows, silent)
+            return self._by_deadline(slots, gap, now, rates, rows, ahead)
         waiting = pending(of, reading.quiet, rates, gap)
-        numbers = ((waiting.unannounced if one else reading.quiet) + waiting.announced for one in silent)
-        gains = (delay_gain(number, rates, waiting.recall, waiting.precision) for number in numbers)
-        return [np.asarray((rows * gain).sum(1)) for gain in gains]
+        number = waiting.unannounced + waiting.announced + rates * ahead[:, None]
+        return np.asarray((rows * delay_gain(number, rates, waiting.recall, waiting.precision)).sum(1))
 
     def _by_deadline(
-        self, slots: NDArray[np.int64], gap: Array, now: float, rates: Array, rows: Array, silent: tuple[bool, ...]
-    ) -> list[Array]:
+        self, slots: NDArray[np.int64], gap: Array, now: float, rates: Array, rows: Array, ahead: Array
+    ) -> Array:
         """Returns the index under `deadline`: changes that are in time, where any is about to be late."""
         deadline = self._timely.deadlines(slots)
         recent = np.minimum(gap, deadline)
         of, _ = windows(self._signals.pairs, self._signals.sources, slots, recent, now)
         waiting = pending(of, rates * recent[:, None], rates, recent)
         announced = (rows * waiting.announced).sum(1)
+        unannounced = (rows * (waiting.unannounced + rates * ahead[:, None])).sum(1)
         age = self._signals.pairs.oldest_age(slots, now)
         with np.errstate(divide="ignore", invalid="ignore"):
             in_time = np.where(age > deadline, deadline / age, 1.0)
-        share = np.minimum(np.maximum(gap, age) / deadline, 1.0)
+        share = np.minimum((np.maximum(gap, age) + ahead) / deadline, 1.0)
         signalled = np.where(age + CLOCK_ERROR_S >= (1.0 - MARGIN) * deadline, announced * in_time, 0.0)
-        out = []
-        for one in silent:
-            unannounced = (rows * (waiting.unannounced if one else rates * recent[:, None])).sum(1)
-            early = EARLY * (unannounced + announced) * share
-            due = np.where(gap + CLOCK_ERROR_S >= deadline, unannounced, 0.0)
-            out.append(np.asarray(np.maximum(due + signalled, early)))
-        return out
+        early = EARLY * (unannounced + announced) * share
+        due = np.where(gap + CLOCK_ERROR_S >= deadline, unannounced, 0.0)
+        return np.asarray(np.maximum(due + signalled, early))
 
     def until_due(self, slots: NDArray[np.int64], now: float) -> Array:
         """Returns the s until a signalled change of slots int64[k] is nearly late; inf: it is, or there is none."""

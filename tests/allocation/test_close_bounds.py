@@ -1,0 +1,73 @@
+"""Pages that a believed source tells of are passed over for a while, and never while they are the most urgent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pollerd.allocation import EvidenceBatch, create
+from pollerd.allocation.registered import OBJECTIVES
+from pollerd.allocation.whittle.whittle import Whittle
+
+START = 1.75e9
+SITES, STEPS, RESTS = 400, 800, 0.4
+
+
+class World:
+    """Pages that change, and two sources that tell of each change: a list that is read, and one that pushes."""
+
+    def __init__(self, objective: str, seed: int, recall: float) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.recall = recall
+        policy = create("whittle", budget=1.0, objective=objective, rng=np.random.default_rng(0), deadline=150.0)
+        assert isinstance(policy, Whittle)
+        self.policy = policy
+        every = SITES + 1
+        policy.add(np.arange(every), np.r_[np.ones(SITES), 0.0], np.ones(every), half_life=np.full(every, 150.0))
+        self.listed, self.pushed = np.arange(0, SITES - 100), np.arange(SITES - 250, SITES - 50)
+        policy.add_source(0, self.listed, polled_as=SITES)
+        policy.add_source(1, self.pushed)
+        self.rates = 1.2 / SITES / np.linspace(0.2, 4.0, SITES) ** 1.5
+        self.now, self.last = START, np.full(every, START)
+        self.changed, self.listing = np.zeros(SITES, bool), np.zeros(SITES, bool)
+
+    def step(self, pushes: bool) -> tuple[float, float, int]:
+        """The urgency of what was chosen, the largest of all, and how many were looked at."""
+        self.now += 1.0
+        new = self.rng.random(SITES) < self.rates
+        self.changed |= new
+        told = new & (self.rng.random(SITES) < self.recall)
+        self.listing |= told
+        if pushes:
+            which = self.pushed[told[self.pushed]]
+            self.policy.signal(which, 1, np.full(len(which), np.nan), self.now)
+            if self.rng.random() < 0.1:
+                self.policy.fetched(1, self.now)
+        chosen = self.policy.select(self.now - self.last, self.now, np.ones(SITES + 1, bool), 1)
+        urgency = self.policy.urgency(self.now - self.last, self.now)  # with the indices of sources of this choice
+        looked_at, slot = self.policy.looked_at, int(chosen[0])
+        found = self.listing[self.listed].any() if slot == SITES else self.changed[slot]
+        self.policy.observe(chosen, self.now - self.last[chosen], EvidenceBatch(np.array([bool(found)])), self.now)
+        if slot == SITES:
+            which = self.listed[self.listing[self.listed]]
+            self.policy.signal(which, 0, np.full(len(which), np.nan), self.now)
+            self.policy.fetched(0, self.now)
+            self.listing[:] = False
+        else:
+            self.changed[slot] = False
+        self.last[slot] = self.now
+        return float(urgency[slot]), float(urgency.max()), looked_at
+
+
+@pytest.mark.parametrize(("objective", "recall"), [*((one, 0.8) for one in OBJECTIVES), ("changes", 1.0)])
+def test_the_most_urgent_page_is_chosen_whatever_sources_do(objective: str, recall: float) -> None:
+    """Also when one that pushed falls silent."""
+    world = World(objective, 5, recall)
+    looked_at, believed = [], 0.0
+    for i in range(STEPS):
+        mine, most, looks = world.step(pushes=i < (1.0 - RESTS) * STEPS)
+        assert mine >= most * (1 - 1e-6), f"choice {i}"
+        looked_at.append(looks)
+        believed = max(believed, *(source.say for source in world.policy.signals.sources.values()))
+    assert believed > 0.5, "else no index is bounded closely"
+    assert np.mean(looked_at[STEPS // 2 :]) < 0.75 * SITES, "not all are looked at"
