@@ -10,7 +10,7 @@ from pollerd.allocation.registered import OBJECTIVES
 from pollerd.allocation.whittle.whittle import Whittle
 
 START = 1.75e9
-SITES, STEPS, RESTS = 400, 800, 0.4
+SITES, STEPS, RESTS = 400, 500, 0.4
 
 
 class World:
@@ -71,3 +71,23 @@ def test_the_most_urgent_page_is_chosen_whatever_sources_do(objective: str, reca
         believed = max(believed, *(source.say for source in world.policy.signals.sources.values()))
     assert believed > 0.5, "else no index is bounded closely"
     assert np.mean(looked_at[STEPS // 2 :]) < 0.75 * SITES, "not all are looked at"
+
+
+def test_pages_of_a_source_that_became_worse_are_all_looked_at_again() -> None:
+    world = World("changes", 5, 1.0)
+    before = [world.step(pushes=True)[2] for _ in range(STEPS)][-20:]
+    assert np.median(before) < 0.5 * SITES
+    world.policy.signals.sources[0].log_odds = 2.0  # as after polls that contradict it
+    after = [world.step(pushes=True)[2] for _ in range(10)]
+    assert max(after) >= len(world.listed)
+
+
+def test_pages_of_a_source_that_falls_silent_are_all_looked_at_again() -> None:
+    world = World("changes", 5, 1.0)
+    for _ in range(STEPS):
+        world.step(pushes=True)
+    pushed = world.policy.signals.sources[1]
+    pushed.fetched_at, pushed.longest_gap = world.now - 5.5 / 3.0, 0.0
+    world.policy.fetched(1, world.now)  # it is missed after three times its longest gap: 5.5 s
+    looks = [world.step(pushes=False)[2] for _ in range(8)]
+    assert min(looks[:5]) < len(world.pushed) <= max(looks[5:])
