@@ -404,7 +404,7 @@ async def test_a_redirect_there_and_back_waits_for_no_turn(origin: Origin, start
     there_and_back(origin)
     async with start() as running:
         (site_id,) = await running.add(origin.url("/page"))
-        (poll, *_) = await running.polled(site_id, 1, seconds=3)
+        (poll, *_) = await running.polled(site_id, 1)
         assert poll.outcome is OutcomeKind.FIRST
 
 

@@ -26,6 +26,7 @@ from pollerd.storage.db import migrate
 DEFAULT_URL = "postgresql+asyncpg://postgres@127.0.0.1:5432/test"
 T = TypeVar("T")
 
+_CONNECT_SECONDS = 60
 _LOCKS = 0x706F6C6C
 """The first number of our advisory locks; the second names the run."""
 _OF_A_RUN = re.compile(r"pollerd_test_([0-9a-f]{8})_\w+")
@@ -165,7 +166,7 @@ class _Administrator:
         await self._connection.execute(sql, *arguments)
 
     async def _connect(self) -> asyncpg.Connection:
-        connection = await asyncpg.connect(_plain(server_url()), timeout=5)
+        connection = await asyncpg.connect(_plain(server_url()), timeout=_CONNECT_SECONDS)
         await connection.execute(f"SELECT pg_advisory_lock({_LOCKS}, {self._run_id})")
         for record in await connection.fetch("SELECT datname FROM pg_database"):
             found = _OF_A_RUN.fullmatch(record["datname"])
@@ -181,7 +182,7 @@ class _Administrator:
 
 @asynccontextmanager
 async def _connected(url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(_plain(url), timeout=5)
+    connection = await asyncpg.connect(_plain(url), timeout=_CONNECT_SECONDS)
     try:
         yield connection
     finally:
