@@ -260,7 +260,7 @@ def _known_of(source: LearnedSource, cycle: float) -> Array:
         return _UNTRUSTED
     return np.array(
         [
-            math.log1p(math.exp(source.log_odds)) / _DOUBT_STEP,
+            source.log_odds / _DOUBT_STEP,  # -ln(1 - say) of a page moves by no more
             -math.log(1.0 - source.recall) / _MISSED_STEP,
             math.log(source.false_rate) / _FALSE_STEP,
             -source.late / (_LATE_STEP * cycle),
