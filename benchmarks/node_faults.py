@@ -323,7 +323,7 @@ async def check(run: Run, reader: Reader, seen_until: int) -> Report:
     ]
     seen = [one for one in reader.changes if int(str(one["id"])) <= seen_until]
     check_hosts(report, log, args.interval, run.stopped, run.pages.late)
-    check_windows(report, log, args.budget, args.nodes)
+    check_windows(report, log, args.budget, args.nodes, run.stopped, run.pages.late)
     check_deaths(report, log, run.deaths, run.beside, run.partition, DEATH_BOUND_SECONDS)
     check_polls(report, log, rows)
     put_off = sum(outcome == OutcomeKind.THROTTLED.value for *_, outcome in stored)

@@ -75,13 +75,33 @@ def check_hosts(
         report.say(f"         requests were noted late near the first (when, s): {beside}")
 
 
-def check_windows(report: Report, log: Sequence[Hit], budget: float, nodes: int) -> None:
-    """In any window of T seconds at most budget·T + nodes polls start."""
-    times = sorted(hit.at for hit in log if hit.poll)
+def check_windows(
+    report: Report,
+    log: Sequence[Hit],
+    budget: float,
+    nodes: int,
+    stopped: Iterable[tuple[str, float, float]],
+    late: Sequence[tuple[float, float]],
+) -> None:
+    """In any window of T seconds at most budget·T + nodes polls start.
+
+    stopped, late: as in `check_hosts`; neither excuses anything, but is shown beside a window with too many.
+    """
+    spans = list(stopped)
+    polls = sorted((hit for hit in log if hit.poll), key=lambda hit: hit.at)
+    times = [hit.at for hit in polls]
     for window in WINDOWS:
-        most = max((bisect.bisect_left(times, at + window) - n for n, at in enumerate(times)), default=0)
+        most, first = max(
+            ((bisect.bisect_left(times, at + window) - n, n) for n, at in enumerate(times)), default=(0, 0)
+        )
         bound = budget * window + nodes
         report.must(most <= bound, f"budget: at most {most} polls in {window:g} s; the bound is {bound:g}")
+        if most > bound:
+            begin = times[first]
+            by_node = dict(Counter(hit.node for hit in polls[first : first + most]))
+            noted = [(at, seconds) for at, seconds in late if begin - 1.0 < at < begin + window + 1.0]
+            beside = [span for span in spans if span[1] - 1.0 <= begin + window and begin <= span[2] + 1.0]
+            report.say(f"         from {begin:.3f} on, by node {by_node}; noted late {noted}; stopped {beside}")
 
 
 def check_polls(report: Report, log: Sequence[Hit], rows: Sequence[tuple[int, str, float]]) -> None:
