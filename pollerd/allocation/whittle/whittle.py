@@ -200,12 +200,12 @@ class Whittle(Allocator):
         signals = self._signal_index.signals
         host = self._belief.host_of(np.array([polled_as]) if here else slots)
         signals.add(source, slots, polled_as, self._belief.cycle, self._slot_table.capacity, host)
-        self._signal_index.read(source)
+        self._signal_index.note_source(source)
         self._lazy_top_k.clear()
 
     def remove_source(self, source: int) -> None:
         self._signal_index.signals.remove(source, self._slot_table.capacity)
-        self._signal_index.read(source)
+        self._signal_index.note_source(source)
         self._lazy_top_k.clear()
 
     def signal(self, slots: NDArray[np.int64], source: int, at: NDArray[np.float64], now: float) -> None:
@@ -220,7 +220,7 @@ class Whittle(Allocator):
         if of is not None:
             self._lazy_top_k.postpone(*self._signal_index.bounds.postponed(source, now))
             of.alive(now)
-            self._signal_index.read(source)
+            self._signal_index.note_source(source)
 
     def readings_due(self) -> NDArray[np.int64]:
         return self._signal_index.sources.readings_due()
@@ -318,13 +318,13 @@ class Whittle(Allocator):
         bounds: IndexBounds,
         progress: float,
     ) -> None:
-        """Looks at pages with sources as early as they may be urgent whatever these say, or later by a close bound."""
+        """Looks at pages with sources as early as they may be urgent whatever these say, or later by a tight bound."""
         told = bounds.places
         some = slots[told]
         value = self._slot_table.weight_per_cost[some]
-        self._lazy_top_k.limit(some, elapsed[told], gap[told], bounds.loud * value, progress)
+        self._lazy_top_k.limit(some, elapsed[told], gap[told], bounds.loose * value, progress)
         later = np.flatnonzero(bounds.ahead > 0.0)
-        self._lazy_top_k.wait_below(some[later], (bounds.close * value)[later], bounds.ahead[later], progress)
+        self._lazy_top_k.wait_below(some[later], (bounds.tight * value)[later], bounds.ahead[later], progress)
 
     def _limit_feeds(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], value: NDArray[np.float64], progress: float

@@ -1,9 +1,9 @@
 """How long pages need not be looked at, whatever their sources say, or as long as these are as good as they are known.
 
 A page of which its sources are silent has an index near 0, which would be that without signals if the silence ended: if
-no source were read any more, say. Until then it would take a while, so there are two bounds. The loud one takes silence
-for nothing and holds for as long as `LazyTopK` allows an index without signals. The close one holds for a part of a
-uniform cycle: if no source is read, the expected number of changes grows by λ a second at most. It also needs that
+no source were read any more, say. Until then it would take a while, so there are two bounds. The loose one takes
+silence for nothing and holds for as long as `LazyTopK` allows an index without signals. The tight one holds for a part
+of a uniform cycle: if no source is read, the expected number of changes grows by λ a second at most. It also needs that
 sources stay as good as they are known to be (`moved`).
 """
 
@@ -22,41 +22,43 @@ from pollerd.allocation.signals.signals import Signals
 from pollerd.allocation.source_quality import PUSHED
 from pollerd.allocation.whittle.rate_model.belief import Belief
 from pollerd.allocation.whittle.rate_model.drift import FAST_HAZARD
-from pollerd.allocation.whittle.signalled.signalled_pages import PagesRead, SignalledPages
+from pollerd.allocation.whittle.signalled.signalled_pages import SignalledPages
+from pollerd.allocation.whittle.signalled.waiting_index import PagesRead
 
 Array = NDArray[np.float64]
 _LEAST_AHEAD, _MOST_AHEAD = 1 / 256, 1 / 8
 """Bounds of indices hold for the second part of a uniform cycle at most; a page just polled is taken to have waited the
 first."""
 _SHORT = 1 / 64
-"""Part of a uniform cycle: a page that may wait so long whatever its sources say needs no closer bound."""
+"""Part of a uniform cycle: a page that may wait so long whatever its sources say needs no tight bound."""
 _DOUBT_STEP, _MISSED_STEP, _FALSE_STEP, _LATE_STEP = 0.25, 0.1, 0.05, 1 / 2048
-"""Close bounds allow for twice these steps to the worse in what was learned of a source: in the logs of how little it
+"""Tight bounds allow for twice these steps to the worse in what was learned of a source: in the logs of how little it
 is believed, of the share that it misses and of its false rate, and in its delay, as a part of a uniform cycle."""
 _TRUSTED, _SURE = 0.0, 4.6
-"""Log odds of sources of whose pages indices are bounded closely, and of pages whose silent sources are as good as
+"""Log odds of sources of whose pages indices have a tight bound, and of pages whose silent sources are as good as
 believed."""
 _UNTRUSTED = np.full(4, -np.inf)
-"""What is known of a source of whose pages no index is bounded closely."""
+"""What is known of a source of whose pages no index has a tight bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexBounds:
     """Bounds of the indices of those of k slots that sources speak for, for weight and cost 1.
 
-    places: of them among the k, ascending, int64[m] · loud float64[m]: of an index that grows like one without signals,
-    whatever sources say · close float64[m]: of the index until `ahead` float64[m] s of its clock later, 0: none.
+    places: of them among the k, ascending, int64[m] · loose float64[m]: of an index that grows like one without
+    signals, whatever sources say · tight float64[m]: of the index until `ahead` float64[m] s of its clock later, where
+    that is not 0.
     """
 
     places: NDArray[np.int64]
-    loud: Array
-    close: Array
+    loose: Array
+    tight: Array
     ahead: Array
 
     @staticmethod
     def joined(parts: list[IndexBounds]) -> IndexBounds:
         """Returns the bounds of all parts, in this order."""
-        own = [np.concatenate(some) for some in zip(*((a.loud, a.close, a.ahead) for a in parts), strict=True)]
+        own = [np.concatenate(some) for some in zip(*((a.loose, a.tight, a.ahead) for a in parts), strict=True)]
         return IndexBounds(np.concatenate([part.places for part in parts]), *own)
 
 
@@ -92,18 +94,16 @@ class SignalBounds:
         self._silent_from = np.inf
         """When the next pushed source falls silent, epoch s, at the earliest."""
 
-    def of(
-        self, told: PagesRead, places: NDArray[np.int64], now: float, value: Array, index: Array, level: Array
-    ) -> IndexBounds:
-        """Returns the bounds of told pages at `places` int64[k].
+    def of(self, pages: PagesRead, places: NDArray[np.int64], value: Array, index: Array, level: Array) -> IndexBounds:
+        """Returns the bounds of the pages at `places` int64[k].
 
         value, index float64[k]: without and with signals; level float64[k]: that a page is to stay below.
         """
-        loud = np.maximum(self._loud(told, now, value), index)
-        close, ahead = self._close(told, now, value, index, loud, level)
-        return IndexBounds(places, loud, close, ahead)
+        loose = np.maximum(self._loose(pages, value), index)
+        tight, ahead = self._tight(pages, value, index, loose, level)
+        return IndexBounds(places, loose, tight, ahead)
 
-    def _loud(self, told: PagesRead, now: float, value: Array) -> Array:
+    def _loose(self, pages: PagesRead, value: Array) -> Array:
         """Returns the index float64[k] if the silence of sources meant nothing; value float64[k]: without signals.
 
         Where there are no signals it is `value`, but for pages that the common rate tells of: their rates there are
@@ -112,78 +112,80 @@ class SignalBounds:
         out = value.copy()
         some = np.arange(len(value))
         if self._belief.common_rate.weight == 1.0 and self._pages.waiting is None:
-            some = np.flatnonzero(told.reading.weight[:, 0] > 0.0)
+            some = np.flatnonzero(pages.reading.weight[:, 0] > 0.0)
         if some.size:
-            told = told.take(some)
-            reading = told.reading
-            belief = normalised(told.rows, reading.say[:, None] * reading.weight)
-            untold = reading.silence[:, 0] / told.rates[:, 0]
+            pages = pages.take(some)
+            reading = pages.reading
+            belief = normalised(pages.rows, reading.say[:, None] * reading.weight)
+            untold = reading.silence[:, 0] / pages.rates[:, 0]
             out[some] = np.maximum(
-                value[some], self._pages.index(told, belief, reading.quiet + reading.weight, untold, now)
+                value[some], self._pages.index(pages, belief, reading.quiet + reading.weight, untold)
             )
         return out
 
-    def _close(
-        self, told: PagesRead, now: float, value: Array, index: Array, loud: Array, level: Array
-    ) -> tuple[Array, Array]:
-        """Returns close bounds float64[k], and for how long they hold, s float64[k], where they are of use.
+    def _tight(self, pages: PagesRead, value: Array, index: Array, loose: Array, level: Array) -> tuple[Array, Array]:
+        """Returns tight bounds float64[k], and for how long they hold, s float64[k], where they are of use.
 
-        value, index float64[k]: without and with signals; loud: its bound; level: that it is to stay below.
+        value, index float64[k]: without and with signals; loose: its bound; level: that it is to stay below.
         """
-        close, ahead = np.full(len(value), np.inf), np.zeros(len(value))
+        tight, ahead = np.full(len(value), np.inf), np.zeros(len(value))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            wait = told.gap * (np.sqrt(np.sqrt(level / loud)) - 1.0)
-        hope = (index < level) & ((1.0 - self._least_say(told)) * value < level)
-        hope &= (loud >= level) | (wait < _SHORT * self._belief.cycle)
+            wait = pages.gap * (np.sqrt(np.sqrt(level / loose)) - 1.0)
+        hope = (index < level) & ((1.0 - self._least_say(pages)) * value < level)
+        hope &= (loose >= level) | (wait < _SHORT * self._belief.cycle)
         some = np.flatnonzero(hope)
-        some = some[self._all_trusted(told.slots[some])]
+        some = some[self._all_trusted(pages.slots[some])]
         if some.size:
-            told = told.take(some)
-            ahead[some] = self._time_to(told, index[some], level[some])
-            close[some] = np.maximum(self._bound(told, ahead[some], now), index[some])
-        return close, ahead
+            pages = pages.take(some)
+            ahead[some] = self._time_to(pages, index[some], level[some])
+            tight[some] = np.maximum(self._bound(pages, ahead[some]), index[some])
+        return tight, ahead
 
     def _all_trusted(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns of which of slots int64[k] all sources are trusted, bool[k]."""
-        trusted = [i for i, least in self._least_known.items() if np.isfinite(least[0])]
-        out = np.ones(len(slots), np.bool_)
-        for row in self._signals.pairs.levels(slots):
-            out &= (row < 0) | np.isin(self._signals.pairs.source[row], trusted)
+        pairs, out = self._signals.pairs, np.ones(len(slots), np.bool_)
+        for row in pairs.levels(slots):
+            there = np.flatnonzero(row >= 0)
+            sources, place = np.unique(pairs.source[row[there]], return_inverse=True)
+            out[there] &= np.array([self._is_trusted(source) for source in sources.tolist()], np.bool_)[place]
         return out
 
-    def _time_to(self, told: PagesRead, value: Array, level: Array) -> Array:
+    def _is_trusted(self, source: int) -> bool:
+        return bool(np.isfinite(self._least_known.get(source, _UNTRUSTED)).all())
+
+    def _time_to(self, pages: PagesRead, value: Array, level: Array) -> Array:
         """Returns half of the time, s float64[k], in which indices `value` float64[k] reach a level float64[k].
 
         If they grow like the square of L, and L with the mean rate.
         """
-        rows = informed(told.rows, told.reading)
+        rows = informed(pages.rows, pages.reading)
         cycle = self._belief.cycle
-        since = np.maximum((rows * told.reading.level).sum(1) / (rows * told.rates).sum(1), _LEAST_AHEAD * cycle)
+        since = np.maximum((rows * pages.reading.level).sum(1) / (rows * pages.rates).sum(1), _LEAST_AHEAD * cycle)
         with np.errstate(over="ignore"):
             growth = np.sqrt(np.maximum(level, 0.0) / np.maximum(value, 1e-300)) - 1.0
         return np.asarray(np.clip(0.5 * growth * since, 0.0, _MOST_AHEAD * cycle))
 
-    def _least_say(self, told: PagesRead) -> Array:
+    def _least_say(self, pages: PagesRead) -> Array:
         """Returns how far sources are believed at least, float64[k], while `moved` does not name the pages."""
-        return np.asarray(np.maximum(1.0 - (1.0 - told.reading.say) * math.exp(2.0 * _DOUBT_STEP), 0.0))
+        return np.asarray(np.maximum(1.0 - (1.0 - pages.reading.say) * math.exp(2.0 * _DOUBT_STEP), 0.0))
 
-    def _bound(self, told: PagesRead, ahead: Array, now: float) -> Array:
+    def _bound(self, pages: PagesRead, ahead: Array) -> Array:
         """Returns bounds float64[k] of the index while L grows as in `ahead` float64[k] s without a reading.
 
         And while `moved` does not name the pages. Meanwhile the belief drifts, and what was learned of sources moves by
         twice the steps at most.
         """
-        cycle, reading = self._belief.cycle, told.reading
-        later = told.gap + _MOST_AHEAD * cycle
-        _, rows = self._pages.rows(told.slots, later)
-        less = self._least_say(told)
-        untold = (reading.quiet[:, 0] - reading.silence[:, 0]) / told.rates[:, 0]
+        cycle, reading = self._belief.cycle, pages.reading
+        later = pages.gap + _MOST_AHEAD * cycle
+        _, rows = self._pages.rows(pages.slots, later)
+        less = self._least_say(pages)
+        untold = (reading.quiet[:, 0] - reading.silence[:, 0]) / pages.rates[:, 0]
         slack = ahead + 2.0 * _LATE_STEP * cycle + math.expm1(2.0 * _MISSED_STEP) * untold
-        level = reading.level + told.rates * slack[:, None] + 2.0 * _FALSE_STEP * reading.weight
+        level = reading.level + pages.rates * slack[:, None] + 2.0 * _FALSE_STEP * reading.weight
         # The belief is fastest where silence is believed least, and signals most.
         believed = np.where(reading.weight[:, 0] > 0.0, 1.0, less)
-        mine = self._pages.index(told, normalised(rows, believed[:, None] * reading.evidence), level, slack, now)
-        bound = np.maximum(less * mine + (1.0 - less) * self._without(told.slots, later), mine * believed)
+        mine = self._pages.index(pages, normalised(rows, believed[:, None] * reading.evidence), level, slack)
+        bound = np.maximum(less * mine + (1.0 - less) * self._without(pages.slots, later), mine * believed)
         # Of each rate of an earlier belief at least this share is in the later one.
         return np.asarray(bound * math.exp(2.0 * FAST_HAZARD * _MOST_AHEAD))
 
@@ -200,7 +202,7 @@ class SignalBounds:
             if (known < least).any():
                 slots.append(sources[source].slots)
                 least = _UNTRUSTED
-            # It may become better: bounds of pages looked at from now on are closer, and hold for less.
+            # It may become better: bounds of pages looked at from now on are tighter, and hold for less.
             self._least_known[source] = np.where(known > least + 2.0, known - 1.0, least)
         self._learned_of.clear()
         if now >= self._silent_from:
@@ -239,7 +241,7 @@ class SignalBounds:
         """Notes that something was learned of these sources."""
         self._learned_of |= sources
 
-    def read(self, source: int) -> None:
+    def note_source(self, source: int) -> None:
         """Notes that a source was read, gave a sign of life, or has other pages."""
         self._silent.discard(source)
         of = self._signals.sources.get(source)

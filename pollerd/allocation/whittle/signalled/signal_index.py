@@ -20,9 +20,10 @@ from pollerd.allocation.whittle.rate_model.belief import Belief
 from pollerd.allocation.whittle.settings import ORDINARY_CLOCK
 from pollerd.allocation.whittle.signalled.interest_signals import InterestSignals
 from pollerd.allocation.whittle.signalled.signal_bounds import NO_BOUNDS, IndexBounds, SignalBounds
-from pollerd.allocation.whittle.signalled.signalled_pages import PagesRead, SignalledPages
+from pollerd.allocation.whittle.signalled.signalled_pages import SignalledPages
 from pollerd.allocation.whittle.signalled.source_index import SourceIndex
 from pollerd.allocation.whittle.signalled.timely_signals import TimelySignals
+from pollerd.allocation.whittle.signalled.waiting_index import PagesRead
 from pollerd.allocation.whittle.timely_index import TimelyIndex
 from pollerd.errors import InvalidValueError
 from pollerd.wording import counted
@@ -80,7 +81,7 @@ class SignalIndex:
         """Returns the index of slots int64[k], for weight and cost 1, gap float64[k] s: `value` where no source is."""
         out = value.copy()
         for some in self._pieces(slots):
-            out[some] = self._mixed(self._pages.read(slots[some], gap[some], now), now, value[some])
+            out[some] = self._mixed(self._pages.read(slots[some], gap[some], now), value[some])
         return out
 
     def apply_bounded(
@@ -88,15 +89,15 @@ class SignalIndex:
     ) -> tuple[Array, IndexBounds]:
         """Returns `apply`, and bounds of the index of the slots with sources.
 
-        level float64[k]: from which a slot is looked at. Close bounds hold for about half of the time in which a page
+        level float64[k]: from which a slot is looked at. Tight bounds hold for about half of the time in which a page
         would reach that level if no source were read, as long as it is not polled, no signal for it comes, and `moved`
         does not name it. A reading makes all bounds hold longer (`postponed`).
         """
         out, bounds = value.copy(), [NO_BOUNDS]
         for some in self._pieces(slots):
-            told = self._pages.read(slots[some], gap[some], now)
-            out[some] = self._mixed(told, now, value[some])
-            bounds.append(self.bounds.of(told, some, now, value[some], out[some], level[some]))
+            pages = self._pages.read(slots[some], gap[some], now)
+            out[some] = self._mixed(pages, value[some])
+            bounds.append(self.bounds.of(pages, some, value[some], out[some], level[some]))
         return out, IndexBounds.joined(bounds)
 
     def _pieces(self, slots: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -105,16 +106,16 @@ class SignalIndex:
         for at in range(0, len(told), _ROWS_AT_A_TIME):
             yield told[at : at + _ROWS_AT_A_TIME]
 
-    def _mixed(self, told: PagesRead, now: float, value: Array) -> Array:
+    def _mixed(self, pages: PagesRead, value: Array) -> Array:
         """Returns the index float64[k]; value float64[k]: without signals."""
-        say = told.reading.say
-        mine = self._pages.index(told, informed(told.rows, told.reading), told.reading.level, np.zeros(len(say)), now)
-        return np.asarray(say * mine + (1.0 - say) * value)
+        reading, now = pages.reading, np.zeros(len(value))
+        mine = self._pages.index(pages, informed(pages.rows, reading), reading.level, now)
+        return np.asarray(reading.say * mine + (1.0 - reading.say) * value)
 
-    def read(self, source: int) -> None:
+    def note_source(self, source: int) -> None:
         """Notes that a source was read, gave a sign of life, or has other pages: what was computed for it is old."""
         self.sources.forget(source)
-        self.bounds.read(source)
+        self.bounds.note_source(source)
 
     def change_probability(self, slots: NDArray[np.int64], gap: Array, now: float, without: Array) -> Array:
         """Returns the probability float64[k] of a change since the last polls of slots int64[k], gap float64[k] s ago.

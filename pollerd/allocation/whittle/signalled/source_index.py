@@ -14,6 +14,7 @@ from pollerd.allocation.slots.since import Since
 from pollerd.allocation.slots.slot_table import SlotTable
 from pollerd.allocation.whittle.rate_model.belief import Belief
 from pollerd.allocation.whittle.signalled.signalled_pages import SignalledPages
+from pollerd.allocation.whittle.signalled.waiting_index import PagesRead, ReadingTerms
 
 Array = NDArray[np.float64]
 _PRICE_QUANTILE, _PRICE_STEP = 0.2, 0.03
@@ -104,20 +105,21 @@ class SourceIndex:
             return 0.0
         gap = self._belief.clock.gap(elapsed[known], now)
         rates, rows = self._pages.rows(known, gap)
-        reading, pages = self._signals.read(known, gap, rates, now, self._belief.clock.gap)
-        rows = informed(rows, reading)
-        rate = (rows * rates).sum(1)
+        reading, of_each = self._signals.read(known, gap, rates, now, self._belief.clock.gap)
+        pages = PagesRead(now, known, gap, rates, rows, reading, of_each)
+        belief = informed(rows, reading)
+        rate = (belief * rates).sum(1)
         window = np.minimum(since, gap)
         later = window + np.where(gap > since, _SLOPE_STEP * since, 0.0)
         table = self._slot_table
+        price = self.price * table.cost[known]
         if (waiting := self._pages.waiting) is not None:
-            number, weight = waiting.expected(known, now, (reading, pages), gap, rates, rows), table.weight[known]
-            quality, price = (of.recall, of.false_rate), self.price * table.cost[known]
-            now_gain, then_gain = waiting.fetch_gain(known, number, (window, later), rate, quality, weight, price)
+            terms = ReadingTerms(rate, of.recall, of.false_rate, table.weight[known], price)
+            now_gain, then_gain = waiting.fetch_gain(known, waiting.expected(pages, belief), (window, later), terms)
         else:
-            unchanged = (rows * np.exp(-reading.level)).sum(1)
+            unchanged = (belief * np.exp(-reading.level)).sum(1)
             value = table.weight[known] / (rate if self._pages.freshness else 1.0)
-            due = due_level(self.price * table.cost[known] / np.maximum(value, 1e-300))
+            due = due_level(price / np.maximum(value, 1e-300))
             before = np.minimum(unchanged * np.exp(rate * window), 1.0)
             now_gain, then_gain = (
                 float(fetch_gain(before, one, rate, of.recall, of.false_rate, due, value).sum())

@@ -10,7 +10,9 @@ from pollerd.allocation.registered import OBJECTIVES
 from pollerd.allocation.whittle.whittle import Whittle
 
 START = 1.75e9
-SITES, STEPS, RESTS = 400, 500, 0.4
+SITES, STEPS = 400, 500
+WITHOUT_PUSHES = 0.4
+"""Share of the steps, at the end, in which nothing is pushed."""
 
 
 class World:
@@ -65,11 +67,11 @@ def test_the_most_urgent_page_is_chosen_whatever_sources_do(objective: str, reca
     world = World(objective, 5, recall)
     looked_at, believed = [], 0.0
     for i in range(STEPS):
-        mine, most, looks = world.step(pushes=i < (1.0 - RESTS) * STEPS)
+        mine, most, looks = world.step(pushes=i < (1.0 - WITHOUT_PUSHES) * STEPS)
         assert mine >= most * (1 - 1e-6), f"choice {i}"
         looked_at.append(looks)
         believed = max(believed, *(source.say for source in world.policy.signals.sources.values()))
-    assert believed > 0.5, "else no index is bounded closely"
+    assert believed > 0.5, "else no index has a tight bound"
     assert np.mean(looked_at[STEPS // 2 :]) < 0.75 * SITES, "not all are looked at"
 
 
