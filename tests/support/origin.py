@@ -89,7 +89,7 @@ class Origin:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         host = request.host
         assert self._listener is not None
-        at = self._listener.came_at(request.get_extra_info("peername"))
+        at = self._listener.came_at(request.get_extra_info("sockname"), request.get_extra_info("peername"))
         self.concurrent[host] = self.concurrent.get(host, 0) + 1
         self.most_concurrent = max(self.most_concurrent, self.concurrent[host])
         response: web.StreamResponse | None = None

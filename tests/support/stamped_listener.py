@@ -15,6 +15,7 @@ SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("qq")
 _BACKLOG = 128
 Ancillary = list[tuple[int, int, bytes]]
+Address = tuple[str, int]
 
 
 def kernel_time(ancillary: Ancillary) -> float:
@@ -43,20 +44,23 @@ class StampedListener(socket.socket):
     def __init__(self, port: int) -> None:
         # Named as TCP, so that asyncio sends answers at once instead of waiting for acknowledgements (TCP_NODELAY).
         super().__init__(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        self._connections: dict[tuple[str, int], _StampedConnection] = {}
+        self._connections: dict[tuple[Address, Address], _StampedConnection] = {}
         self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.bind(("0.0.0.0", port))
         self.listen(_BACKLOG)
 
-    def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+    def accept(self) -> tuple[socket.socket, Address]:
         plain, address = super().accept()
         connection = _StampedConnection(fileno=plain.detach())
         connection.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        self._connections[address] = connection
+        self._connections[connection.getsockname(), address] = connection
         return connection, address
 
-    def came_at(self, peer: tuple[str, int] | None) -> float:
-        """When what this client sent last had come, monotonic s; now for one that is gone."""
-        connection = None if peer is None else self._connections.get(peer)
+    def came_at(self, here: Address | None, peer: Address | None) -> float:
+        """When what this client had sent last to this address of ours came, monotonic s; now if it is gone.
+
+        Both ends tell connections apart: a client may use one port for several addresses at a time.
+        """
+        connection = None if here is None or peer is None else self._connections.get((here, peer))
         return time.monotonic() if connection is None else connection.received_at
