@@ -322,8 +322,8 @@ async def check(run: Run, reader: Reader, seen_until: int) -> Report:
         (number, *_page(host, url), said) for number, host, url, said in json.loads(run.server.sql(_CHANGES) or "[]")
     ]
     seen = [one for one in reader.changes if int(str(one["id"])) <= seen_until]
-    check_hosts(report, log, args.interval, run.stopped, run.pages.late)
-    check_windows(report, log, args.budget, args.nodes, run.stopped, run.pages.late)
+    check_hosts(report, log, args.interval, run.stopped)
+    check_windows(report, log, args.budget, args.nodes, run.stopped)
     check_deaths(report, log, run.deaths, run.beside, run.partition, DEATH_BOUND_SECONDS)
     check_polls(report, log, rows)
     put_off = sum(outcome == OutcomeKind.THROTTLED.value for *_, outcome in stored)
@@ -337,8 +337,6 @@ async def check(run: Run, reader: Reader, seen_until: int) -> Report:
     }
     ahead = time.time() - now
     late = check_last(report, expected, changes, log, [(host, path, at - ahead) for host, path, at in informed])
-    worst = sorted(run.pages.late, key=lambda one: -one[1])[:5]
-    report.say(f"       requests were noted late {len(run.pages.late)} times, at worst (when, s): {worst}")
     for page in late[:3]:
         report.say(f"         {page} was requested: {[hit for hit in log if hit.page == page][-8:]}")
         report.say(f"         {page} was stored: {[one[2:] for one in stored if one[:2] == page][-8:]}")

@@ -38,12 +38,11 @@ def check_hosts(
     log: Sequence[Hit],
     interval: float,
     stopped: Iterable[tuple[str, float, float]],
-    late: Sequence[tuple[float, float]],
 ) -> None:
     """No host is asked sooner than its interval, by whichever node.
 
     stopped: (node's address, from, to) in which its process stood still; what it had written or was about to write when
-    it was stopped is counted apart. late: when requests were noted late, and by how many seconds; it excuses nothing.
+    it was stopped is counted apart.
     """
     spans = list(stopped)
     of_host: defaultdict[int, list[Hit]] = defaultdict(list)
@@ -71,8 +70,6 @@ def check_hosts(
     )
     for before, after in early[:10]:
         report.say(f"         host {before.host}: {before} then {after}")
-        beside = [(at, seconds) for at, seconds in late if abs(at - before.at) < 1.0]
-        report.say(f"         requests were noted late near the first (when, s): {beside}")
 
 
 def check_windows(
@@ -81,11 +78,10 @@ def check_windows(
     budget: float,
     nodes: int,
     stopped: Iterable[tuple[str, float, float]],
-    late: Sequence[tuple[float, float]],
 ) -> None:
     """In any window of T seconds at most budget·T + nodes polls start.
 
-    stopped, late: as in `check_hosts`; neither excuses anything, but is shown beside a window with too many.
+    stopped: as in `check_hosts`; it excuses nothing, but is shown beside a window with too many.
     """
     spans = list(stopped)
     polls = sorted((hit for hit in log if hit.poll), key=lambda hit: hit.at)
@@ -99,9 +95,8 @@ def check_windows(
         if most > bound:
             begin = times[first]
             by_node = dict(Counter(hit.node for hit in polls[first : first + most]))
-            noted = [(at, seconds) for at, seconds in late if begin - 1.0 < at < begin + window + 1.0]
             beside = [span for span in spans if span[1] - 1.0 <= begin + window and begin <= span[2] + 1.0]
-            report.say(f"         from {begin:.3f} on, by node {by_node}; noted late {noted}; stopped {beside}")
+            report.say(f"         from {begin:.3f} on, by node {by_node}; stopped {beside}")
 
 
 def check_polls(report: Report, log: Sequence[Hit], rows: Sequence[tuple[int, str, float]]) -> None:

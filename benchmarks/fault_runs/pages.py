@@ -1,7 +1,7 @@
 """Thousands of hosts on this machine, each with a few pages that change, and a log of all that was asked of them.
 
-They are served by a process of their own that the machine runs before all others (SCHED_FIFO), so that requests are
-noted when they come, whatever else is going on.
+The log has the time at which the kernel took each request. They are served by a process of their own that the machine
+runs before all others (SCHED_FIFO), so that answers do not wait for the nodes either.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from fault_runs.namespaces import PAGES
+from tests.support.stamped_listener import StampedListener
 
 _SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru")
 _NEWS = 5
-_LOOK_SECONDS, _LATE_SECONDS = 0.01, 0.04
 FASTEST_SECONDS = 180.0
 """The shortest time between two changes of a page. Pages are polled every 25 s: one that is another at three polls in a
 row counts as noise, by what docs/research/masks.md says, and its changes are rightly not reported any more."""
@@ -40,7 +40,7 @@ def editions(text: str) -> list[int]:
 
 
 class Hit(NamedTuple):
-    """A request: when (monotonic s), of which node's address, for which host and path, and which edition it got.
+    """A request: when (monotonic s), from which node's address, for which host and path; which edition it got.
 
     edition: -1: none, as for a robots.txt. page: host and path of the page whose edition it is; another one than that
     of the request where a redirect led here. poll: whether it is a poll's first request.
@@ -65,8 +65,6 @@ class Pages:
         self.count, self.each, self.port = count, each, port
         self.log: list[Hit] = []
         """Requests in order, once `served` has ended."""
-        self.late: list[tuple[float, float]] = []
-        """When requests were noted late (monotonic s), and by how many seconds."""
         self._began = time.monotonic()
         self._frozen_at = multiprocessing.get_context("spawn").Value("d", float("inf"))
 
@@ -76,7 +74,7 @@ class Pages:
 
     @contextlib.asynccontextmanager
     async def served(self) -> AsyncIterator[None]:
-        """Serves while the block runs; then `log` and `late` are there."""
+        """Serves while the block runs; then `log` is there."""
         ours, its = multiprocessing.Pipe()
         process = multiprocessing.get_context("spawn").Process(target=_serve, args=(self, its), daemon=True)
         process.start()
@@ -85,26 +83,20 @@ class Pages:
             yield
         finally:
             ours.send(None)
-            self.log, self.late = await asyncio.to_thread(ours.recv)
+            self.log = await asyncio.to_thread(ours.recv)
             process.join()
 
     async def serve_until(self, ended: Connection) -> None:
         """Serves in this process until something is received."""
-        async with await asyncio.start_server(self._connection, "0.0.0.0", self.port, backlog=1_000):
-            looking = asyncio.create_task(self._watch_lateness())
+        listener = StampedListener(self.port)
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._connection(listener, reader, writer)
+
+        async with await asyncio.start_server(connected, sock=listener, backlog=1_000):
             ended.send(None)
             await asyncio.to_thread(ended.recv)
-            looking.cancel()
-        ended.send((self.log, self.late))
-
-    async def _watch_lateness(self) -> None:
-        """Notes until cancelled when this process noted requests late."""
-        while True:
-            before = time.monotonic()
-            await asyncio.sleep(_LOOK_SECONDS)
-            late = time.monotonic() - before - _LOOK_SECONDS
-            if late > _LATE_SECONDS:
-                self.late.append((time.monotonic(), late))
+        ended.send(sorted(self.log))
 
     def urls(self) -> list[str]:
         """All pages."""
@@ -124,14 +116,17 @@ class Pages:
         """The host to which a page has moved; None: it is where it was."""
         return (host * 7 + 137) % self.count if page == self.each - 1 and host % 4 == 0 else None
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connection(
+        self, listener: StampedListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
-            node = writer.get_extra_info("peername")[0]
-            third, fourth = writer.get_extra_info("sockname")[0].split(".")[2:]
+            ends = writer.get_extra_info("sockname"), writer.get_extra_info("peername")
+            node = ends[1][0]
+            third, fourth = ends[0][0].split(".")[2:]
             host = int(third) * 250 + int(fourth) - 1
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                at = time.monotonic()
+                at = listener.came_at(*ends)
                 found = _TARGET.match(head)
                 path = found.group(1).decode() if found else ""
                 writer.write(self._answer(node, host, path, at))

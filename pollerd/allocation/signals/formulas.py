@@ -38,8 +38,8 @@ def fetch_gain(
     before: Array,
     window: Array,
     rate: Array,
-    recall: float,
-    false_rate: float,
+    recall: Array | float,
+    false_rate: Array | float,
     due: Array,
     value: Array,
 ) -> Array:

@@ -107,7 +107,7 @@ def gain_of_reading_items(
     window: Array,
     rate: Array,
     decay: Array,
-    quality: tuple[float, float],
+    quality: tuple[Array | float, Array | float],
     weight: Array,
     price: Array,
 ) -> Array:

@@ -99,7 +99,7 @@ def gain_of_reading(
     before: Array,
     window: Array,
     rate: Array,
-    quality: tuple[float, float],
+    quality: tuple[Array | float, Array | float],
     waiting_value: Callable[[Array], Array],
 ) -> Array:
     """Returns the expected gain, float64[k] >= 0, of learning for each page whether its source named it.

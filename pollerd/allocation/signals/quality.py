@@ -24,8 +24,8 @@ _KEEP_GAP = 0.8
 _SAME_READING = 1 / 32
 """A reading that follows another within this part of their mean gap (at first of a uniform cycle), such as a poll that
 proves its change, is not one more."""
-_START_POLLS = 4.0
-"""A new source knows as much of its host's others as that many polls teach."""
+START_POLLS = 4.0
+"""A new source knows as much of its host's others, or else of all, as that many polls teach."""
 _SILENT_GAPS = 3.0
 """A pushed source silent for this many times its longest gap is no longer taken to say that nothing changed."""
 
@@ -40,7 +40,8 @@ class LearnedSource:
     with forgetting; late: of changes that it could have told of before · fetched_at: epoch s, -inf: never · fetches:
     number · longest_gap: s between signs of life · learned_cycle: s, of the prior · host: number of its host, -1:
     unknown · mean_evidence: log Bayes factor of the last polls, not stored, as those of the pages are not · mean_gap:
-    s between the last readings, 0: unknown, not stored.
+    s between the last readings, 0: unknown, not stored · taught: polls of other sources from which it knew something at
+    first, with forgetting, not stored.
     """
 
     slots: NDArray[np.int64]
@@ -62,6 +63,7 @@ class LearnedSource:
     longest_gap: float = 0.0
     mean_evidence: float = 0.0
     mean_gap: float = 0.0
+    taught: float = 0.0
 
     @property
     def recall(self) -> float:
@@ -108,16 +110,6 @@ class LearnedSource:
             return 1.0
         return max(1.0 - number * self.mean_gap / covered, 0.0)
 
-    def start_like(self, others: list[LearnedSource]) -> None:
-        """Takes over what was learned of other sources, as much as few polls teach; not how far they are believed."""
-        polls = sum(of.polls for of in others)
-        if polls <= 0.0:
-            return
-        share = min(_START_POLLS / polls, 1.0)
-        for name in ("announced", "unannounced", "false"):
-            setattr(self, name, 1.0 + share * sum(getattr(of, name) - 1.0 for of in others))
-        self.exposure = share * sum(of.exposure for of in others)
-
     def learn(self, true: float, unsaid: float, signals: float, exposure: float, evidence: float) -> None:
         """Learns from one poll: expected announced and unannounced changes, signals, s covered, log Bayes factor."""
         keep = _KEEP if self.log_odds >= START_LOG_ODDS else _KEEP_DISTRUSTED
@@ -126,6 +118,7 @@ class LearnedSource:
         self.false = 1.0 + keep * (self.false - 1.0) + max(signals - true, 0.0)
         self.exposure = keep * self.exposure + exposure
         self.polls = keep * self.polls + 1.0
+        self.taught *= keep
         self.mean_evidence = _KEEP_MEAN * self.mean_evidence + (1.0 - _KEEP_MEAN) * evidence
         odds = _REST_LOG_ODDS + _KEEP_ODDS * (self.log_odds - _REST_LOG_ODDS) + evidence
         self.log_odds = min(max(odds, -MOST_LOG_ODDS), MOST_LOG_ODDS)
@@ -165,9 +158,10 @@ class LearnedSource:
         return [float(getattr(kept, name)) for name in LEARNED]
 
     def learn_again(self, numbers: list[float]) -> None:
-        """Restores the output of `learned`."""
+        """Restores the output of `learned`. What it was taught at first is in it: at most so much."""
         for name, number in zip(LEARNED, numbers, strict=True):
             setattr(self, name, number)
+        self.taught = START_POLLS
         if self.fetched_at < 0:
             self.fetched_at = -np.inf
 
@@ -177,7 +171,7 @@ def say_at(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(1.0 / (1.0 + np.exp(-log_odds)))
 
 
-_NOT_STORED = ("slots", "polled_as", "host", "mean_evidence", "mean_gap")
+_NOT_STORED = ("slots", "polled_as", "host", "mean_evidence", "mean_gap", "taught")
 LEARNED = tuple(field.name for field in fields(LearnedSource) if field.name not in _NOT_STORED)
 """Names of the numbers of a source that were learned and are stored."""
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.signals.pairs import Pairs, SignalTimes
+from pollerd.allocation.signals.pooled_quality import PooledQuality
 from pollerd.allocation.signals.quality import LEARNED, LearnedSource, check_learned, say_at
 from pollerd.allocation.signals.reading import Clock, SignalReading, Window, normalised, read, windows
 from pollerd.allocation.slots.since import Since
@@ -29,7 +30,12 @@ class Signals:
 
     def __init__(self, times: SignalTimes = SignalTimes.NONE) -> None:
         self.sources: dict[int, LearnedSource] = {}
-        self.pairs = Pairs(times)
+        self.version = 0
+        """Rises when there are other sources, or they are read elsewhere."""
+        self._pairs, self._capacity = Pairs(times), 0
+        self._laid_out = True
+        """Whether `_pairs` has the sources' pages as they are now."""
+        self._pooled = PooledQuality()
         self._restored: dict[int, list[float]] = {}
         """Stored quality of sources that were not added yet."""
 
@@ -37,6 +43,19 @@ class Signals:
     def active(self) -> bool:
         """Whether there is a source."""
         return bool(self.sources)
+
+    @property
+    def pairs(self) -> Pairs:
+        """The sources' pages. Laid out when it is asked for: many sources may be added at a time."""
+        if not self._laid_out:
+            self._pairs.rebuild(self.sources, self._capacity)
+            self._laid_out = True
+        return self._pairs
+
+    def _changed(self, capacity: int) -> None:
+        """Notes that sources have other pages, or are read elsewhere; capacity: number of slots from now on."""
+        self._laid_out, self._capacity = False, capacity
+        self.version += 1
 
     def add(
         self, source: int, slots: NDArray[np.int64], polled_as: int | None, cycle: float, capacity: int, host: int
@@ -51,31 +70,35 @@ class Signals:
         known = self.sources.get(source)
         if known is None:
             new = LearnedSource(slots, fetched_as, cycle, host)
-            others = list(self.sources.values())
-            new.start_like([of for of in others if of.host == host and host >= 0] or others)
-            self.sources[source] = new
+            self._pooled.teach(new, self.sources.values())
             self._restore_one(source, new)
+            self.sources[source] = new
+            self._pooled.include(new)
         else:
             known.slots, known.polled_as, known.host = slots, fetched_as, host
-        self.pairs.rebuild(self.sources, capacity)
+            self._pooled.clear()
+        self._changed(capacity)
 
     def remove(self, source: int, capacity: int) -> None:
         """Forgets a source."""
         self._restored.pop(source, None)
         if self.sources.pop(source, None) is not None:
-            self.pairs.rebuild(self.sources, capacity)
+            self._pooled.clear()
+            self._changed(capacity)
 
     def forget(self, slots: NDArray[np.int64], capacity: int) -> None:
         """Takes slots int64[k], which are freed, from all sources; what was fetched as one of them is unread then."""
-        changed = False
-        for source in self.sources.values():
-            stays = ~np.isin(source.slots, slots)
-            changed |= not stays.all()
-            source.slots = source.slots[stays]
-            if np.isin(source.polled_as, slots):
-                source.polled_as = ELSEWHERE
-        if changed:
-            self.pairs.rebuild(self.sources, capacity)
+        freed = set(slots.tolist())
+        elsewhere = [of for of in self.sources.values() if of.polled_as in freed]
+        for of in elsewhere:
+            of.polled_as = ELSEWHERE
+        rows = np.concatenate([np.empty(0, np.int64), *self.pairs.levels(slots)])
+        fewer = np.unique(self.pairs.source[rows[rows >= 0]]).tolist()
+        for source in fewer:
+            of = self.sources[source]
+            of.slots = of.slots[~np.isin(of.slots, slots)]
+        if fewer or elsewhere:
+            self._changed(capacity)
 
     def receive(
         self,
@@ -178,6 +201,7 @@ class Signals:
         number, covered = window.number[:, 0], window.covered[:, 0]
         there = np.flatnonzero(row >= 0)
         usual = np.empty(len(there))
+        self._pooled.clear()
         for k, i in enumerate(there.tolist()):
             of = self.sources[int(self.pairs.source[row[i]])]
             usual[k] = of.mean_evidence
@@ -267,6 +291,7 @@ class Signals:
         table = quality.reshape(-1, len(LEARNED))
         check_learned(table)
         self._restored = {_number("shared_state", one): row for one, row in zip(ids, table.tolist(), strict=True)}
+        self._pooled.clear()
         for source, of in self.sources.items():
             self._restore_one(source, of)
 

@@ -38,12 +38,11 @@ class InterestSignals(WaitingIndex):
 
     def fetch_gain(
         self, slots: NDArray[np.int64], waiting: Array, window: tuple[Array, Array], terms: ReadingTerms
-    ) -> tuple[float, float]:
+    ) -> tuple[Array, Array]:
         decay, quality = self.decay(slots), (terms.recall, terms.false_rate)
         fresh = terms.rate / decay * -np.expm1(-decay * window[0])
         before = np.maximum((waiting - fresh) * np.exp(decay * window[0]), 0.0)
         now, later = (
-            float(gain_of_reading_items(before, one, terms.rate, decay, quality, terms.weight, terms.price).sum())
-            for one in window
+            gain_of_reading_items(before, one, terms.rate, decay, quality, terms.weight, terms.price) for one in window
         )
         return now, later

@@ -64,7 +64,7 @@ class TimelySignals(WaitingIndex):
 
     def fetch_gain(
         self, slots: NDArray[np.int64], waiting: Array, window: tuple[Array, Array], terms: ReadingTerms
-    ) -> tuple[float, float]:
+    ) -> tuple[Array, Array]:
         rate, weight, price = terms.rate, terms.weight, terms.price
         before = np.maximum(waiting - rate * window[0], 0.0)
 
@@ -74,5 +74,5 @@ class TimelySignals(WaitingIndex):
             return deadline_waiting_value(number, rate, weight, price, self._timely.deadlines(slots))
 
         quality = (terms.recall, terms.false_rate)
-        now, later = (float(gain_of_reading(before, one, rate, quality, value).sum()) for one in window)
+        now, later = (gain_of_reading(before, one, rate, quality, value) for one in window)
         return now, later

@@ -40,15 +40,14 @@ class PagesRead:
 
 @dataclass(frozen=True, slots=True)
 class ReadingTerms:
-    """What the gain of reading a source depends on, of k of its pages.
+    """What the gain of reading a source depends on, of k of its pages, float64[k] each.
 
-    rate float64[k], 1/s · recall, false_rate: its quality · weight float64[k]: of a change found · price float64[k]:
-    θ C of a page's poll.
+    rate: 1/s · recall, false_rate: quality of the source · weight: of a change found · price: θ C of a page's poll.
     """
 
     rate: Array
-    recall: float
-    false_rate: float
+    recall: Array
+    false_rate: Array
     weight: Array
     price: Array
 
@@ -70,8 +69,8 @@ class WaitingIndex(ABC):
     @abstractmethod
     def fetch_gain(
         self, slots: NDArray[np.int64], waiting: Array, window: tuple[Array, Array], terms: ReadingTerms
-    ) -> tuple[float, float]:
-        """Returns the gains of reading a source now and a little later, summed over its pages of slots int64[k].
+    ) -> tuple[Array, Array]:
+        """Returns the gains of reading the sources of pages now and a little later, float64[k] each, of slots int64[k].
 
         waiting float64[k]: what waits now, for weight 1; window: s since the last information, now and later.
         """
