@@ -106,7 +106,8 @@ async def test_a_page_that_becomes_noisy_is_proven_again_and_its_noise_forgotten
         found = await running.changes()
         await running.polled(site, len(await running.polls(site)) + 8)
         assert await running.changes() == found
-    assert 3 <= len(found) - 1 < 16
+    # Proven at the third change in a row, of which `second` may be one, or later: proofs of a page keep their distance.
+    assert 2 <= len(found) - 1 < 16
     assert rate is not None
     assert replayed is not None
     assert replayed < 2 * rate
