@@ -6,7 +6,7 @@ sites, as after each step of the belief in common, are given apart. A page that 
 as often as the others. Pages that are told of are spread over the whole list. Printed are the CPU times of choices, and
 of the rest of the ticks, in ms (median, 99 %, longest, after `--warm-up` ticks), what was looked at in a choice, and
 the memory that sources added, by tracemalloc, in bytes for each page told of, without the lists of slots that the
-caller holds.
+caller holds; and how long it took to add them and to choose once, while that was traced.
 
     python benchmarks/signals_scale.py --sites 1000000 --pages 100000 --sources 100 [--pushed] [--objective delay]
 """
@@ -56,9 +56,11 @@ def run(args: argparse.Namespace) -> dict[str, object]:
     of_source = np.array_split(told, args.sources) if args.pages else []
     sitemaps = rng.choice(n, len(of_source), replace=False)
     tracemalloc.start()
+    begin = time.thread_time()
     for source, slots in enumerate(of_source):
         policy.add_source(source, slots, polled_as=None if args.pushed else int(sitemaps[source]))
     policy.select_seen(last, START, np.ones(n, bool), args.k)  # knows the last polls from now on
+    adding = time.thread_time() - begin
     added = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     choices, rest, looked_at = np.zeros((3, args.ticks))
@@ -89,6 +91,7 @@ def run(args: argparse.Namespace) -> dict[str, object]:
         "choice with a piece of a sweep": _three(choices[swept]),
         "sweeps": round(float(swept.mean()), 2),
         "rest": _three(rest),
+        "s to add sources": round(adding, 1),
         "looked at": int(np.median(looked_at[~swept])) if not swept.all() else None,
         "bytes a page": round(added / args.pages, 1) if args.pages else 0.0,
         "MB": round(added / 2**20, 2),

@@ -300,15 +300,13 @@ class Whittle(Allocator):
         return _first(slots, value, k)
 
     def _source_slots(self, elapsed: NDArray[np.float64] | Since, now: float) -> NDArray[np.int64]:
-        """Returns the slots whose polls read a source, int64[m], always to be looked at; updates their indices."""
+        """Returns the slots to be looked at because their polls read a source, int64[m]; updates its index."""
         if not self._signal_index.active:
             return np.empty(0, np.int64)
         self._signal_index.signals.know_last_polls(elapsed, now)
         self._lazy_top_k.invalidate(self._signal_index.bounds.moved(now))
-        pinned = self._signal_index.sources.polled_slots()
-        if pinned.size:
-            self._signal_index.sources.refresh(elapsed, now)
-        return pinned
+        self._signal_index.sources.refresh(elapsed, now)
+        return self._signal_index.sources.slots_from(self._lazy_top_k.level)
 
     def _limit(
         self,

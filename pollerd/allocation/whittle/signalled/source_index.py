@@ -91,6 +91,11 @@ class SourceIndex:
         """Returns the slots whose polls read a source, int64[m], with repeats."""
         return self._polled().slots
 
+    def slots_from(self, level: float) -> NDArray[np.int64]:
+        """Returns the slots whose polls read a source with an index of at least `level`, int64[m]; nan: any."""
+        slots, index = self._polled().best()
+        return slots[~(index < level)]
+
     def refresh(self, elapsed: Array | Since, now: float) -> None:
         """Computes the indices of sources that are due, given the gaps float64[n] s of all slots."""
         polled = self._polled()
@@ -193,6 +198,5 @@ class SourceIndex:
 
     def forget(self, source: int) -> None:
         """Forgets what was computed for a source."""
-        polled = self._polled()
-        here = polled.numbers == source
-        polled.index[here] = polled.computed_at[here] = -np.inf
+        here = self._known.numbers == source
+        self._known.index[here] = self._known.computed_at[here] = -np.inf
