@@ -26,8 +26,8 @@ class _Sums:
         """Adds a source."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(of, name) - _START[name])
-        # What it was taught is in its sums, too: without it new sources would pass on more than was learned.
-        self.polls += of.polls + of.taught
+        # Its own prior is in its sums, too: else new sources would pass on more than was learned.
+        self.polls += of.polls + of.prior_polls
 
 
 class PooledQuality:
@@ -49,7 +49,7 @@ class PooledQuality:
         share = min(START_POLLS / sums.polls, 1.0)
         for name in _SUMS:
             setattr(new, name, _START[name] + share * getattr(sums, name))
-        new.taught = share * sums.polls
+        new.prior_polls = share * sums.polls
 
     def include(self, of: LearnedSource) -> None:
         """Adds a source to the sums."""

@@ -40,8 +40,8 @@ class LearnedSource:
     with forgetting; late: of changes that it could have told of before · fetched_at: epoch s, -inf: never · fetches:
     number · longest_gap: s between signs of life · learned_cycle: s, of the prior · host: number of its host, -1:
     unknown · mean_evidence: log Bayes factor of the last polls, not stored, as those of the pages are not · mean_gap:
-    s between the last readings, 0: unknown, not stored · taught: polls of other sources from which it knew something at
-    first, with forgetting, not stored.
+    s between the last readings, 0: unknown, not stored · prior_polls: polls of other sources that its prior is worth, with
+    forgetting, not stored.
     """
 
     slots: NDArray[np.int64]
@@ -63,7 +63,7 @@ class LearnedSource:
     longest_gap: float = 0.0
     mean_evidence: float = 0.0
     mean_gap: float = 0.0
-    taught: float = 0.0
+    prior_polls: float = 0.0
 
     @property
     def recall(self) -> float:
@@ -118,7 +118,7 @@ class LearnedSource:
         self.false = 1.0 + keep * (self.false - 1.0) + max(signals - true, 0.0)
         self.exposure = keep * self.exposure + exposure
         self.polls = keep * self.polls + 1.0
-        self.taught *= keep
+        self.prior_polls *= keep
         self.mean_evidence = _KEEP_MEAN * self.mean_evidence + (1.0 - _KEEP_MEAN) * evidence
         odds = _REST_LOG_ODDS + _KEEP_ODDS * (self.log_odds - _REST_LOG_ODDS) + evidence
         self.log_odds = min(max(odds, -MOST_LOG_ODDS), MOST_LOG_ODDS)
@@ -158,10 +158,10 @@ class LearnedSource:
         return [float(getattr(kept, name)) for name in LEARNED]
 
     def learn_again(self, numbers: list[float]) -> None:
-        """Restores the output of `learned`. What it was taught at first is in it: at most so much."""
+        """Restores the output of `learned`, in which its prior is, too: it was worth so many polls at most."""
         for name, number in zip(LEARNED, numbers, strict=True):
             setattr(self, name, number)
-        self.taught = START_POLLS
+        self.prior_polls = START_POLLS
         if self.fetched_at < 0:
             self.fetched_at = -np.inf
 
@@ -171,7 +171,7 @@ def say_at(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(1.0 / (1.0 + np.exp(-log_odds)))
 
 
-_NOT_STORED = ("slots", "polled_as", "host", "mean_evidence", "mean_gap", "taught")
+_NOT_STORED = ("slots", "polled_as", "host", "mean_evidence", "mean_gap", "prior_polls")
 LEARNED = tuple(field.name for field in fields(LearnedSource) if field.name not in _NOT_STORED)
 """Names of the numbers of a source that were learned and are stored."""
 
