@@ -40,7 +40,7 @@ class LearnedSource:
     with forgetting; late: of changes that it could have told of before · fetched_at: epoch s, -inf: never · fetches:
     number · longest_gap: s between signs of life · learned_cycle: s, of the prior · host: number of its host, -1:
     unknown · mean_evidence: log Bayes factor of the last polls, not stored, as those of the pages are not · mean_gap:
-    s between the last readings, 0: unknown, not stored · prior_polls: polls of other sources that its prior is worth, with
+    s between the last readings, 0: unknown, not stored · prior_polls: of other sources, that its prior is worth, with
     forgetting, not stored.
     """
 
