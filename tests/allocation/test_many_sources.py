@@ -80,6 +80,20 @@ def test_a_host_without_sources_learns_of_all() -> None:
     assert signals.sources[3].recall < 0.8 * signals.sources[1].recall
 
 
+def test_nothing_is_left_of_a_source_or_page_whose_number_is_given_again() -> None:
+    signals, now = Signals(), 1_000.0 * CYCLE
+    add(signals, 1)
+    add(signals, 2)
+    for source in (1, 2):
+        signals.receive(np.array([source]), source, np.array([np.nan]), now, np.array([1.0 / CYCLE]))
+    assert signals.waiting(np.array([1, 2])).tolist() == [1.0, 1.0]
+    signals.remove(1, 5_000)
+    add(signals, 1)
+    signals.forget(np.array([2]), 5_000)
+    add(signals, 2)
+    assert signals.waiting(np.array([1, 2])).tolist() == [0.0, 0.0]
+
+
 def choices(numbers: tuple[int, int, int]) -> list[int]:
     """Choices among sixty pages, of which three lists of other quality tell that are read at three more slots."""
     policy, rng = made(60), np.random.default_rng(1)

@@ -35,6 +35,8 @@ class Signals:
         self._pairs, self._capacity = Pairs(times), 0
         self._laid_out = True
         """Whether `_pairs` has the sources' pages as they are now."""
+        self._removed: set[int] = set()
+        """Sources that `_pairs` has yet, but that were removed."""
         self._pooled = PooledQuality()
         self._restored: dict[int, list[float]] = {}
         """Stored quality of sources that were not added yet."""
@@ -47,10 +49,14 @@ class Signals:
     @property
     def pairs(self) -> Pairs:
         """The sources' pages. Laid out when it is asked for: many sources may be added at a time."""
+        self._lay_out()
+        return self._pairs
+
+    def _lay_out(self) -> None:
         if not self._laid_out:
             self._pairs.rebuild(self.sources, self._capacity)
             self._laid_out = True
-        return self._pairs
+            self._removed.clear()
 
     def _changed(self, capacity: int) -> None:
         """Notes that sources have other pages, or are read elsewhere; capacity: number of slots from now on."""
@@ -67,6 +73,8 @@ class Signals:
         source = _number("source", source)
         slots = distinct_slots(slots)
         fetched_as = PUSHED if polled_as is None else int(polled_as)
+        if source in self._removed:
+            self._lay_out()  # nothing is left of it: this is another one
         known = self.sources.get(source)
         if known is None:
             new = LearnedSource(slots, fetched_as, cycle, host)
@@ -83,6 +91,7 @@ class Signals:
         """Forgets a source."""
         self._restored.pop(source, None)
         if self.sources.pop(source, None) is not None:
+            self._removed.add(source)
             self._pooled.clear()
             self._changed(capacity)
 
@@ -99,6 +108,7 @@ class Signals:
             of.slots = of.slots[~np.isin(of.slots, slots)]
         if fewer or elsewhere:
             self._changed(capacity)
+            self._lay_out()  # nothing is left of them: others may have their numbers next
 
     def receive(
         self,
