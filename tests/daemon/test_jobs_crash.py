@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pollerd.model import JobAction, JobState, SiteSpec
 from pollerd.storage import Job, JobSpec, SiteFilter, Store
+from tests.support.origin import until_found
 from tests.support.process import daemon_process
 
 SITES = 8_000
@@ -17,16 +18,16 @@ SITES = 8_000
 
 async def reached(database: str, done: Callable[[Job], bool]) -> Job:
     """The only job, read beside the daemon, once that holds."""
-    for _ in range(3_000):
-        store = await Store.open(database, exclusive=False)
-        try:
-            job = await store.jobs.get(1)
-        finally:
-            await store.close()
-        if done(job):
-            return job
-        await asyncio.sleep(0.02)
-    raise AssertionError(job)
+    store = await Store.open(database, exclusive=False)
+    try:
+        return await until_found(lambda: _done(store, done), 120.0)
+    finally:
+        await store.close()
+
+
+async def _done(store: Store, done: Callable[[Job], bool]) -> Job | None:
+    job = await store.jobs.get(1)
+    return job if done(job) else None
 
 
 async def run_with_kills(database: str, log: Path, progress: Callable[[Job], int], rng: random.Random) -> Job:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from pathlib import Path
 
-from pollerd.storage import Source, SourceSpec, Store
-from tests.support.origin import Origin, Page
+from pollerd.storage import SourceSpec, Store
+from tests.support.origin import Origin, Page, until_found
 from tests.support.process import daemon_process
 
 PAGES = 6_000
 
 
-async def found_in(database: str) -> Source:
-    """The source, read beside the daemon."""
+async def joined(database: str, least: int) -> None:
+    """Waits until so many pages of the source have joined, as read beside the daemon."""
     store = await Store.open(database, exclusive=False)
     try:
-        return await store.sources.get(1)
+        await until_found(lambda: _joined(store, least), 120.0)
     finally:
         await store.close()
 
 
-async def joined(database: str, least: int) -> None:
-    for _ in range(6_000):
-        if (await found_in(database)).joined >= least:
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(await found_in(database))
+async def _joined(store: Store, least: int) -> bool:
+    return (await store.sources.get(1)).joined >= least
 
 
 async def test_killed_while_pages_join(origin: Origin, any_database: str, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
         await asyncio.sleep(0.02)
 
 
-async def until_found(look: Callable[[], Awaitable[T]], seconds: float = 60.0) -> T:
+async def until_found(look: Callable[[], Awaitable[T | None]], seconds: float = 60.0) -> T:
     """Looks until something is found that is not false, and returns it; fails when it is not there in time."""
     deadline = time.monotonic() + seconds
     while not (found := await look()):
