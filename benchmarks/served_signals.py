@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import socket
 import tempfile
@@ -32,6 +33,8 @@ from daemon_process import DaemonProcess
 LISTS = ("none", "honest", "lazy", "lying", "late", "feed")
 LAZY_SHARE = 0.6
 FEED_ENTRIES = 50
+RANKS = (0, 3, 10, 20, 50, 10**9)
+"""Where groups of pages begin, the fastest first, of which the delays are printed apart."""
 
 
 class Pages:
@@ -95,20 +98,37 @@ class Pages:
     def _day(self, seconds: float) -> str:
         return datetime.fromtimestamp(self.begun + seconds, UTC).isoformat()
 
-    def result(self, since: float, until: float) -> dict[str, float]:
-        """Returns how many changes from `since` on there were, the share found, and their mean delay in s."""
-        found, delays = 0, list[float]()
-        distinct = 0
-        for times, fetches in zip(self.changed, self.fetched, strict=True):
+    def delays(self, since: float, until: float, ranks: slice) -> list[float]:
+        """Returns the delays, s, of the changes from `since` on of the pages of some ranks, from 0 on."""
+        delays = list[float]()
+        for times, fetches in zip(self.changed[ranks], self.fetched[ranks], strict=True):
             polled = np.array(fetches)
             for at in times[(times >= since) & (times <= until)].tolist():
                 later = polled[polled > at]
                 delays.append(float(later[0] - at) if len(later) else until - at)
+        return delays
+
+    def result(self, since: float, until: float) -> dict[str, Any]:
+        """Returns the number of changes from `since` on, the share found, and mean delays in s, of all and by rank."""
+        found, distinct = 0, 0
+        delays = self.delays(since, until, slice(None))
+        by_rank = {
+            f"{first + 1}-{min(last, len(self.changed))}": round(float(np.mean(some)), 2)
+            for first, last in itertools.pairwise(RANKS)
+            if (some := self.delays(since, until, slice(first, last)))
+        }
+        for times, fetches in zip(self.changed, self.fetched, strict=True):
+            polled = np.array(fetches)
             seen = np.searchsorted(times, polled[polled <= until], side="right")
             news = np.flatnonzero(np.diff(seen, prepend=0) > 0)
             distinct += int(np.count_nonzero(polled[news] >= since))
             found += int(np.count_nonzero((times >= since) & (times <= until)))
-        return {"changes": found, "found": distinct / max(found, 1), "delay": float(np.mean(delays or [0.0]))}
+        return {
+            "changes": found,
+            "found": distinct / max(found, 1),
+            "delay": float(np.mean(delays or [0.0])),
+            "by rank": by_rank,
+        }
 
 
 def _answer(request: web.Request, body: str, media: str) -> web.Response:
