@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 URLS   ?= sites.txt
 ARGS   ?=
-# Two more than processors: tests of a daemon wait more than half of the time.
-PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2> /dev/null || echo 1) + 2)
+# One more than processors: tests of a daemon wait half of the time.
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2> /dev/null || echo 1) + 1)
 
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
