@@ -110,7 +110,7 @@ class Pages:
 
     def result(self, since: float, until: float) -> dict[str, Any]:
         """Returns the number of changes from `since` on, the share found, and mean delays in s, of all and by rank."""
-        found, distinct = 0, 0
+        found = 0
         delays = self.delays(since, until, slice(None))
         by_rank = {
             f"{first + 1}-{min(last, len(self.changed))}": round(float(np.mean(some)), 2)
@@ -121,11 +121,10 @@ class Pages:
             polled = np.array(fetches)
             seen = np.searchsorted(times, polled[polled <= until], side="right")
             news = np.flatnonzero(np.diff(seen, prepend=0) > 0)
-            distinct += int(np.count_nonzero(polled[news] >= since))
-            found += int(np.count_nonzero((times >= since) & (times <= until)))
+            found += int(np.count_nonzero(polled[news] >= since))
         return {
-            "changes": found,
-            "found": distinct / max(found, 1),
+            "changes": len(delays),
+            "found": found / max(len(delays), 1),
             "delay": float(np.mean(delays or [0.0])),
             "by rank": by_rank,
         }

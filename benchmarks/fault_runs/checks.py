@@ -81,10 +81,10 @@ def check_windows(
 ) -> None:
     """In any window of T seconds at most budget·T + nodes polls start.
 
-    stopped: as in `check_hosts`; it excuses nothing, but is shown beside a window with too many.
+    log: in the order in which requests came. stopped: as in `check_hosts`; it excuses nothing, but is shown beside a window with too many.
     """
     spans = list(stopped)
-    polls = sorted((hit for hit in log if hit.poll), key=lambda hit: hit.at)
+    polls = [hit for hit in log if hit.poll]
     times = [hit.at for hit in polls]
     for window in WINDOWS:
         most, first = max(

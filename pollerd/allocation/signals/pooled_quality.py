@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pollerd.allocation.signals.quality import START_POLLS, LearnedSource
 
-_SUMS = ("announced", "unannounced", "false", "exposure")
 _START = {"announced": 1.0, "unannounced": 1.0, "false": 1.0, "exposure": 0.0}
 """Sums of a source of which nothing is known."""
 
@@ -24,8 +23,8 @@ class _Sums:
 
     def include(self, of: LearnedSource) -> None:
         """Adds a source."""
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(of, name) - _START[name])
+        for name, start in _START.items():
+            setattr(self, name, getattr(self, name) + getattr(of, name) - start)
         # Its own prior is in its sums, too: else new sources would pass on more than was learned.
         self.polls += of.polls + of.prior_polls
 
@@ -47,8 +46,8 @@ class PooledQuality:
         if sums.polls <= 0.0:
             return
         share = min(START_POLLS / sums.polls, 1.0)
-        for name in _SUMS:
-            setattr(new, name, _START[name] + share * getattr(sums, name))
+        for name, start in _START.items():
+            setattr(new, name, start + share * getattr(sums, name))
         new.prior_polls = share * sums.polls
 
     def include(self, of: LearnedSource) -> None:
