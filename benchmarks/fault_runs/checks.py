@@ -81,7 +81,8 @@ def check_windows(
 ) -> None:
     """In any window of T seconds at most budget·T + nodes polls start.
 
-    log: in the order in which requests came. stopped: as in `check_hosts`; it excuses nothing, but is shown beside a window with too many.
+    log: in the order in which requests came. stopped: as in `check_hosts`; it excuses nothing, but is shown beside a
+    window with too many.
     """
     spans = list(stopped)
     polls = [hit for hit in log if hit.poll]
