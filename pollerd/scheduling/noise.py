@@ -50,4 +50,6 @@ class NoiseCap:
         decided = not sites.keeps_changing(slot) if proven else bool(sites.proof_failures[slot] < _FAILURES_MOST)
         if decided:
             return not proven
+        if proven and not sites.proof_failures[slot]:
+            return True
         return bool(now - sites.proof_at[slot] >= _PAUSE_PERIODS * period())

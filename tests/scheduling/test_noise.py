@@ -40,8 +40,15 @@ def test_what_is_not_known_is_proven_until_three_proofs_in_a_row_explain_nothing
     assert cap.wants_proof(2, NOW + 4 + 8 * PERIOD, lambda: PERIOD, proven=False)
 
 
-@pytest.mark.parametrize(("slot", "since", "wants"), [(0, 8.0, True), (0, 7.9, False), (2, 1e6, False)])
-def test_what_is_known_is_proven_again_only_where_a_page_keeps_changing(slot: int, since: float, wants: bool) -> None:
+@pytest.mark.parametrize(
+    ("slot", "failed", "since", "wants"),
+    [(0, 1, 8.0, True), (0, 1, 7.9, False), (0, 0, 0.0, True), (2, 0, 1e6, False), (2, 1, 1e6, False)],
+)
+def test_what_is_known_is_proven_again_only_where_a_page_keeps_changing(
+    slot: int, failed: int, since: float, wants: bool
+) -> None:
+    """At once, but not before eight periods after a proof that left a difference."""
     site_table = table()
+    site_table.proof_failures[slot] = failed
     site_table.proof_at[slot] = NOW - since * PERIOD
     assert NoiseCap(site_table).wants_proof(slot, NOW, lambda: PERIOD, proven=True) is wants

@@ -13,6 +13,8 @@ from pollerd.allocation.signals.quality import LearnedSource
 _KEEP = 0.98
 """Factor by which earlier polls of a page count less at each poll."""
 _MOST_ODDS = 16.0
+_FINEST, _STEPS = 0.1, (1.0, 60.0, 3600.0, 86400.0)
+"""s: dates are written to the second, the minute, the hour or the day, or finer."""
 
 
 class SignalTimes(Enum):
@@ -31,7 +33,9 @@ class Pairs:
     `slot`, `source`, `following` int32[m] (next row of the same page, -1: none) · `number` float32[m], signals since
     the page's last poll · `log_odds` float32[m], what polls of this page add to those of the source's say, with
     forgetting: half of a list may lie · `head` int32[capacity], a page's first row, -1: none. In a page's first row:
-    `polled_at` float32[m], s after `origin`, -inf: unknown. 24 bytes a row, and 4 a slot. With `times` also `time`
+    `polled_at` float32[m], s after `origin`, -inf: unknown. `dated_at` float32[m], s after `origin`: the last date that
+    the source gave, -inf: none · `announced` bool[m]: whether that is of a change since the page's last poll, and not
+    of the time at which the list was made. 29 bytes a row, and 4 a slot. With `times` also `time`
     float32[m], s after `origin` of the page's signals since its last poll, not finite: none; else it is empty.
     """
 
@@ -42,7 +46,8 @@ class Pairs:
         self.unknown = np.zeros(0, np.int64)
         """Slots with sources, int64[k], whose last polls are not known here, ascending."""
         self.slot = self.source = self.following = self.head = np.zeros(0, np.int32)
-        self.number = self.polled_at = self.time = self.log_odds = np.zeros(0, np.float32)
+        self.number = self.polled_at = self.time = self.log_odds = self.dated_at = np.zeros(0, np.float32)
+        self.announced = np.zeros(0, np.bool_)
 
     def rebuild(self, sources: dict[int, LearnedSource], capacity: int) -> None:
         """Lays out the rows anew for the sources' pages; rows that remain keep their numbers."""
@@ -69,7 +74,8 @@ class Pairs:
     def _carry(self, before: Pairs) -> None:
         rows = len(self.slot)
         self.number, self.log_odds = np.zeros((2, rows), np.float32)
-        self.polled_at = np.full(rows, -np.inf, np.float32)
+        self.polled_at, self.dated_at = np.full((2, rows), -np.inf, np.float32)
+        self.announced = np.zeros(rows, np.bool_)
         self.time = np.full(rows if self._times is not SignalTimes.NONE else 0, self._no_time, np.float32)
         if not len(before.slot) or not rows:
             return
@@ -79,6 +85,8 @@ class Pairs:
         same = old[found] == new
         self.number[same] = before.number[found[same]]
         self.log_odds[same] = before.log_odds[found[same]]
+        self.dated_at[same] = before.dated_at[found[same]]
+        self.announced[same] = before.announced[found[same]]
         if len(self.time):
             self.time[same] = before.time[found[same]]
         pages = np.flatnonzero(self.head[: len(before.head)] >= 0)
@@ -94,7 +102,7 @@ class Pairs:
 
     def begin(self, now: float) -> None:
         """Counts times from epoch s `now`, if there are none yet: float32 has no room for more."""
-        if not np.isfinite(self.polled_at).any() and not np.isfinite(self.time).any():
+        if not any(np.isfinite(times).any() for times in (self.polled_at, self.time, self.dated_at)):
             self.origin = now
 
     def date(
@@ -120,9 +128,32 @@ class Pairs:
             np.logaddexp.at(joint, place, worth)
             self.time[own] = joint / by_row
 
+    def announce(
+        self,
+        rows: NDArray[np.int64],
+        at: NDArray[np.float64],
+        news: NDArray[np.bool_],
+        newest_before: float,
+    ) -> None:
+        """Notes dates of rows int64[k], float64[k] epoch s, that a source gave at a time; at least one.
+
+        news bool[k]: of a change since the page's last poll · newest_before: the latest date that the source gave the
+        time before, epoch s, -inf: none. Some lists date some pages, always, with the time at which the list is made.
+        Such a page has the newest date of all, each time; a page that had not, now or the time before, changed.
+        """
+        dates, step = (at - self.origin).astype(np.float32), _fineness(at)
+        step = np.maximum(step, 2.0 * np.spacing(np.abs(dates)))
+        behind = dates.max() - dates >= step
+        behind_before = np.zeros(len(rows), np.bool_)
+        if np.isfinite(newest_before):
+            behind_before = np.float32(newest_before - self.origin) - self.dated_at[rows] >= step
+        self.announced[rows[news & (behind | behind_before)]] = True
+        np.maximum.at(self.dated_at, rows, dates)
+
     def use_up(self, rows: NDArray[np.int64]) -> None:
         """Forgets the signals of rows int64[k]."""
         self.number[rows] = 0.0
+        self.announced[rows] = False
         if len(self.time):
             self.time[rows] = self._no_time
 
@@ -165,6 +196,14 @@ class Pairs:
             return np.full(len(slots), -1, np.int64)
         inside = slots < len(self.head)
         return np.where(inside, self.head[np.where(inside, slots, 0)], -1).astype(np.int64)
+
+
+def _fineness(at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns s, float64[k], by which dates at least differ if they are as fine as these seem, epoch s."""
+    out = np.full(len(at), _FINEST)
+    for step in _STEPS:
+        out[at % step == 0.0] = step
+    return out
 
 
 def _key(slot: NDArray[np.int32], source: NDArray[np.int32]) -> NDArray[np.int64]:

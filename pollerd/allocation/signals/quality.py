@@ -41,7 +41,7 @@ class LearnedSource:
     number · longest_gap: s between signs of life · learned_cycle: s, of the prior · host: number of its host, -1:
     unknown · mean_evidence: log Bayes factor of the last polls, not stored, as those of the pages are not · mean_gap:
     s between the last readings, 0: unknown, not stored · prior_polls: of other sources, that its prior is worth, with
-    forgetting, not stored.
+    forgetting, not stored · newest: latest date of the last signals, epoch s, -inf: unknown, not stored.
     """
 
     slots: NDArray[np.int64]
@@ -64,6 +64,7 @@ class LearnedSource:
     mean_evidence: float = 0.0
     mean_gap: float = 0.0
     prior_polls: float = 0.0
+    newest: float = -np.inf
 
     @property
     def recall(self) -> float:
@@ -171,7 +172,7 @@ def say_at(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(1.0 / (1.0 + np.exp(-log_odds)))
 
 
-_NOT_STORED = ("slots", "polled_as", "host", "mean_evidence", "mean_gap", "prior_polls")
+_NOT_STORED = ("slots", "polled_as", "host", "mean_evidence", "mean_gap", "prior_polls", "newest")
 LEARNED = tuple(field.name for field in fields(LearnedSource) if field.name not in _NOT_STORED)
 """Names of the numbers of a source that were learned and are stored."""
 

@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 _SURE = 1e-9
 """Probabilities of outcomes are kept this far from 0 and 1."""
 MOST_SOURCES = 2**31 - 1
+_BELIEVED = 0.9
+"""Least say of a source whose dates are taken for those of changes."""
 _BURST_SHARE, _BURST_PAGES, _BURST_EXCESS, _BURST_ODDS = 0.5, 10, 3.0, 3.0
 """Signals for more than this share of a source's pages at once, for this many at least, and for this many times more
 than its quality lets expect, count only for sources with higher log odds: the whole list was written anew."""
@@ -132,6 +134,7 @@ class Signals:
         of.received(int((rows >= 0).sum()), at[dated], now)
         polled = np.where(rows >= 0, pairs.polled_at[pairs.first(slots)].astype(np.float64) + pairs.origin, -np.inf)
         good = (rows >= 0) & ~(dated & (at <= polled))
+        self._announce(of, rows[dated], at[dated], good[dated], now)
         if self._is_burst(of, int(good.sum()), rates[good], now):
             return np.empty(0, np.int64)
         fresh = np.ones(len(slots))
@@ -143,6 +146,28 @@ class Signals:
         news_at = np.where(dated, at, self._middle(of, now))[good]
         pairs.date(rows[good], news_at, fresh[good], None if decay is None else decay[good])
         return slots[good]
+
+    def _announce(
+        self, of: LearnedSource, rows: NDArray[np.int64], at: Array, news: NDArray[np.bool_], now: float
+    ) -> None:
+        if len(rows):
+            self.pairs.begin(now)
+            self.pairs.announce(rows, at, news, of.newest)
+            of.newest = float(at.max())
+
+    def announced(self, slots: NDArray[np.int64]) -> Array:
+        """Returns the latest date of a change since the last polls of slots int64[k] that a source which is believed
+        gave, float64[k] epoch s; nan: none.
+
+        What is dated with the time at which a list was made is no such date.
+        """
+        out = np.full(len(slots), np.nan)
+        for row in self.pairs.levels(slots):
+            some = np.flatnonzero((row >= 0) & self.pairs.announced[row])
+            believed = [self.sources[i].say >= _BELIEVED for i in self.pairs.source[row[some]].tolist()]
+            some = some[np.array(believed, np.bool_)]
+            out[some] = np.fmax(out[some], self.pairs.dated_at[row[some]].astype(np.float64) + self.pairs.origin)
+        return out
 
     def _middle(self, of: LearnedSource, now: float) -> float:
         """Returns when a change happened that an undated signal tells of: half way since a polled source was read."""

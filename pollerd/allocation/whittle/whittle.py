@@ -231,6 +231,9 @@ class Whittle(Allocator):
     def signals_waiting(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         return self._signal_index.signals.waiting(self._slot_table.known(slots))
 
+    def announced(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self._signal_index.signals.announced(self._slot_table.known(slots))
+
     def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         slot_table = self._slot_table
         elapsed = slot_table.check_elapsed(elapsed)

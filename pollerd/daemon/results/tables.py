@@ -27,7 +27,7 @@ class TableUpdates:
         sites, slots = self._scheduler.sites, np.array([result.slot for result in results], np.int64)
         informed = [i for i, r in enumerate(records) if r.poll.elapsed is not None and r.poll.outcome.informative]
         counts_items = self._scheduler.allocator.counts_items
-        puzzling = [_puzzling(records[i], counts_items=counts_items) for i in informed]
+        puzzling = [_puzzling(results[i], records[i], counts_items=counts_items) for i in informed]
         sites.note_history(slots[informed], np.array(puzzling, np.bool_))
         sites.forget_history(slots[[i for i in informed if records[i].misled and not records[i].poll.changed]])
         sites.last_gap[slots[informed]] = [records[i].poll.elapsed for i in informed]
@@ -63,14 +63,15 @@ class TableUpdates:
         ]
 
 
-def _puzzling(record: PollRecord, *, counts_items: bool) -> bool:
-    """Returns whether a change has no known cause; a feed with identified new entries has one.
+def _puzzling(result: PollResult, record: PollRecord, *, counts_items: bool) -> bool:
+    """Returns whether a change has no known cause: a feed with identified new entries has one, and what was announced.
 
     For an allocator that counts items also if all of them are new: a feed that drops items is not to be held back.
     """
     baseline = record.context.baseline
     full = counts_items and baseline.window is not None and baseline.window.full
-    return record.poll.changed and not (baseline.media is Media.FEED and (record.poll.count or full))
+    known = result.announced_at is not None
+    return record.poll.changed and not known and not (baseline.media is Media.FEED and (record.poll.count or full))
 
 
 def _ttl(result: PollResult, record: PollRecord) -> float:

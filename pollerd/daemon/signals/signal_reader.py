@@ -53,6 +53,16 @@ class SignalReader:
             if source is not None and is_full and not result.signals_stored:
                 await self._store_signals_of(source, result)
 
+    def with_announcements(self, results: Sequence[PollResult]) -> Sequence[PollResult]:
+        """Returns the results with the dates of changes that believed sources gave since the polls before."""
+        if not len(self._sources):
+            return results
+        dates = self._sources.announced([result.slot for result in results])
+        return [
+            result if date is None else replace(result, announced_at=date)
+            for result, date in zip(results, dates, strict=True)
+        ]
+
     def is_long(self, result: PollResult) -> bool:
         """Returns whether the poll is one of a signal source, and its list so long that no other poll waits for it."""
         if not len(self._sources) or result.outcome.kind is not OutcomeKind.BODY:

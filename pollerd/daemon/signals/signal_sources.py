@@ -75,6 +75,11 @@ class SignalSources:
         self._admissions = -1
         self._allocator = scheduler.allocator
 
+    def announced(self, slots: Sequence[int]) -> list[float | None]:
+        """Returns the latest date of a change of each slot that a believed source gave since its last poll, epoch s."""
+        dates = self._scheduler.allocator.announced(np.array(slots, np.int64))
+        return [None if np.isnan(date) else date for date in dates.tolist()]
+
     def __len__(self) -> int:
         """Returns the number of signal sources."""
         return len(self._known)

@@ -31,6 +31,8 @@ class Candidate(Struct, frozen=True):
     """A change that waits for its proof: the poll that found it, without its body."""
 
     result: PollResult
+    first_at: float
+    """Start of the first poll that found a change and is not proven yet, epoch s."""
     undecided: int = 0
     """Second polls that came too late to decide, or that need another to confirm them."""
     failures: int = 0
@@ -73,7 +75,8 @@ class PollResult(Struct, frozen=True, gc=False):
     `detection` is present exactly if the poll was informative or the body could not be read. `asked` is False if no
     request was sent (robots.txt denied it), so the result says nothing about our own link. `reading`: the page as read
     for the topic, if the site is the focused crawler's. `proof`: set by the noise step where a change has to be proven.
-    `signals_stored`: what it says of other pages was read and stored.
+    `signals_stored`: what it says of other pages was read and stored. `announced_at`: the latest date of a change since
+    the site's poll before that a believed signal source gave, epoch s.
     """
 
     slot: int
@@ -84,6 +87,7 @@ class PollResult(Struct, frozen=True, gc=False):
     reading: PageReading | None = None
     proof: ProofStatus | None = None
     signals_stored: bool = False
+    announced_at: float | None = None
 
     @property
     def site_id(self) -> int:

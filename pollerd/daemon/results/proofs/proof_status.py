@@ -37,6 +37,7 @@ def held(result: PollResult, before: Candidate | None, *, counts: bool) -> PollR
         outcome = replace(outcome, body=outcome.body and b"", screenshot=None)
     waiting = Candidate(
         replace(result, outcome=outcome, reading=None),
+        first_at=result.outcome.started_at if before is None else before.first_at,
         undecided=0 if before is None else before.undecided + counts,
         failures=0 if before is None else before.failures,
     )

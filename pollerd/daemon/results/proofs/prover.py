@@ -23,9 +23,12 @@ _PROMPT_TURNS = 2.0
 """A second poll proves something within this time of the first, or within this many turns of host and budget."""
 _UNDECIDED_MOST = 1
 """Number of second polls that may decide nothing."""
+_AWAITED_MOST = 3
+"""Number of second polls after a change that was announced, until a difference that was not is taken for noise."""
 _LATE = "unproven: its second poll came too late"
 _REGULAR = "unproven: it differed again at its next regular poll, and a POST is not sent for a proof"
 _DIFFERED = "unproven: it differed again at the second poll"
+_ANNOUNCED = "unproven: it differed again at the second poll, and a signal source says that it changed again"
 _ALWAYS = "unproven: it differs at every poll"
 
 T = TypeVar("T")
@@ -87,7 +90,15 @@ class Prover:
                 out[name] = ruling
         for name in settled:
             pair = (first[name], found[name])
+            second = pair[1]
+            differ = second.changed and not pair[0].equals(second)
+            if candidate is not None and differ and _announced_again(result, candidate):
+                after = replace(second.after, proven=True)
+                out[name] = Ruling(after, unproven=_ANNOUNCED, result=ProofResult.UNPROVEN)
+                continue
             ruling = await self._together(result, pair, before.get(name), prompt=prompt)
+            if candidate is not None and _awaits(candidate) and ruling.baseline.mask != second.before.mask:
+                return None
             if ruling.wide and candidate is not None and candidate.undecided < _UNDECIDED_MOST:
                 return None
             out[name] = ruling
@@ -178,3 +189,13 @@ class Prover:
             # Pages are untrusted: one that breaks the comparison is reported, and nothing is proven of it.
             self._faults.report(result.context, error)
             return None
+
+
+def _announced_again(result: PollResult, candidate: Candidate) -> bool:
+    """Returns whether a believed source dates a change after the first of the polls that differ."""
+    return result.announced_at is not None and result.announced_at > candidate.first_at
+
+
+def _awaits(candidate: Candidate) -> bool:
+    """Returns whether the source that announced the first change may say yet that there was another."""
+    return candidate.result.announced_at is not None and candidate.undecided < _AWAITED_MOST

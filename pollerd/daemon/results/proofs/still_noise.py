@@ -4,7 +4,8 @@ What a page says anew at every request differs at every poll. A place that was e
 looks the same there, but later polls find it as it was. So each rule has a score, never below 0: 1 more for a poll at
 which what it acts on is as at the last one, 4 less for one at which that is again as before it last differed, as noise
 of two values is, and 1 less for one at which it is something else. At a feed that costs nothing: its entries are edited
-in bursts, and seldom say something else at each request. At 16 a rule is given up, and the next difference there is
+in bursts, and seldom say something else at each request. Where a signal source that is believed dates a change of the
+page, and all that differs is hidden, it is no noise: 4 more. At 16 a rule is given up, and the next difference there is
 proven anew. What is enough doubles each time that rules of the site are given up.
 """
 
@@ -16,10 +17,10 @@ from msgspec import Struct
 
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.detection import doubtable_rules
-from pollerd.model import Media, OutcomeKind
+from pollerd.model import Detection, Media, OutcomeKind
 
 ENOUGH = 16
-BACK, OTHER, OTHER_OF_FEED = 4, 1, 0
+BACK, OTHER, OTHER_OF_FEED, OTHER_ANNOUNCED = 4, 1, 0, -4
 _TIMES_MOST = 6
 """Number of times that what is enough doubles."""
 _SITES_MOST = 65_536
@@ -97,7 +98,7 @@ class StillNoise:
         if watch.mask != context.baseline.mask:
             watch.begin(context.baseline.mask)
         if detection.hidden:
-            watch.compare(detection.hidden, OTHER_OF_FEED if context.baseline.media is Media.FEED else OTHER)
+            watch.compare(detection.hidden, _cost_of_difference(result, detection))
         elif detection.kind in _QUIET:  # the same bytes, or not modified
             watch.stood_still()
         if result.proof is not None and result.proof.lifted:
@@ -110,3 +111,10 @@ class StillNoise:
             if len(self._watched) > _SITES_MOST:
                 del self._watched[next(iter(self._watched))]
         return watch
+
+
+def _cost_of_difference(result: PollResult, detection: Detection) -> int:
+    """Returns by how much a rule's score falls if what it hides is something else."""
+    if result.announced_at is not None and detection.kind in _QUIET:
+        return OTHER_ANNOUNCED
+    return OTHER_OF_FEED if result.context.baseline.media is Media.FEED else OTHER
