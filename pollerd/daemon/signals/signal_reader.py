@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
+import numpy as np
 from msgspec.structs import replace
 
 from pollerd.daemon.signals.document_signals import DocumentSignals, SignalDocument
@@ -57,7 +58,8 @@ class SignalReader:
         """Returns the results with the dates of changes that believed sources gave since the polls before."""
         if not len(self._sources):
             return results
-        dates = self._sources.announced([result.slot for result in results])
+        slots = np.array([result.slot for result in results], np.int64)
+        dates = self._sources.announced(slots, np.array([result.site_id for result in results], np.int64))
         return [
             result if date is None else replace(result, announced_at=date)
             for result, date in zip(results, dates, strict=True)

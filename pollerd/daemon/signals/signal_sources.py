@@ -75,9 +75,12 @@ class SignalSources:
         self._admissions = -1
         self._allocator = scheduler.allocator
 
-    def announced(self, slots: Sequence[int]) -> list[float | None]:
-        """Returns the latest date of a change of each slot that a believed source gave since its last poll, epoch s."""
-        dates = self._scheduler.allocator.announced(np.array(slots, np.int64))
+    def announced(self, slots: NDArray[np.int64], site_ids: NDArray[np.int64]) -> list[float | None]:
+        """Returns of sites int64[k], by their slots int64[k], the latest date of a change since their polls before that
+        a believed source gave, epoch s; None: there is none, or the site is gone.
+        """
+        dates, there = np.full(len(slots), np.nan), self._scheduler.sites.site_id[slots] == site_ids
+        dates[there] = self._scheduler.allocator.announced(slots[there])
         return [None if np.isnan(date) else date for date in dates.tolist()]
 
     def __len__(self) -> int:
