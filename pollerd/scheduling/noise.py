@@ -42,9 +42,9 @@ class NoiseCap:
         """Returns whether a change of the slot has to be proven.
 
         proven: whether it is known what of the page is noise. Then only if the page changes at each of its last polls,
-        and no more than every eight periods; else always, unless three proofs in a row could not explain the page: it
-        differs at every fetch in a way that no mask hides, and is proven no more often than that either. The period is
-        asked for only where it decides: it looks at all sites.
+        and no more than every eight periods unless its last proof showed it the same; else always, unless three proofs
+        in a row could not explain the page: it differs at every fetch in a way that no mask hides, and is proven no
+        more often than that either. The period is asked for only where it decides: it looks at all sites.
         """
         sites = self._sites
         decided = not sites.keeps_changing(slot) if proven else bool(sites.proof_failures[slot] < _FAILURES_MOST)

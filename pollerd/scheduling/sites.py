@@ -361,6 +361,10 @@ class SiteTable(Columns):
             self.trusted[slot] = _TRUSTED_POLLS
         self.touch([slot])
 
+    def note_undecided_proof(self, slot: int, at: float) -> None:
+        """Records a proof poll that showed nothing, epoch s: the next one waits as after one that left a difference."""
+        self.proof_at[slot], self.proof_failures[slot] = at, max(int(self.proof_failures[slot]), 1)
+
     def forget_history(self, slots: NDArray[np.int64]) -> None:
         """Clears the history of slots int64[k]: their changes were noise that is now known, and predict nothing."""
         self.history[slots] = self.history_length[slots] = self.trusted[slots] = 0

@@ -182,7 +182,7 @@ class PollRecord(Struct, frozen=True, gc=False):
     mask_changed: bool = False
     """Whether this poll changed `context.baseline.mask`, or proved it."""
     misled: bool = False
-    """Whether the changes found by earlier polls were noise that is masked now."""
+    """Whether the changes that earlier polls found were noise that is masked now, or what a mask hid were changes."""
     page: PageRecord | None = None
     """The result for the focused crawler's page, if the site is one."""
     selections: tuple[SelectionRecord, ...] = ()

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count, cycle, islice
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from pollerd.allocation.baselines.uniform import Uniform
 from pollerd.daemon.results.proofs.still_noise import ENOUGH, StillNoise
 from pollerd.daemon.state.poll_result import PollResult, ProofStatus
 from pollerd.detection import detect, learn_from_pair, noise_of, without_rules
@@ -202,3 +205,26 @@ async def test_changes_of_a_place_that_a_mask_hid_are_found_again(start: Start, 
     assert "costs 3" in changes[0].summary
     assert "costs 4" in changes[1].summary
     assert (hidden, learned) == ((), 1)
+
+
+async def test_what_was_learned_under_rules_that_are_given_up_is_forgotten(
+    start: Start, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Polls that found nothing because a mask hid the changes say nothing of the page."""
+    forgotten: list[list[int]] = []
+    remove = Uniform.remove
+
+    def recorded(allocator: Uniform, slots: NDArray[np.int64]) -> None:
+        forgotten.append(slots.tolist())
+        remove(allocator, slots)
+
+    monkeypatch.setattr(Uniform, "remove", recorded)
+    still = [html(3)] * (ENOUGH + 3)
+    Script(origin, "/p", html(1), html(2), html(3), *still)
+    async with start(scheduling=SchedulingSettings(min_interval_seconds=0.01, host_interval_seconds=0)) as running:
+        (site,) = await running.add(origin.url("/p"))
+        await running.polled(site, 3)
+        assert forgotten == []
+        await running.polled(site, 3 + len(still))
+        slot = running.daemon.parts.scheduler.sites.slot_of(site)
+    assert forgotten == [[slot]]

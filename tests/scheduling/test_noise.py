@@ -52,3 +52,15 @@ def test_what_is_known_is_proven_again_only_where_a_page_keeps_changing(
     site_table.proof_failures[slot] = failed
     site_table.proof_at[slot] = NOW - since * PERIOD
     assert NoiseCap(site_table).wants_proof(slot, NOW, lambda: PERIOD, proven=True) is wants
+
+
+def test_after_a_proof_that_decides_nothing_the_next_one_waits() -> None:
+    site_table = table()
+    cap = NoiseCap(site_table)
+    assert cap.wants_proof(0, NOW, lambda: PERIOD, proven=True)
+    site_table.note_undecided_proof(0, NOW)
+    assert not cap.wants_proof(0, NOW + 1.0, lambda: PERIOD, proven=True)
+    assert cap.wants_proof(0, NOW + 8 * PERIOD, lambda: PERIOD, proven=True)
+    site_table.proof_failures[0] = 3
+    site_table.note_undecided_proof(0, NOW)
+    assert site_table.proof_failures[0] == 3

@@ -61,7 +61,7 @@ def poll_effect(
         host_pause_seconds=pause,
         host_throttles=throttles,
         mask_changed=_marks(context.baseline) != _marks(result.context.baseline),
-        misled=before.keeps_changing and _masks(context) != _masks(result.context),
+        misled=_was_misled(result, before, context),
         selections=selected,
         screenshot=outcome.screenshot,
     )
@@ -91,6 +91,13 @@ def _with_earlier(
         selections=selected,
         screenshot=None,
     )
+
+
+def _was_misled(result: PollResult, before: SiteStatus, after: SiteContext) -> bool:
+    """Returns whether earlier polls misled: noise that is known now counted as changes, or changes as noise."""
+    if result.proof is not None and result.proof.lifted:
+        return True
+    return before.keeps_changing and _masks(after) != _masks(result.context)
 
 
 def _marks(baseline: Baseline) -> tuple[bytes, bool]:

@@ -11,7 +11,7 @@ from pollerd.daemon.results.proofs.proof_status import posts
 from pollerd.daemon.results.proofs.prover import Prover
 from pollerd.daemon.results.proofs.still_noise import StillNoise
 from pollerd.daemon.state.believed_unchanged import leave_until_regular, note_quiet
-from pollerd.daemon.state.poll_result import PollResult, ProofStatus
+from pollerd.daemon.state.poll_result import PollResult, ProofResult, ProofStatus
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.telemetry import Instruments
 
@@ -51,6 +51,8 @@ class ProofUpdates:
             self._instruments.proofs[status.result.value].inc()
         if status.same is not None:
             sites.note_proof(slot, result.outcome.started_at, same=status.same)
+        elif status.result is ProofResult.UNPROVEN:
+            sites.note_undecided_proof(slot, result.outcome.started_at)
         if status.waiting is None:
             self._candidates.drop(result.site_id)
             was_left = slot in sites.proofs.left
