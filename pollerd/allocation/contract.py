@@ -240,12 +240,13 @@ class Allocator(ABC):
         """Returns the number of signals since the last polls of slots int64[k], float64[k]; nan where no source is."""
         return np.full(len(slots), np.nan)
 
-    def announced(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Returns the latest date, float64[k] epoch s, of a change of slots int64[k] since their last polls.
+    def announced(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns the latest dates that sources gave of changes of slots int64[k] since their last polls, float64[k]
+        epoch s, nan: none; and how far the most believed of these sources is, float64[k], 0 to 1.
 
-        Only by sources that are believed; nan: none. A date that may be the time at which a list was made is none.
+        A date that may be the time at which a list was made is none.
         """
-        return np.full(len(slots), np.nan)
+        return np.full(len(slots), np.nan), np.zeros(len(slots))
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns the probability, float64[k], that a poll of slots int64[k] after elapsed float64[k] s finds a change.

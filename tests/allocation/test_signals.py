@@ -322,7 +322,7 @@ def test_old_dates_tell_of_nothing_and_future_dates_do_no_harm() -> None:
 class Dated:
     """Three pages and a source that is believed so far, and gives dates."""
 
-    def __init__(self, say: float) -> None:
+    def __init__(self, say: float = 0.95) -> None:
         self.signals = Signals()
         self.signals.add(0, np.arange(3), 5, 100.0, 6, -1)
         self.signals.sources[0].log_odds = np.log(say / (1.0 - say))
@@ -338,11 +338,11 @@ class Dated:
         return self.announced(len(dates))
 
     def announced(self, pages: int = 3) -> list[float]:
-        return [round(date, 2) for date in self.signals.announced(np.arange(pages)).tolist()]
+        return [round(date, 2) for date in self.signals.announced(np.arange(pages))[0].tolist()]
 
 
 def test_a_page_is_announced_by_a_date_that_is_not_that_of_the_list() -> None:
-    source = Dated(0.95)
+    source = Dated()
     first, *others = source.say(1001.0, 1004.0, NAN, now=1005.0)
     assert first == 1001.0
     assert np.isnan(others).all(), "the newest may be the time at which the list was made"
@@ -352,7 +352,7 @@ def test_a_page_is_announced_by_a_date_that_is_not_that_of_the_list() -> None:
 
 
 def test_a_page_that_always_has_the_newest_date_is_never_announced() -> None:
-    source = Dated(0.95)
+    source = Dated()
     for now in np.arange(1010.0, 1100.0, 7.0).tolist():
         assert np.isnan(source.say(now - 3.0, now, now=now)[1])
         source.poll(now + 0.5)
@@ -365,21 +365,29 @@ def test_a_page_that_always_has_the_newest_date_is_never_announced() -> None:
 def test_dates_are_taken_for_no_finer_than_they_are_written(date: float, newest: float, announced: bool) -> None:
     """One page is dated with the time of the list, cut off to the minute, the second or the day; or seems to be."""
     seven_past_midnight = 86_400.0 + 420.0
-    first, _ = Dated(0.95).say(seven_past_midnight + date, seven_past_midnight + newest, now=100_000.0)
+    first, _ = Dated().say(seven_past_midnight + date, seven_past_midnight + newest, now=100_000.0)
     assert bool(np.isfinite(first)) is announced
 
 
 def test_what_a_source_said_stays_when_another_is_added() -> None:
-    source = Dated(0.95)
+    source = Dated()
     source.say(1001.0, 1004.0, now=1005.0)
     source.signals.add(1, np.arange(3), 5, 100.0, 6, -1)
     assert source.announced()[0] == 1001.0
 
 
-def test_a_source_that_is_not_believed_announces_nothing() -> None:
-    assert np.isnan(Dated(0.85).say(1001.0, 1004.0, now=1005.0)).all()
+def test_what_is_announced_is_as_believed_as_the_best_of_its_sources() -> None:
+    source = Dated(0.85)
+    source.say(1001.0, 1004.0, now=1005.0)
+    assert source.signals.announced(np.arange(3))[1].tolist() == [pytest.approx(0.85), 0.0, 0.0]
+    source.signals.add(1, np.arange(3), 5, 100.0, 6, -1)
+    source.signals.receive(np.arange(2), 1, np.array([1000.5, 1004.0]), 1005.0, np.full(2, 0.01))
+    assert source.signals.announced(np.arange(1))[1] == pytest.approx(0.85), "the new one is believed less"
+    assert source.announced(1) == [1001.0]
     uniform = create("uniform", budget=1.0, objective="changes", rng=np.random.default_rng(0))
-    assert np.isnan(uniform.announced(np.arange(3))).all()
+    dates, say = uniform.announced(np.arange(3))
+    assert np.isnan(dates).all()
+    assert not say.any()
 
 
 def test_a_date_before_a_page_s_first_poll_is_no_signal() -> None:

@@ -28,8 +28,8 @@ POLLS = 9
 async def test_what_a_source_announces_is_no_noise_and_not_held_back(
     start: Start, origin: Origin, monkeypatch: pytest.MonkeyPatch, announced: bool
 ) -> None:
-    def dates(_: Any, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.full(len(slots), time.time() if announced else np.nan)
+    def dates(_: Any, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.full(len(slots), time.time() if announced else np.nan), np.ones(len(slots))
 
     monkeypatch.setattr(Uniform, "announced", dates)
     Script(origin, "/p", *(f"<p>Price: {n} today</p>" for n in range(1_000)))
@@ -56,6 +56,6 @@ def test_a_site_that_is_removed_during_its_poll_is_not_asked_for() -> None:
         scheduler.add([site_id], [(1, "a.example:80")], [SiteSpec(f"http://a.example/{site_id}")])
     scheduler.remove(2)
     sources = SignalSources(store=cast(SignalStore, None), scheduler=scheduler)
-    assert sources.announced(np.arange(2), np.array([1, 2])) == [None, None]
+    assert np.isnan(sources.announced(np.arange(2), np.array([1, 2]))[0]).all()
     scheduler.add([3], [(1, "a.example:80")], [SiteSpec("http://a.example/3")])
-    assert sources.announced(np.array([1]), np.array([2])) == [None], "its slot is another site's"
+    assert np.isnan(sources.announced(np.array([1]), np.array([2]))[0]), "its slot is another site's"

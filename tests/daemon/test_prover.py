@@ -56,22 +56,22 @@ class World:
         self.before, self.baseline = first.content, first.baseline
         self.candidate: Candidate | None = None
 
-    def poll(self, body: bytes, after: float, announced: float | None = None) -> PollResult:
+    def poll(self, body: bytes, after: float, dated: float | None = None) -> PollResult:
         got = outcome(body, after, self._type)
         found = detect(got, self.baseline, 60.0 + after)
         context = SiteContext(1, URL, baseline=self.baseline, access=self.access)
-        return PollResult(0, context, got, found, announced_at=None if announced is None else AT + announced)
+        return PollResult(0, context, got, found, dated_at=None if dated is None else AT + dated)
 
     async def judged(
-        self, body: bytes, after: float, *, chosen: bool = True, announced: float | None = None
+        self, body: bytes, after: float, *, chosen: bool = True, dated: float | None = None
     ) -> Ruling | None:
         """What becomes of a poll so many seconds after the first; one that is held becomes the candidate.
 
-        announced: s after the first poll of the change that a signal source dated.
+        dated: s after the first poll of the change that a signal source dated.
         """
         if chosen:
             self.sites.proofs.choose([0])
-        result = self.poll(body, after, announced)
+        result = self.poll(body, after, dated)
         rulings = await self.prover.rulings(result, {WHOLE_PAGE: self.before}, self.candidate)
         if rulings is not None:
             return rulings[WHOLE_PAGE]
@@ -214,8 +214,8 @@ async def test_a_new_entry_beside_noise_that_is_known_needs_no_third_poll() -> N
 
 async def test_a_page_that_a_source_says_changed_again_gets_no_mask() -> None:
     world = World(text("price 1 today"))
-    assert await world.judged(text("price 2 today"), 0.0, announced=-3.0) is None
-    ruling = await world.judged(text("price 3 today"), 2.0, announced=1.0)
+    assert await world.judged(text("price 2 today"), 0.0, dated=-3.0) is None
+    ruling = await world.judged(text("price 3 today"), 2.0, dated=1.0)
     assert ruling is not None
     assert (ruling.quiet, ruling.same, ruling.result) == (False, None, ProofResult.UNPROVEN)
     assert "says that it changed again" in ruling.unproven
@@ -225,16 +225,16 @@ async def test_a_page_that_a_source_says_changed_again_gets_no_mask() -> None:
 async def test_what_a_source_announced_waits_for_what_it_says_of_a_difference() -> None:
     """The list is read after the second poll only: what it dates between the polls is heard of at the third."""
     world = World(text("price 1 today"))
-    for second, announced in ((0.0, -3.0), (2.0, -3.0)):
-        assert await world.judged(text(f"price {20 + second} today"), second, announced=announced) is None
-    ruling = await world.judged(text("price 9 today"), 4.0, announced=1.0)
+    for second, dated in ((0.0, -3.0), (2.0, -3.0)):
+        assert await world.judged(text(f"price {20 + second} today"), second, dated=dated) is None
+    ruling = await world.judged(text("price 9 today"), 4.0, dated=1.0)
     assert ruling is not None
     assert (ruling.baseline.mask, ruling.result) == (b"", ProofResult.UNPROVEN)
 
 
 async def test_noise_of_a_page_whose_source_says_nothing_more_is_masked() -> None:
     world = World(text("price 1 today"))
-    found = [await world.judged(text(f"price {20 + n} today"), 2.0 * n, announced=-3.0) for n in range(5)]
+    found = [await world.judged(text(f"price {20 + n} today"), 2.0 * n, dated=-3.0) for n in range(5)]
     assert found[:-1] == [None] * 4
     ruling = found[-1]
     assert ruling is not None
@@ -244,8 +244,8 @@ async def test_noise_of_a_page_whose_source_says_nothing_more_is_masked() -> Non
 
 async def test_a_change_that_was_announced_and_is_found_again_is_proven_at_once() -> None:
     world = World(text("price 1 today"))
-    assert await world.judged(text("price 2 today"), 0.0, announced=-3.0) is None
-    ruling = await world.judged(text("price 2 today"), 2.0, announced=1.0)
+    assert await world.judged(text("price 2 today"), 0.0, dated=-3.0) is None
+    ruling = await world.judged(text("price 2 today"), 2.0, dated=1.0)
     assert ruling is not None
     assert (ruling.same, ruling.result, ruling.baseline.mask) == (True, ProofResult.CHANGE, b"")
 

@@ -20,8 +20,6 @@ Array = NDArray[np.float64]
 _SURE = 1e-9
 """Probabilities of outcomes are kept this far from 0 and 1."""
 MOST_SOURCES = 2**31 - 1
-_BELIEVED = 0.9
-"""Least say of a source whose dates are taken for those of changes."""
 _BURST_SHARE, _BURST_PAGES, _BURST_EXCESS, _BURST_ODDS = 0.5, 10, 3.0, 3.0
 """Signals for more than this share of a source's pages at once, for this many at least, and for this many times more
 than its quality lets expect, count only for sources with higher log odds: the whole list was written anew."""
@@ -155,19 +153,19 @@ class Signals:
             self.pairs.announce(rows, at, news, of.newest)
             of.newest = float(at.max())
 
-    def announced(self, slots: NDArray[np.int64]) -> Array:
-        """Returns the latest date of a change since the last polls of slots int64[k] that a source which is believed
-        gave, float64[k] epoch s; nan: none.
+    def announced(self, slots: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Returns the latest dates of changes since the last polls of slots int64[k], float64[k] epoch s, nan: none.
 
-        What is dated with the time at which a list was made is no such date.
+        And how far the most believed of the sources that gave them is, float64[k], 0 to 1. What is dated with the time
+        at which a list was made is no such date.
         """
-        out = np.full(len(slots), np.nan)
+        dates, say = np.full(len(slots), np.nan), np.zeros(len(slots))
         for row in self.pairs.levels(slots):
             some = np.flatnonzero((row >= 0) & self.pairs.announced[row])
-            believed = [self.sources[i].say >= _BELIEVED for i in self.pairs.source[row[some]].tolist()]
-            some = some[np.array(believed, np.bool_)]
-            out[some] = np.fmax(out[some], self.pairs.dated_at[row[some]].astype(np.float64) + self.pairs.origin)
-        return out
+            there = row[some]
+            dates[some] = np.fmax(dates[some], self.pairs.dated_at[there].astype(np.float64) + self.pairs.origin)
+            say[some] = np.maximum(say[some], [self.sources[i].say for i in self.pairs.source[there].tolist()])
+        return dates, say
 
     def _middle(self, of: LearnedSource, now: float) -> float:
         """Returns when a change happened that an undated signal tells of: half way since a polled source was read."""

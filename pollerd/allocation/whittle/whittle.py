@@ -231,7 +231,7 @@ class Whittle(Allocator):
     def signals_waiting(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         return self._signal_index.signals.waiting(self._slot_table.known(slots))
 
-    def announced(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    def announced(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self._signal_index.signals.announced(self._slot_table.known(slots))
 
     def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:

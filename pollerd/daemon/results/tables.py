@@ -70,8 +70,11 @@ def _puzzling(result: PollResult, record: PollRecord, *, counts_items: bool) -> 
     """
     baseline = record.context.baseline
     full = counts_items and baseline.window is not None and baseline.window.full
-    known = result.announced_at is not None
-    return record.poll.changed and not known and not (baseline.media is Media.FEED and (record.poll.count or full))
+    return (
+        record.poll.changed
+        and not result.announced
+        and not (baseline.media is Media.FEED and (record.poll.count or full))
+    )
 
 
 def _ttl(result: PollResult, record: PollRecord) -> float:

@@ -55,15 +55,15 @@ class SignalReader:
                 await self._store_signals_of(source, result)
 
     def with_announcements(self, results: Sequence[PollResult]) -> Sequence[PollResult]:
-        """Returns the results with the dates of changes that believed sources gave since the polls before."""
+        """Returns the results with what sources dated since the polls before."""
         if not len(self._sources):
             return results
         slots = np.array([result.slot for result in results], np.int64)
-        dates = self._sources.announced(slots, np.array([result.site_id for result in results], np.int64))
-        return [
-            result if date is None else replace(result, announced_at=date)
-            for result, date in zip(results, dates, strict=True)
-        ]
+        dates, believed = self._sources.announced(slots, np.array([result.site_id for result in results], np.int64))
+        out = list(results)
+        for i in np.flatnonzero(~np.isnan(dates)).tolist():
+            out[i] = replace(out[i], dated_at=float(dates[i]), announced=bool(believed[i]))
+        return out
 
     def is_long(self, result: PollResult) -> bool:
         """Returns whether the poll is one of a signal source, and its list so long that no other poll waits for it."""

@@ -14,6 +14,8 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.storage import SignalSource, SignalStore, StoredSignal, waits
 
 _NONE = np.empty(0, np.int64)
+_BELIEVED = 0.9
+"""Least say of a source that is taken at its word."""
 _CLOCKS_DIFFER_SECONDS = 60.0
 """How much the clocks of nodes may differ: so far back signals of others are looked for."""
 
@@ -75,13 +77,16 @@ class SignalSources:
         self._admissions = -1
         self._allocator = scheduler.allocator
 
-    def announced(self, slots: NDArray[np.int64], site_ids: NDArray[np.int64]) -> list[float | None]:
-        """Returns of sites int64[k], by their slots int64[k], the latest date of a change since their polls before that
-        a believed source gave, epoch s; None: there is none, or the site is gone.
+    def announced(
+        self, slots: NDArray[np.int64], site_ids: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Returns of sites int64[k], by their slots int64[k], the latest dates that sources gave of changes since their
+        polls before, float64[k] epoch s, nan: none, or the site is gone; and whether a believed one did, bool[k].
         """
-        dates, there = np.full(len(slots), np.nan), self._scheduler.sites.site_id[slots] == site_ids
-        dates[there] = self._scheduler.allocator.announced(slots[there])
-        return [None if np.isnan(date) else date for date in dates.tolist()]
+        dates, say = np.full(len(slots), np.nan), np.zeros(len(slots))
+        there = self._scheduler.sites.site_id[slots] == site_ids
+        dates[there], say[there] = self._scheduler.allocator.announced(slots[there])
+        return dates, say >= _BELIEVED
 
     def __len__(self) -> int:
         """Returns the number of signal sources."""

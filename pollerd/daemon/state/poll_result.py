@@ -75,8 +75,8 @@ class PollResult(Struct, frozen=True, gc=False):
     `detection` is present exactly if the poll was informative or the body could not be read. `asked` is False if no
     request was sent (robots.txt denied it), so the result says nothing about our own link. `reading`: the page as read
     for the topic, if the site is the focused crawler's. `proof`: set by the noise step where a change has to be proven.
-    `signals_stored`: what it says of other pages was read and stored. `announced_at`: the latest date of a change since
-    the site's poll before that a believed signal source gave, epoch s.
+    `signals_stored`: what it says of other pages was read and stored. `dated_at`: the latest date of a change since the
+    site's poll before that a signal source gave, epoch s. `announced`: whether one that is believed gave such a date.
     """
 
     slot: int
@@ -87,7 +87,8 @@ class PollResult(Struct, frozen=True, gc=False):
     reading: PageReading | None = None
     proof: ProofStatus | None = None
     signals_stored: bool = False
-    announced_at: float | None = None
+    dated_at: float | None = None
+    announced: bool = False
 
     @property
     def site_id(self) -> int:

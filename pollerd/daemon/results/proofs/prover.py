@@ -24,11 +24,11 @@ _PROMPT_TURNS = 2.0
 _UNDECIDED_MOST = 1
 """Number of second polls that may decide nothing."""
 _AWAITED_MOST = 3
-"""Number of second polls after a change that was announced, until a difference that was not is taken for noise."""
+"""Number of second polls after a change that a source dated, until a difference that it did not is taken for noise."""
 _LATE = "unproven: its second poll came too late"
 _REGULAR = "unproven: it differed again at its next regular poll, and a POST is not sent for a proof"
 _DIFFERED = "unproven: it differed again at the second poll"
-_ANNOUNCED = "unproven: it differed again at the second poll, and a signal source says that it changed again"
+_DATED = "unproven: it differed again at the second poll, and a signal source says that it changed again"
 _ALWAYS = "unproven: it differs at every poll"
 
 T = TypeVar("T")
@@ -92,9 +92,9 @@ class Prover:
             pair = (first[name], found[name])
             second = pair[1]
             differ = second.changed and not pair[0].equals(second)
-            if candidate is not None and differ and _announced_again(result, candidate):
+            if candidate is not None and differ and _dated_again(result, candidate):
                 after = replace(second.after, proven=True)
-                out[name] = Ruling(after, unproven=_ANNOUNCED, result=ProofResult.UNPROVEN)
+                out[name] = Ruling(after, unproven=_DATED, result=ProofResult.UNPROVEN)
                 continue
             ruling = await self._together(result, pair, before.get(name), prompt=prompt)
             if candidate is not None and _awaits(candidate) and ruling.baseline.mask != second.before.mask:
@@ -191,11 +191,14 @@ class Prover:
             return None
 
 
-def _announced_again(result: PollResult, candidate: Candidate) -> bool:
-    """Returns whether a believed source dates a change after the first of the polls that differ."""
-    return result.announced_at is not None and result.announced_at > candidate.first_at
+def _dated_again(result: PollResult, candidate: Candidate) -> bool:
+    """Returns whether a source dates a change after the first of the polls that differ.
+
+    However far it is believed: by chance it seldom dates one just then.
+    """
+    return result.dated_at is not None and result.dated_at > candidate.first_at
 
 
 def _awaits(candidate: Candidate) -> bool:
-    """Returns whether the source that announced the first change may say yet that there was another."""
-    return candidate.result.announced_at is not None and candidate.undecided < _AWAITED_MOST
+    """Returns whether the source that dated the first change may say yet that there was another."""
+    return candidate.result.dated_at is not None and candidate.undecided < _AWAITED_MOST

@@ -115,6 +115,6 @@ class StillNoise:
 
 def _cost_of_difference(result: PollResult, detection: Detection) -> int:
     """Returns by how much a rule's score falls if what it hides is something else."""
-    if result.announced_at is not None and detection.kind in _QUIET:
+    if result.announced and detection.kind in _QUIET:
         return OTHER_ANNOUNCED
     return OTHER_OF_FEED if result.context.baseline.media is Media.FEED else OTHER
