@@ -9,6 +9,9 @@ The second half of a run counts, as a share of `best`, in bursts of `index`; mea
 
     python benchmarks/finite_feeds.py --seeds 6
     python benchmarks/finite_feeds.py --histories traces.npz --seeds 3
+    python benchmarks/finite_feeds.py --allocator lspe --feeds 30 --seeds 3
+
+Another allocator takes the place of `whittle`; `optimal` knows the rates, so that its columns differ by M alone.
 
 A history file is as for `benchmarks/histories.py`. Its times are those of a feed's versions, taken as times of single
 items; M is drawn, and there is no `best`: shares are of the index with the mean rates and M.
@@ -21,6 +24,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from histories import load
@@ -50,13 +54,13 @@ class Feeds:
     steps: int
 
 
-def drawn_feeds(budget: float, burst: float, seed: int) -> Feeds:
+def drawn_feeds(budget: float, burst: float, seed: int, number: int = FEEDS) -> Feeds:
     """Items at log-normal rates; `burst` items at a time in the mean (geometric), of one moment each."""
-    rng, steps = np.random.default_rng(seed), FEEDS * POLLS_A_FEED
-    items = rng.choice(ITEMS, FEEDS).astype(np.float64)
-    relative = np.exp(rng.normal(0.0, 1.5, FEEDS))
+    rng, steps = np.random.default_rng(seed), number * POLLS_A_FEED
+    items = rng.choice(ITEMS, number).astype(np.float64)
+    relative = np.exp(rng.normal(0.0, 1.5, number))
     rates = relative / (2.0 * (relative / items).sum()) / budget
-    decay = np.log(2) / (FEEDS * np.exp(rng.uniform(np.log(0.3), np.log(30.0), FEEDS)))
+    decay = np.log(2) / (number * np.exp(rng.uniform(np.log(0.3), np.log(30.0), number)))
     times = []
     for rate in rates:
         moments = np.sort(rng.uniform(0, steps, rng.poisson(rate * steps / burst)))
@@ -64,11 +68,11 @@ def drawn_feeds(budget: float, burst: float, seed: int) -> Feeds:
     return Feeds(times, rates, decay, items, steps)
 
 
-def recorded_feeds(path: Path, source: str, budget: float, seed: int) -> Feeds:
+def recorded_feeds(path: Path, source: str, budget: float, seed: int, number: int = FEEDS) -> Feeds:
     """The feeds of a source with at least 20 items; the first .15, .3 or .45 of its history is skipped, by the seed."""
     history = load(path, source, 0.15 * (1 + seed % 3))
     rng, counts = np.random.default_rng(seed), np.diff(history.first)
-    chosen = np.flatnonzero(counts >= 20)[:FEEDS]
+    chosen = np.flatnonzero(counts >= 20)[:number]
     items = rng.choice(ITEMS, len(chosen)).astype(np.float64)
     times = [history.times[history.first[i] : history.first[i + 1]] - history.start for i in chosen]
     steps = len(chosen) * POLLS_A_FEED
@@ -129,13 +133,14 @@ def evidence(name: str, new: Array, came: int, shown: int, now: float, *, first:
     return EvidenceBatch(changed, count=count, at_least=np.array([len(half) if full else max(came, 0)]), span=span)
 
 
-def value(name: str, feeds: Feeds) -> float:
+def value(name: str, feeds: Feeds, allocator: str = "whittle") -> float:
     """Returns the value collected per step in the second half."""
     n, total = len(feeds.rates), 0.0
     shown, last = Shown(feeds), np.full(n, -np.inf)
     policy = None
     if name in LEARNERS:
-        policy = create("whittle", budget=1.0 / STEP_S, objective="interest", rng=np.random.default_rng(0))
+        known: dict[str, Any] = {"rates": feeds.rates / STEP_S} if allocator == "optimal" else {}
+        policy = create(allocator, budget=1.0 / STEP_S, objective="interest", rng=np.random.default_rng(0), **known)
         policy.add(np.arange(n), np.ones(n), np.ones(n), np.log(2) / feeds.decay * STEP_S)
         if "M" in name:
             policy.set_items_shown(np.arange(n), feeds.items)
@@ -162,10 +167,15 @@ def value(name: str, feeds: Feeds) -> float:
     return total / (feeds.steps - feeds.steps // 2)
 
 
-def shares(seed: int, budget: float, burst: float, path: Path | None, source: str) -> dict[str, float]:
+def shares(
+    seed: int, budget: float, burst: float, path: Path | None, source: str, number: int, allocator: str
+) -> dict[str, float]:
     """Returns the value of each policy as a share of the best, or of the index where that is unknown."""
-    feeds = drawn_feeds(budget, burst, seed) if path is None else recorded_feeds(path, source, budget, seed)
-    found = {name: value(name, feeds) for name in POLICIES}
+    if path is None:
+        feeds = drawn_feeds(budget, burst, seed, number)
+    else:
+        feeds = recorded_feeds(path, source, budget, seed, number)
+    found = {name: value(name, feeds, allocator) for name in POLICIES}
     unit = best_value(feeds) if path is None and burst == 1.0 else found["index"]
     return {name: each / unit for name, each in found.items()}
 
@@ -176,6 +186,8 @@ def main() -> None:
     parser.add_argument("--sources", nargs="+", default=["rss_bbc_items", "rss_xiaomi_items"])
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--allocator", default="whittle")
+    parser.add_argument("--feeds", type=int, default=FEEDS)
     given = parser.parse_args()
     worlds = (
         [(1.0, None, "one by one"), (4.0, None, "bursts of 4")]
@@ -187,7 +199,15 @@ def main() -> None:
     with ProcessPoolExecutor(given.processes) as pool:
         for burst, path, source in worlds:
             for budget in BUDGETS:
-                run = partial(shares, budget=budget, burst=burst, path=path, source=source)
+                run = partial(
+                    shares,
+                    budget=budget,
+                    burst=burst,
+                    path=path,
+                    source=source,
+                    number=given.feeds,
+                    allocator=given.allocator,
+                )
                 rows = list(pool.map(run, range(given.seeds)))
                 cells = []
                 for name in POLICIES:

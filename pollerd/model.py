@@ -499,6 +499,9 @@ class Poll(Struct, frozen=True, gc=False):
     detail: str = ""
     redirects: tuple[Redirect, ...] = ()
     id: int | None = None
+    at_least: int | None = None
+    span: float | None = None
+    """As of its `Evidence`; None for pages without items."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -460,6 +460,10 @@ class PollColumns:
     """nan where unknown"""
     count: NDArray[np.int64]
     """-1 where unknown"""
+    at_least: NDArray[np.int64]
+    """As of `Evidence`; -1 where unknown"""
+    span: NDArray[np.float64]
+    """As of `Evidence`; nan where unknown"""
 
 
 @dataclass(frozen=True, slots=True)

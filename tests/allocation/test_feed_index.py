@@ -124,3 +124,38 @@ def test_the_wait_is_the_longest_tried_that_stays_below_the_level(power: float, 
     # ... and the crossing time by the fourth power of the gap bounds all waits
     wait = min(50.0 * (max(factors) - 1.0), 50.0 * (share**-0.25 - 1.0))
     assert wait < 1e-3 or not due(0.99 * wait)
+
+
+@pytest.mark.parametrize(("costly", "reached"), [(np.arange(0, 20_000, 2), 141), (np.arange(19_800, 20_000), 64)])
+def test_fewer_slots_reach_the_level_where_these_are_the_costly_ones(costly: NDArray[np.int64], reached: int) -> None:
+    top_k, n = LazyTopK(), 20_000
+    top_k.grow(n)
+    top_k.set_costly(costly, True)
+    value = np.linspace(0.5, 1.0, n)
+    for now in range(2):
+        top_k.note(np.arange(n), np.ones(n), np.ones(n), value, float(now), 1, n)
+    assert top_k.level == pytest.approx(0.97 * value[-reached])
+
+
+def test_a_first_sweep_is_raised_if_many_costly_slots_become_urgent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indices double after its first pieces: those that were looked at are not looked at in each choice from then."""
+    monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k.PIECE", 1_000)
+    monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k.AT_ONCE", 1_500)
+    n, free = 20_000, np.ones(20_000, np.bool_)
+    top_k = LazyTopK()
+    top_k.grow(n)
+    top_k.set_costly(np.arange(0, n, 10), True)
+    order = np.random.default_rng(1).permutation(n)
+    seen, looked = np.zeros(n, np.bool_), []
+    for now in range(200):
+        mask = top_k.candidates(free, np.full(n, 1.0 + now), float(now), 1e9, 1)
+        slots = np.flatnonzero(mask)
+        value = np.linspace(0.5, 1.0, n)[order][slots] * (1.0 if now < 5 else 2.0)
+        gap = np.full(len(slots), 1.0 + now)
+        top_k.note(slots, gap, gap, value, float(now), 1, n)
+        seen |= mask
+        looked.append(len(slots))
+        if seen.all():
+            break
+    assert seen.all()
+    assert max(looked) < n / 2

@@ -78,3 +78,35 @@ async def test_windows_of_feeds_go_down_and_up(url: str, settings: StorageSettin
     await commit(store, feed, WINDOW, 200.0)
     assert await stored(store, feed) == WINDOW
     await store.close()
+
+
+async def test_numbers_of_items_are_stored_with_polls(store: Store) -> None:
+    """Also in a batch with pages, and in one of pages alone, which is written without them."""
+    feed, page = await add(store, 2)
+    for at, given in ((10.0, {"at_least": 9, "span": 8.5}), (20.0, {"at_least": 2, "count": 2}), (30.0, {})):
+        contexts = await store.sites.contexts([feed, page])
+        of_feed = record(contexts[feed], at, changed=bool(given), **given)
+        await store.commit(Batch([of_feed, record(contexts[page], at + 1.0)]))
+    polls = (await store.history.list_polls(feed, 10)).items
+    assert [(poll.at_least, poll.span) for poll in polls] == [(None, None), (2, None), (9, 8.5)]
+    (columns,) = [piece async for piece in store.history.recent_polls()]
+    of = columns.site_id == feed
+    np.testing.assert_array_equal(columns.at_least[of], [9, 2, -1])
+    np.testing.assert_array_equal(columns.span[of], [8.5, np.nan, np.nan])
+    np.testing.assert_array_equal(columns.at_least[~of], [-1] * 3)
+
+
+async def test_items_of_polls_go_down_and_up(url: str, settings: StorageSettings) -> None:
+    """0032 adds two columns to polls; the rows stay."""
+    store = await Store.open(url, settings=settings)
+    (feed,) = await add(store)
+    await store.commit(Batch([record((await store.sites.contexts([feed]))[feed], 5.0, at_least=3, span=2.0)]))
+    await store.close()
+    database = Database(database_url(url), settings, create=False)
+    await database.write(lambda c: steps.down(c, "0031"))
+    await database.close()
+    assert await query(url, "SELECT at, count FROM poll") == [(5.0, None)]
+    await migrate.upgrade(url)
+    store = await Store.open(url, settings=settings)
+    assert [poll.at_least for poll in (await store.history.list_polls(feed, 10)).items] == [None]
+    await store.close()

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.baselines.rate_based import Rated, in_proportion
-from pollerd.allocation.core.index import amplitude_and_rate, solve_price
+from pollerd.allocation.core.index import amplitude_and_rate, decay_rates, solve_price
+from pollerd.allocation.core.objectives.finite_split import split_with_feeds
 from pollerd.allocation.core.objectives.priced_sites import deadlines
 from pollerd.allocation.core.objectives.timely_sites import TimelySites
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S, TIMELY
@@ -20,6 +21,8 @@ class Optimal(Rated):
 
     Under `delay` the periods are in proportion to sqrt(C / (w λ)); under `deadline` each of the sites with the largest
     w λ D / C is polled once in its deadline D, and the others never.
+
+    Under `interest` it knows which sites show only their newest M items (`set_items_shown`), and goes by their index.
 
     For every objective, and for any weights and costs. With `rates` these are the true λ, and it is the clairvoyant
     that others are compared with. Without, as in the live daemon, which does not know the true rates, it uses estimates
@@ -53,6 +56,12 @@ class Optimal(Rated):
     ) -> None:
         super().__init__(budget, rates, step)
         self._objective, self._deadline = objective, deadline
+        self.counts_items = objective == "interest"
+
+    def set_items_shown(self, slots: NDArray[np.int64], items: NDArray[np.float64]) -> None:
+        self._slot_table.set_items_shown(slots, items)
+        if self.counts_items:
+            self._resized()
 
     def _split(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
         n = len(rates)
@@ -61,6 +70,11 @@ class Optimal(Rated):
         if self._objective in TIMELY:
             return self._timely_sites(rates).split(self.budget)[1]
         weight, cost, half_life = self._slot_table.weight[:n], self._slot_table.cost[:n], self._slot_table.half_life[:n]
+        if self.counts_items and not self._slot_table.is_as_ever("items_shown"):
+            items = self._slot_table.items_shown[:n]
+            if not np.isnan(items).all():
+                weight = np.where(self._slot_table.used[:n], weight, 0.0)
+                return split_with_feeds(self.budget, rates, decay_rates(half_life), items, weight, cost)[1]
         amplitude, rate = amplitude_and_rate(self._objective, rates, weight, half_life)
         amplitude = np.where(self._slot_table.used[:n], amplitude, 0.0)
         return solve_price(self.budget, amplitude, rate, cost)[1]

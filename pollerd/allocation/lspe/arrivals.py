@@ -56,12 +56,25 @@ class Arrivals:
         """Restores the output of `rows`."""
         self._poll_counts.rows[slots], self._counts[slots] = rows[:, :_FIRST_OWN_FIELD], rows[:, _FIRST_OWN_FIELD:]
 
-    def note(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> None:
-        """Adds polls of slots int64[k], may repeat, elapsed float64[k] s finite."""
+    def note(
+        self,
+        slots: NDArray[np.int64],
+        elapsed: NDArray[np.float64],
+        evidence: EvidenceBatch,
+        items: NDArray[np.float64] | None = None,
+        seconds: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Adds polls of slots int64[k], may repeat, elapsed float64[k] s finite.
+
+        items, seconds float64[k]: numbers of new items, -1 where unknown, and the time in which they came, s; None: as
+        the evidence and the gaps have them.
+        """
         elapsed = np.minimum(elapsed, NEVER_POLLED_S)
         self._poll_counts.note(slots, elapsed, evidence.changed)
-        informative = evidence.count >= 0
-        counted = np.column_stack([np.ones(len(slots)), evidence.count, elapsed])
+        number = evidence.count if items is None else items
+        informative = number >= 0
+        seconds = elapsed if seconds is None else np.minimum(seconds, NEVER_POLLED_S)
+        counted = np.column_stack([np.ones(len(slots)), number, seconds])
         np.add.at(self._counts, slots[informative], counted[informative])
         while (full := self._counts[slots, 0] >= _MEMORY_POLLS).any():
             self._counts[np.unique(slots[full])] /= 2

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
-from pollerd.allocation.core.index import amplitude_and_rate
+from pollerd.allocation.core.index import amplitude_and_rate, decay_rates
+from pollerd.allocation.core.objectives.finite_feeds import finite_value, most_collected
 from pollerd.allocation.lspe.arrivals import FIELDS, Arrivals
+from pollerd.allocation.lspe.displaced_items import number_if_full, value_if_full
 from pollerd.allocation.lspe.learner import Learner
 from pollerd.allocation.lspe.observation import Observation, Transition
 from pollerd.allocation.lspe.settings import INVERSES, LAWS, REWARDS, LspeSettings
@@ -53,6 +55,10 @@ class Lspe(Allocator):
     spread evenly over the gap, `weight k (1 - e^(-μτ)) / (μτ)`; one that only found "changed", that of the mean k; for
     the other objectives a changed poll collects A. First polls teach nothing.
 
+    **Items that are displaced.** Under `interest`, X of a site that shows only its newest M items (`set_items_shown`)
+    is what a poll would collect of these, its limit replaces u*, and a poll that finds all of them new collects and
+    counts what is to be expected then (`displaced_items`).
+
     **Choice.** By margins X_i - T_i. With `law="shared"` each poll is a draw with probabilities in proportion to
     `e^(κ' (X_i - T_i))` (for equal costs; else margins plus noise are divided by the costs): the budget is kept, and
     the gradient is that of the law by which sites are polled. With `law="independent"` the largest margin is polled and
@@ -85,6 +91,7 @@ class Lspe(Allocator):
             allowed = f"one of {', '.join(G_OBJECTIVES)}, which {NAME} is defined for"
             raise InvalidValueError("objective", allowed, objective)
         self._objective, self._settings = objective, settings
+        self.counts_items = objective == "interest"
         self._bit_generator, self._rng = own_generator(rng)
         self._slot_table, self._arrivals, self._state_index = SlotTable(), Arrivals(), StateIndex()
         self._last = np.full(self._slot_table.capacity, np.nan)
@@ -125,6 +132,9 @@ class Lspe(Allocator):
         if self._step is not None:
             self._step = self._step.with_positions(self._state_index.number)
 
+    def set_items_shown(self, slots: NDArray[np.int64], items: NDArray[np.float64]) -> None:
+        self._slot_table.set_items_shown(slots, items)
+
     def remove(self, slots: NDArray[np.int64]) -> None:
         self._bind()
         slots = self._slot_table.remove(slots)
@@ -142,9 +152,9 @@ class Lspe(Allocator):
         out = np.full(len(elapsed), -np.inf)
         slots, positions = self._state_index.pairs()
         if len(slots):
-            amplitude, rate = self._amplitude_and_rate(slots)
             observation = self._observation(now)
-            waiting = amplitude * -np.expm1(-rate * np.fmax(elapsed[slots], 0.0))
+            amplitude, filled = self._ceiling_and_filled(slots, np.fmax(elapsed[slots], 0.0))
+            waiting = amplitude * filled
             noise = self._noise[positions] * (observation.scale / self._settings.sharpness)
             margin = waiting - self._learner.thresholds(observation)[positions] + noise
             wanted = np.where(amplitude > 0, margin / self._slot_table.cost[slots], -NEVER_POLLED)
@@ -164,13 +174,38 @@ class Lspe(Allocator):
         """Returns the state of each position at `now`, by the times of the last polls; u* for sites never polled."""
         slots, positions = self._state_index.pairs()
         filled, ceiling, low = np.zeros((3, self._state_index.number))
-        amplitude, rate = self._amplitude_and_rate(slots)
         gap = np.where(np.isnan(self._last[slots]), np.inf, np.maximum(now - self._last[slots], 0.0))
-        ceiling[positions] = amplitude
         with np.errstate(invalid="ignore"):
-            filled[positions] = np.nan_to_num(-np.expm1(-rate * gap), nan=0.0)
-        low[positions] = -np.expm1(-rate * self._cycle() / max(self._slot_table.size, 1))
+            ceiling[positions], share = self._ceiling_and_filled(slots, gap)
+        filled[positions] = np.nan_to_num(share, nan=0.0)
+        epoch = np.full(len(slots), self._cycle()) / max(self._slot_table.size, 1)
+        low[positions] = self._ceiling_and_filled(slots, epoch)[1]
         return Observation(filled, ceiling, low)
+
+    def _ceiling_and_filled(
+        self, slots: NDArray[np.int64], gap: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns u* and x/u* of slots int64[k] at gap float64[k] s, float64[k] each."""
+        ceiling, rate = self._amplitude_and_rate(slots)
+        filled = -np.expm1(-rate * gap)
+        limited = self._limited(slots)
+        if limited.size:
+            ceiling, filled = ceiling.copy(), filled.copy()
+            of = self._feeds(slots[limited])
+            most = most_collected(*of)
+            ceiling[limited] = self._slot_table.weight[slots[limited]] * most
+            filled[limited] = finite_value(gap[limited], *of) / np.where(most > 0, most, 1.0)
+        return ceiling, filled
+
+    def _limited(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the places in slots int64[k] of sites of whose items only the newest are shown, int64[m]."""
+        if not self.counts_items or self._slot_table.is_as_ever("items_shown"):
+            return np.empty(0, np.int64)
+        return np.flatnonzero(~np.isnan(self._slot_table.items_shown[slots]))
+
+    def _feeds(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Returns items per second, decay per second and number of items shown of such slots, float64[m] each."""
+        return self._rates(slots), decay_rates(self._slot_table.half_life[slots]), self._slot_table.items_shown[slots]
 
     def poll_probabilities(self, now: float) -> NDArray[np.float64]:
         """Returns the probabilities at `now` of the slots in use, ascending, to get the next poll, float64[sites].
@@ -208,7 +243,7 @@ class Lspe(Allocator):
         polled[self._state_index.of(slots)] = True
         duration = float(self._slot_table.cost[slots].sum()) * self._slot_table.size / self._slot_table.total_cost
         self._step = Transition(observation, polled, self._collected(slots, elapsed, evidence), duration)
-        self._arrivals.note(slots, elapsed, evidence)
+        self._arrivals.note(slots, elapsed, evidence, *self._counted(slots, elapsed, evidence))
         if self._settings.law == "shared":
             # The argmax of margins plus Gumbel noise is a draw with probabilities in proportion to e^margin.
             self._noise = self._rng.gumbel(size=self._state_index.number)
@@ -223,7 +258,35 @@ class Lspe(Allocator):
             with np.errstate(invalid="ignore", divide="ignore"):
                 counted = np.where(expected > 0, evidence.count / expected, 0.0)
             found = np.where(evidence.count >= 0, counted, found)
-        return float((waiting * found).sum())
+        value = waiting * found
+        limited = self._limited(slots)
+        if limited.size:
+            some, gap = slots[limited], elapsed[limited]
+            of, weight = self._feeds(some), self._slot_table.weight[some]
+            changed = found[limited] * finite_value(gap, *of)
+            uncounted = np.where(self._all_new(slots, evidence)[limited], value_if_full(gap, *of), changed)
+            value[limited] = np.where(evidence.count[limited] >= 0, value[limited], weight * uncounted)
+        return float(value.sum())
+
+    def _all_new(self, slots: NDArray[np.int64], evidence: EvidenceBatch) -> NDArray[np.bool_]:
+        """Returns whether all items that a poll of slots int64[k] saw were new, and others may have come, bool[k]."""
+        return np.asarray((evidence.count < 0) & (evidence.at_least > 0) & evidence.changed)
+
+    def _counted(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | tuple[None, None]:
+        """Returns `items` and `seconds` of `Arrivals.note`; None if no poll is of a site that shows its newest only."""
+        limited = self._limited(slots)
+        if not limited.size:
+            return None, None
+        items, seconds = evidence.count.astype(np.float64), elapsed.copy()
+        full = limited[self._all_new(slots, evidence)[limited]]
+        rates, _, shown = self._feeds(slots[full])
+        dated = ~np.isnan(evidence.span[full])
+        expected = number_if_full(elapsed[full], rates, np.maximum(shown, 1.0))
+        items[full] = np.where(dated, evidence.at_least[full], expected)
+        seconds[full] = np.where(dated, evidence.span[full], elapsed[full])
+        return items, seconds
 
     def rates(self) -> NDArray[np.float64]:
         n = self._slot_table.n

@@ -44,6 +44,8 @@ AT_ONCE = 65_536
 """If more slots than this, and more than expected, are due at once, they are looked at in a sweep."""
 _COSTLY = 12
 """A look at a costly slot counts as this many looks."""
+_SMALLER = 0.7
+"""Size of a piece if some slots are costly: those at the level, which each choice looks at besides, often are."""
 
 
 class LazyTopK:
@@ -196,7 +198,8 @@ class LazyTopK:
         if not self._pieces:
             self._swept = len(free)
             looked_at = max(self._looks(free), self._swept // _SKIPPED_PER_LOOK)
-            self._pieces = max(looked_at // max(PIECE, _LOOKS_A_PLACE * k), 1)
+            piece = int(_SMALLER * PIECE) if self._any_costly else PIECE
+            self._pieces = max(looked_at // max(piece, _LOOKS_A_PLACE * k), 1)
         part = _piece_of(self._swept, self._piece, self._pieces)
         self._part = part[part < len(free)]
         mask[self._part] = free[self._part]
@@ -220,13 +223,24 @@ class LazyTopK:
         """
         if self._origin is None:
             self._origin = progress
-        places = _places(eligible, k)
+        places = self._places_at_level(slots, value, k, eligible)
         self._raise_target(value, places)
         raised, swept = self._raised, self._piece
         self._advance_sweep(slots, value, places / eligible)
         ended = swept is not None and self._piece in (None, 0)
         self._set_level(value, places, everyone=len(slots) == eligible, too_many=raised and ended)
         self.limit(slots, elapsed, gap, value, progress)
+
+    def _places_at_level(self, slots: NDArray[np.int64], value: NDArray[np.float64], k: int, eligible: int) -> int:
+        """Returns `_places`; fewer if looks at the slots that reach the level cost more than those at others do."""
+        places = _places(eligible, k)
+        if not self._any_costly or np.isnan(self._target_level):
+            return places
+        reached = slots[value >= self._target_level]
+        costly = int(np.count_nonzero(self._costly[reached]))
+        each = 1.0 + (_COSTLY - 1) * costly / max(len(reached), 1)
+        usual = 1.0 + (_COSTLY - 1) * min(int(np.count_nonzero(self._costly)) / eligible, 1.0)
+        return max(int(places * min(usual / each, 1.0) ** 0.5), min(places, _FEWEST))
 
     def limit(
         self,
@@ -323,11 +337,15 @@ class LazyTopK:
 
     def _raise_target(self, value: NDArray[np.float64], places: int) -> None:
         """Raises the level of a sweep if too many slots reach it: its choices would look at all of them."""
-        if self._piece is None or self._level == -np.inf or np.isnan(self._target_level):
+        if self._piece is None or np.isnan(self._target_level):
+            return
+        unknown = self._level == -np.inf
+        if unknown and not self._any_costly:
             return
         if int(np.count_nonzero(value >= self._target_level)) > _MOST * places:
             kept = float(np.partition(value, len(value) - _KEPT * places)[len(value) - _KEPT * places])
-            self._target_level, self._raised = min(max(kept, self._target_level), self._level), True
+            raised = max(kept, self._target_level)
+            self._target_level, self._raised = raised if unknown else min(raised, self._level), True
 
     def _set_level(self, value: NDArray[np.float64], places: int, *, everyone: bool, too_many: bool) -> None:
         if everyone:

@@ -19,8 +19,9 @@ _SETTINGS: Mapping[str, Callable[[SiteTable, NDArray[np.int64] | slice], NDArray
     "cost": lambda sites, slots: sites.cost[slots],
     "half_life": lambda sites, slots: sites.half_lives(slots),
     "deadline": lambda sites, slots: sites.deadline[slots],
+    "items_shown": lambda sites, slots: sites.items_shown[slots],
 }
-"""Settings in force that allocators know."""
+"""What allocators know of sites."""
 
 
 class AllocatorHandover:
@@ -43,7 +44,7 @@ class AllocatorHandover:
         Raises InvalidValueError if the candidate cannot hold the sites.
         """
         slots = np.flatnonzero(self._replay.site_id >= 0)
-        await asyncio.to_thread(self.candidate.add, slots, *(self._settings[name][slots] for name in _SETTINGS))
+        await asyncio.to_thread(self._scheduler.admit_command(slots), self.candidate)
         self._through = await self._store.last_poll_id()
         await self._replay.teach(self._store.recent_polls(through=self._through))
 
@@ -74,10 +75,10 @@ class AllocatorHandover:
         otherwise = stayed[self._differs(stayed)]
         states, shared = self.candidate.site_state(otherwise), self.candidate.shared_state()
         self.candidate.remove(np.concatenate([gone, otherwise]))
-        self._add(otherwise)
+        self._scheduler.admit_command(otherwise)(self.candidate)
         if len(otherwise):
             self.candidate.restore(otherwise, states, shared)
-        self._add(come)
+        self._scheduler.admit_command(come)(self.candidate)
         self._replay.site_id = now
 
     def _differs(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -86,10 +87,6 @@ class AllocatorHandover:
             was, now = kept[slots], _SETTINGS[name](self._scheduler.sites, slots)
             out |= (was != now) & ~(np.isnan(was) & np.isnan(now))
         return out
-
-    def _add(self, slots: NDArray[np.int64]) -> None:
-        sites = self._scheduler.sites
-        self.candidate.add(slots, *(of(sites, slots) for of in _SETTINGS.values()))
 
 
 def _bytes(states: NDArray[np.uint8]) -> Sequence[bytes]:

@@ -37,12 +37,20 @@ class Replay:
         await asyncio.to_thread(self._teach, polls, self.slots_of(polls))
 
     def _teach(self, polls: PollColumns, slots: NDArray[np.int64]) -> None:
-        keep = (slots >= 0) & (np.isfinite(polls.elapsed) | ~np.isnan(polls.age))
-        rows = np.flatnonzero(keep)
+        informed = np.isfinite(polls.elapsed) | ~np.isnan(polls.age)
+        if self._allocator.counts_items:
+            informed |= ~np.isnan(polls.span)
+        rows = np.flatnonzero((slots >= 0) & informed)
         # as in live polling: each batch holds the polls of a quarter of a second
         beat = np.floor(polls.at[rows] * 4.0)
         for some in np.split(rows, np.flatnonzero(np.diff(beat)) + 1) if rows.size else ():
-            evidence = EvidenceBatch(changed=polls.changed[some], age=polls.age[some], count=polls.count[some])
+            evidence = EvidenceBatch(
+                changed=polls.changed[some],
+                age=polls.age[some],
+                count=polls.count[some],
+                at_least=polls.at_least[some],
+                span=polls.span[some],
+            )
             self._allocator.observe(slots[some], polls.elapsed[some], evidence, float(polls.at[some][-1]))
         self.taken += len(rows)
 

@@ -165,6 +165,8 @@ def _poll(result: PollResult, kind: OutcomeKind, before: SiteStatus) -> Poll:
         count=evidence.count if evidence is not None else None,
         detail=outcome.detail or (detection.detail if detection is not None else ""),
         redirects=outcome.redirects,
+        at_least=evidence.at_least if evidence is not None else None,
+        span=evidence.span if evidence is not None else None,
     )
 
 

@@ -90,6 +90,7 @@ POLL = [
     "detail",
     "redirects",
 ]
+POLL_WITH_ITEMS = [*POLL, "at_least", "span"]
 CONTENT = [
     "site_id",
     "fingerprint",
@@ -183,6 +184,7 @@ class Statements:
         self.locks = locks or WriterLocks()
         self.is_sqlite = dialect.name == "sqlite"
         self.insert_poll = self.insert_each(poll, POLL)
+        self.insert_poll_with_items = self.insert_each(poll, POLL_WITH_ITEMS)
         self.insert_change = self._insert_change()
         self.insert_hosts = self._insert_hosts()
         self.insert_sites = self._insert_sites()

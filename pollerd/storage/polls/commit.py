@@ -13,7 +13,7 @@ from pollerd.errors import DatabaseInUseError, InvalidValueError
 from pollerd.model import DEFAULT_SELECTION, Baseline, Poll, Redirect, SiteState
 from pollerd.storage.cluster.cluster_values import NodeInfo
 from pollerd.storage.crawler.pages import PageCommit
-from pollerd.storage.db.rows import run_each, run_together
+from pollerd.storage.db.rows import ForEachRow, run_each, run_together
 from pollerd.storage.db.schema.history import poll as poll_table
 from pollerd.storage.db.schema.runs import allocation
 from pollerd.storage.db.statements import CHANGE, Statements, run
@@ -254,7 +254,7 @@ class Commit:
         with_ids, late = sql.insert_change.at_once, sql.locks.several
         returned = run_together(
             connection,
-            (sql.insert_poll, [_poll_row(record) for _, record in living]),
+            self._poll_rows([record.poll for _, record in living]),
             (sql.update_state, states),
             (sql.update_times, [times_row(record) for _, record in living]),
             (sql.upsert_learned, learned),
@@ -366,6 +366,14 @@ class Commit:
             selected_ids=self._selected(connection, [r.poll.site_id for _, r in living if r.selections]),
         )
 
+    def _poll_rows(self, polls: list[Poll]) -> tuple[ForEachRow, list[tuple[Any, ...]]]:
+        """Returns the rows of polls with their statement; one with two more columns if any of them counted items."""
+        rows = [_poll_row(poll) for poll in polls]
+        if all(poll.at_least is None for poll in polls):
+            return self._sql.insert_poll, rows
+        counted = [(poll.at_least, poll.span) for poll in polls]
+        return self._sql.insert_poll_with_items, [(*row, *items) for row, items in zip(rows, counted, strict=True)]
+
     def _selected(self, connection: Connection, sites: list[int]) -> dict[tuple[int, str], int]:
         states = load_selection_states(connection, self._sql, sites) if sites else {}
         each = ((site_id, state) for site_id, of_site in states.items() for state in of_site)
@@ -385,8 +393,7 @@ def _in_messages(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
     yield piece
 
 
-def _poll_row(record: PollRecord) -> tuple[Any, ...]:
-    p = record.poll
+def _poll_row(p: Poll) -> tuple[Any, ...]:
     return (
         p.site_id,
         p.at,

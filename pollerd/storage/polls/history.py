@@ -16,6 +16,9 @@ from pollerd.storage.db.schema.sites import mask
 from pollerd.storage.encoding.cursors import Order, Position
 from pollerd.storage.values import ListPage, PollColumns
 
+_EVIDENCE = ("site_id", "at", "elapsed", "changed", "age", "count", "at_least", "span")
+"""Columns that allocators learn from."""
+
 
 def list_polls(
     connection: Connection, site_id: int, limit: int, cursor: str | None, order: Order | None
@@ -44,19 +47,19 @@ def recent_polls(per_site: int, after: int, through: int | None) -> Select[Any]:
     informative = [kind.value for kind in OutcomeKind if kind.informative]
     newest_first = func.row_number().over(partition_by=c.site_id, order_by=c.id.desc())
     ranked = (
-        select(c.id, c.site_id, c.at, c.elapsed, c.changed, c.age, c.count, newest_first.label("rank"))
+        select(c.id, *(c[name] for name in _EVIDENCE), newest_first.label("rank"))
         .outerjoin(mask, mask.c.site_id == c.site_id)
         .where(c.outcome.in_(informative), or_(mask.c.since.is_(None), c.at >= mask.c.since))
         .where(c.id > after, *([] if through is None else [c.id <= through]))
         .subquery()
     )
     r = ranked.c
-    return select(r.site_id, r.at, r.elapsed, r.changed, r.age, r.count).where(r.rank <= per_site).order_by(r.at, r.id)
+    return select(*(r[name] for name in _EVIDENCE)).where(r.rank <= per_site).order_by(r.at, r.id)
 
 
 def poll_columns(rows: Sequence[Any]) -> PollColumns:
     """Returns rows of `recent_polls` as columns."""
-    site_id, at, elapsed, changed, age, count = zip(*rows, strict=True)
+    site_id, at, elapsed, changed, age, count, at_least, span = zip(*rows, strict=True)
     return PollColumns(
         site_id=np.array(site_id, dtype=np.int64),
         at=np.array(at, dtype=np.float64),
@@ -64,6 +67,8 @@ def poll_columns(rows: Sequence[Any]) -> PollColumns:
         changed=np.array(changed, dtype=np.bool_),
         age=np.array(age, dtype=np.float64),
         count=np.array([-1 if n is None else n for n in count], dtype=np.int64),
+        at_least=np.array([-1 if n is None else n for n in at_least], dtype=np.int64),
+        span=np.array(span, dtype=np.float64),
     )
 
 

@@ -20,13 +20,14 @@ whose precision is relative to P.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.index import g
-from pollerd.allocation.core.objectives.incomplete_gamma import incomplete_gamma
+from pollerd.allocation.core.objectives.incomplete_gamma import incomplete_gamma, log_gamma
 
 Array = NDArray[np.float64]
 Values = Array | np.floating | float
@@ -61,6 +62,31 @@ def most_collected(rates: Values, decay: Values, items: Values) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         fading = -items * np.log1p(decay / rates)  # M log ρ
         return np.where(rates > 0, rates / decay * -np.expm1(fading), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexAt:
+    """The index of m feeds at a gap each, float64[m]."""
+
+    index: Array
+    missing: Array
+    """The limit less the index, (λ/μ) [(1 + μτ) e^{-μτ} Q(M, λτ) - ρ^M Q(M, (λ + μ) τ)]: precise where it is small."""
+    slope: Array
+    """How fast the index rises, -τ R'' = λ τ e^{-μτ} [μ Q(M, λτ) + λ p(M - 1; λτ)] in 1/s, p: the Poisson law."""
+
+
+def index_at(gap: Array, rates: Array, decay: Array, items: Array) -> IndexAt:
+    """Returns the index for weight and cost 1 with its slope, float64[m] each; all > 0, items >= 1 and finite."""
+    mean, fading, amplitude = rates * gap, decay * gap, rates / decay
+    came, kept = incomplete_gamma(items, mean)
+    both_came, both_kept = incomplete_gamma(items, mean + fading)
+    value_left = np.exp(-items * np.log1p(1.0 / amplitude))
+    left = np.exp(-fading)
+    return IndexAt(
+        amplitude * (g(fading) * kept + np.maximum(came - value_left * both_came, 0.0)),
+        amplitude * np.maximum((1.0 + fading) * left * kept - value_left * both_kept, 0.0),
+        mean * left * (decay * kept + rates * np.exp((items - 1.0) * np.log(mean) - mean - log_gamma(items))),
+    )
 
 
 def full_within(gap: Values, rates: Values, items: Values) -> Array:

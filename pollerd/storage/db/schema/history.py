@@ -81,6 +81,9 @@ poll = Table(
     Column("count", BigInteger),
     Column("detail", Text, nullable=False, server_default=""),
     Column("redirects", Text),
+    # Of feeds: `at_least` and `span` of `model.Evidence`, from which allocators that count items learn.
+    Column("at_least", BigInteger),
+    Column("span", Double),
     Index(None, "site_id", "id"),
     Index(None, "at").ddl_if(dialect="sqlite"),
     sqlite_autoincrement=True,
