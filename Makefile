@@ -26,7 +26,9 @@ demo: $(RUNTIME)  ## a small changing web on loopback, polled live
 reproduce: $(DEV)  ## the papers' tables and figures, run anew: ARGS="--all --quick", ARGS="--list", ARGS=htraa-fig-6
 	@exec $(BIN)/pollerd reproduce $(ARGS)
 
-PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Where bytecode is not kept (PYTHONDONTWRITEBYTECODE), every process that tests start would compile all of pollerd.
+PYTEST := PYTHONDONTWRITEBYTECODE= \
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: $(DEV)  ## the fast tests of every room, in about a minute (tests/slow.txt names the others)
 	$(PYTEST) -m "not slow" $(ARGS)

@@ -23,7 +23,10 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
 from prometheus_client import CollectorRegistry
-from schemathesis.checks import not_a_server_error
+from schemathesis.checks import load_all_checks, not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 from urllib3 import HTTPResponse
 
@@ -40,7 +43,10 @@ TOKEN = "fuzz-token"
 SITES = 10
 PATIENCE_SECONDS = 60
 
-schema = schemathesis.openapi.from_dict(DOCUMENT)
+# Without a seed of its own each run draws others, whatever hypothesis is told.
+SCHEMA = schemathesis.openapi.from_dict(DOCUMENT, config=schemathesis.Config(seed=1))
+FEEDBACK = FeedbackSources()
+OPERATIONS = {found.ok().label: found.ok() for found in SCHEMA.get_all_operations() if isinstance(found, Ok)}
 
 
 @schemathesis.serializer("text/csv", "application/x-ndjson", "text/x-opml")
@@ -147,7 +153,7 @@ UNSAID = re.compile(
     "|(site_id|name|hosts): (given|left out|any)[, ].*kind .*|(signals|urlList|reads|complete_until)([.[].*)?: .*"
     "|(site_id|source): the (id|name) of a .*"
     "|ids.[0-9]+: less than or equal to .*|(limit|site_id): a valid integer|channels: names of channels .*"
-    "|name: 1 to 100 printable characters without .*"
+    "|name: 1 to 100 printable characters without .*|selections: names of .*"
     "|pdf_password: .* characters of UTF-8 .*|kind: one of webhook, .*|render.[^:]*: absent; .*"
     "|shadows: .* without the one in charge|number of sites: at most .* allocates"
     "|(weight|cost): .* as for every site while .* allocates|objective: .* the only one that .* is defined for"
@@ -162,11 +168,27 @@ def beyond_schema(response: schemathesis.Response) -> bool:
     return all(UNSAID.fullmatch(f"{error['field']}: {error['allowed']}") for error in response.json()["errors"])
 
 
-@schema.parametrize()
-@settings(max_examples=15, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-def test_no_call_breaks_its_word(case: schemathesis.Case[Any], root: str, session: requests.Session) -> None:
-    response = case.call(base_url=root, session=session, timeout=PATIENCE_SECONDS)
-    excluded: list[schemathesis.CheckFunction] = list(EXCLUDED.get(case.path, []))
-    if beyond_schema(response):
-        excluded.append(positive_data_acceptance)
-    case.validate_response(response, excluded_checks=excluded)
+def test_every_operation_is_fuzzed() -> None:
+    assert len(OPERATIONS) == sum(len(methods) for methods in DOCUMENT["paths"].values())
+
+
+@pytest.mark.parametrize("label", OPERATIONS)
+def test_no_call_breaks_its_word(label: str, root: str, session: requests.Session) -> None:
+    """Makes the cases of one operation here: `SCHEMA.parametrize()` makes all of them in each process that collects."""
+
+    @settings(max_examples=15, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    def keeps_its_word(case: schemathesis.Case[Any]) -> None:
+        response = case.call(base_url=root, session=session, timeout=PATIENCE_SECONDS)
+        excluded: list[schemathesis.CheckFunction] = list(EXCLUDED.get(case.path, []))
+        if beyond_schema(response):
+            excluded.append(positive_data_acceptance)
+        case.validate_response(response, excluded_checks=excluded)
+
+    load_all_checks()
+    build_operation_test(
+        config=SCHEMA.config,
+        operation=OPERATIONS[label],
+        test_func=keeps_its_word,
+        given_kwargs={},
+        feedback=FEEDBACK,
+    )()

@@ -36,12 +36,13 @@ def password_file(tmp_path: Path) -> Path:
     return file
 
 
-async def on(database: str, *arguments: str | Path) -> Ended:
-    return await command(*map(str, arguments), "--database", database)
+async def on(database: str, *arguments: str | Path, new_interpreter: bool = False) -> Ended:
+    return await command(*map(str, arguments), "--database", database, new_interpreter=new_interpreter)
 
 
 async def test_users_and_tokens_before_the_first_start(database: str, password_file: Path) -> None:
-    added = await on(database, "users", "add", "ada", "--role", "write", "--password-file", password_file, "--json")
+    ada = ("users", "add", "ada", "--role", "write", "--password-file", password_file, "--json")
+    added = await on(database, *ada, new_interpreter=True)
     assert added.code == 0, added
     assert json.loads(added.out)["role"] == "write"
     again = await on(database, "users", "add", "ADA", "--no-password")
@@ -55,7 +56,7 @@ async def test_users_and_tokens_before_the_first_start(database: str, password_f
     ]
     assert (await on(database, "users", "remove", "bob")).code == 0
     assert (await on(database, "users", "remove", "bob")).err == "pollerd: no such user: bob\n"
-    made = await on(database, "tokens", "add", "backup")
+    made = await on(database, "tokens", "add", "backup", new_interpreter=True)
     assert made.code == 0, made
     async with open_accounts(database, StorageSettings()) as accounts:
         token = await accounts.token(digest_of(made.out.strip()))

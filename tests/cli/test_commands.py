@@ -74,7 +74,7 @@ async def test_db_upgrade_and_check(database: str, tmp_path: Path) -> None:
     missing = await command("db", "check", "--database", database)
     assert_refused(missing, "No such file")
     assert not (tmp_path / "poll.db").exists(), "looking makes nothing"
-    upgraded = await command("db", "upgrade", "--database", database)
+    upgraded = await command("db", "upgrade", "--database", database, new_interpreter=True)
     assert (upgraded.code, upgraded.out) == (0, f"schema is at {migrate.head()}\n")
     checked = await command("db", "check", env={"POLLERD_DATABASE": database})
     assert (checked.code, checked.out) == (0, f"schema is at {migrate.head()}; this program needs {migrate.head()}\n")

@@ -16,7 +16,7 @@ from pollerd.model import OutcomeKind
 from pollerd.storage import Store
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Handler, Origin, Page, until
-from tests.support.process import daemon_process
+from tests.support.process import daemon_in_new_interpreter
 
 
 def taking(seconds: float) -> Handler:
@@ -135,7 +135,7 @@ async def test_a_signal_ends_the_process_cleanly(
     origin.pages["/a"] = Page(handler=taking(0.5))
     urls = tmp_path / "urls.txt"
     urls.write_text(origin.url("/a"))
-    async with daemon_process(database, tmp_path / "log", str(urls)) as daemon:
+    async with daemon_in_new_interpreter(database, tmp_path / "log", str(urls)) as daemon:
         await daemon.said("list_read")
         await until(lambda: bool(origin.log))
         daemon.send(number)
@@ -147,7 +147,7 @@ async def test_a_signal_ends_the_process_cleanly(
 
 
 async def test_a_client_that_never_finishes_its_request_does_not_hold_up_the_end(database: str, tmp_path: Path) -> None:
-    async with daemon_process(database, tmp_path / "log") as daemon:
+    async with daemon_in_new_interpreter(database, tmp_path / "log") as daemon:
         await daemon.said("event=started")
         port = int(re.findall(r"listen=127\.0\.0\.1:(\d+)", daemon.log)[0])
         for _ in range(200):  # it listens a moment after it says so

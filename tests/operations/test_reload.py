@@ -23,7 +23,7 @@ from pollerd.daemon import Control
 from pollerd.storage import Store
 from tests.support.chromium import chromium_path
 from tests.support.origin import Origin, Page, until
-from tests.support.process import daemon_process, environment
+from tests.support.process import daemon_in_new_interpreter, environment
 
 
 class Served:
@@ -215,7 +215,7 @@ async def test_what_was_set_over_rest_stays_where_the_file_says_what_it_said(ser
 async def test_signals_at_any_time_do_not_end_the_process(tmp_path: Path) -> None:
     database, urls = f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}", tmp_path / "urls.txt"
     urls.write_text("http://127.0.0.1:9/\n")
-    async with daemon_process(database, tmp_path / "log", str(urls)) as daemon:
+    async with daemon_in_new_interpreter(database, tmp_path / "log", str(urls)) as daemon:
         await daemon.said("event=started")
         for _ in range(20):
             daemon.send(signal.SIGHUP)

@@ -1,17 +1,26 @@
-"""`pollerd` as a process of its own: started, signalled, killed."""
+"""`pollerd` as a process of its own: started, signalled, killed.
+
+It is forked from one that has imported pollerd, where `new_interpreter` is not asked for and nothing is set that Python
+or a library reads when it starts.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
+
+from tests.support.preloaded import Preloaded
 
 PATIENCE_SECONDS = 120.0
+_USUAL = ("--listen", "127.0.0.1:0", "--allow-private", "--host-interval", "0", "--min-interval", "0")
 
 
 @dataclass(frozen=True)
@@ -29,32 +38,50 @@ def environment(**variables: str) -> dict[str, str]:
     return {**ours, **variables}
 
 
-async def command(*arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Ended:
+async def command(
+    *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None, new_interpreter: bool = False
+) -> Ended:
     """Runs `pollerd ARGUMENTS` to its end."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "pollerd",
-        *arguments,
-        env=environment(**(env or {})),
-        cwd=cwd,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull, "rb") as nothing:
+        streams = (nothing, out, err)
+        process = await _started(arguments, env or {}, cwd, streams, new_interpreter=new_interpreter)
+        try:
+            code = await asyncio.wait_for(process.wait(), PATIENCE_SECONDS)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise AssertionError(f"pollerd {arguments} did not end: {_text(err)}") from None
+        return Ended(code, _text(out), _text(err))
+
+
+async def _started(
+    arguments: Sequence[str],
+    variables: dict[str, str],
+    cwd: Path | None,
+    streams: tuple[IO[bytes], IO[bytes], IO[bytes]],
+    *,
+    new_interpreter: bool,
+) -> asyncio.subprocess.Process | Preloaded:
+    if not new_interpreter and all(name.startswith("POLLERD_") for name in variables):
+        numbers = (streams[0].fileno(), streams[1].fileno(), streams[2].fileno())
+        return await Preloaded.started(arguments, environment(**variables), cwd, numbers)
+    command = [sys.executable, "-m", "pollerd", *arguments]
+    stdin, stdout, stderr = streams
+    variables = environment(**variables)
+    return await asyncio.create_subprocess_exec(
+        *command, env=variables, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr
     )
-    try:
-        out, err = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
-    except TimeoutError:
-        process.kill()
-        out, err = await process.communicate()
-        raise AssertionError(f"pollerd {arguments} did not end: {err.decode()}") from None
-    assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
 
 
 class DaemonProcess:
     """`pollerd run` under way; its log goes to a file."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+    def __init__(self, process: asyncio.subprocess.Process | Preloaded, log: Path) -> None:
         self._process, self._log = process, log
 
     @property
@@ -95,28 +122,25 @@ class DaemonProcess:
         assert await self.ended() == -signal.SIGKILL
 
 
-@contextlib.asynccontextmanager
-async def daemon_process(
+def daemon_process(
     database: str, log: Path, *arguments: str, flags: Sequence[str] = (), **variables: str
-) -> AsyncIterator[DaemonProcess]:
+) -> AbstractAsyncContextManager[DaemonProcess]:
     """`pollerd run ARGUMENTS` on loopback without politeness between requests; killed at the end if still there."""
-    usual = ["--listen", "127.0.0.1:0", "--allow-private", "--host-interval", "0", "--min-interval", "0"]
-    with log.open("ab") as out:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "pollerd",
-            "run",
-            *arguments,
-            "--database",
-            database,
-            *usual,
-            *flags,
-            env=environment(**variables),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-        )
+    return _daemon([*arguments, "--database", database, *_USUAL, *flags], variables, log, new_interpreter=False)
+
+
+def daemon_in_new_interpreter(database: str, log: Path, *arguments: str) -> AbstractAsyncContextManager[DaemonProcess]:
+    """The same, started as a user starts it."""
+    return _daemon([*arguments, "--database", database, *_USUAL], {}, log, new_interpreter=True)
+
+
+@asynccontextmanager
+async def _daemon(
+    arguments: Sequence[str], variables: dict[str, str], log: Path, *, new_interpreter: bool
+) -> AsyncIterator[DaemonProcess]:
+    with log.open("ab") as out, open(os.devnull, "rb") as nothing:
+        streams = (nothing, out, out)
+        process = await _started(["run", *arguments], variables, None, streams, new_interpreter=new_interpreter)
     try:
         yield DaemonProcess(process, log)
     finally:
