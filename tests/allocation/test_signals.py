@@ -369,6 +369,16 @@ def test_dates_are_taken_for_no_finer_than_they_are_written(date: float, newest:
     assert bool(np.isfinite(first)) is announced
 
 
+def test_a_list_that_is_written_anew_announces_nothing() -> None:
+    signals = Signals()
+    signals.add(0, np.arange(20), 50, 100.0, 60, -1)
+    signals.polled(np.arange(20), 1000.0)
+    signals.sources[0].alive(1000.0)
+    got = signals.receive(np.arange(20), 0, np.arange(1001.0, 1021.0), 1030.0, np.full(20, 0.001))
+    assert got.size == 0
+    assert np.isnan(signals.announced(np.arange(20))[0]).all()
+
+
 def test_what_a_source_said_stays_when_another_is_added() -> None:
     source = Dated()
     source.say(1001.0, 1004.0, now=1005.0)

@@ -132,8 +132,9 @@ class Signals:
         of.received(int((rows >= 0).sum()), at[dated], now)
         polled = np.where(rows >= 0, pairs.polled_at[pairs.first(slots)].astype(np.float64) + pairs.origin, -np.inf)
         good = (rows >= 0) & ~(dated & (at <= polled))
-        self._announce(of, rows[dated], at[dated], good[dated], now)
-        if self._is_burst(of, int(good.sum()), rates[good], now):
+        is_burst = self._is_burst(of, int(good.sum()), rates[good], now)
+        self._announce(of, rows[dated], at[dated], good[dated] & (not is_burst), now)
+        if is_burst:
             return np.empty(0, np.int64)
         fresh = np.ones(len(slots))
         if _was_read(of, now):
