@@ -51,11 +51,11 @@ class Watched:
         self.context = SiteContext(1, URL, baseline=baseline, selections=selections)
         self.still, self._media = StillNoise(), media
 
-    def poll(self, body: bytes | None, *, announced: bool = False) -> list[int]:
+    def poll(self, body: bytes | None, *, date_believed: bool = False) -> list[int]:
         """Notes a poll, of a page that is not modified if there is no body. Returns which rules the next gives up."""
         answer = outcome(body, self._media) if body else Outcome(OutcomeKind.NOT_MODIFIED, 1_000.0, 0.1, 304)
         found = detect(answer, self.context.baseline, 60.0)
-        result = PollResult(0, self.context, answer, found, announced=announced)
+        result = PollResult(0, self.context, answer, found, date_believed=date_believed)
         self.still.note(result)
         return self.still.doubted(result)
 
@@ -144,7 +144,7 @@ def test_an_entry_of_a_feed_is_given_up_though_it_is_edited_at_every_other_poll(
 
 def test_what_differs_when_a_source_announces_a_change_is_given_up() -> None:
     site = Watched(_both())
-    polls = [site.poll(text(7, n), announced=True) for n in range(ENOUGH)]
+    polls = [site.poll(text(7, n), date_believed=True) for n in range(ENOUGH)]
     rule = next(i for i, line in enumerate(noise_of(site.context.baseline.mask)) if "price" in line)
     assert polls.index([rule]) == ENOUGH // 4, "the first has nothing to be compared with"
 
@@ -152,12 +152,12 @@ def test_what_differs_when_a_source_announces_a_change_is_given_up() -> None:
 def test_noise_beside_a_change_that_a_source_announces_is_kept() -> None:
     site = Watched(_both())
     bodies = (text(n, n).replace(b"of them", b"of %d of them" % n) for n in count())
-    assert all(site.poll(body, announced=True) == [] for body in islice(bodies, 100))
+    assert all(site.poll(body, date_believed=True) == [] for body in islice(bodies, 100))
 
 
 def test_noise_is_kept_where_one_poll_in_seven_was_announced_in_vain() -> None:
     site = Watched(_both())
-    assert all(site.poll(text(n, n), announced=n % 7 == 0) == [] for n in range(500))
+    assert all(site.poll(text(n, n), date_believed=n % 7 == 0) == [] for n in range(500))
 
 
 def test_what_is_enough_doubles_each_time() -> None:

@@ -38,8 +38,8 @@ class ReadsSignals(Protocol):
     async def store_signals(self, results: Sequence[PollResult]) -> None:
         """Stores what the polls say. Raises DatabaseUnavailableError; may be repeated then."""
 
-    def with_announcements(self, results: Sequence[PollResult]) -> Sequence[PollResult]:
-        """Returns the results with what believed sources said of their sites since the polls before."""
+    def with_dates(self, results: Sequence[PollResult]) -> Sequence[PollResult]:
+        """Returns the results with the dates that sources gave of their sites' changes since the polls before."""
 
     def is_long(self, result: PollResult) -> bool:
         """Returns whether the poll's list is so long that no other poll waits for it."""
@@ -112,7 +112,7 @@ class ResultProcessor:
         """
         steps = self._steps
         await steps.signals.store_signals(results)
-        results, summaries = await steps.noise.recognise(steps.signals.with_announcements(results))
+        results, summaries = await steps.noise.recognise(steps.signals.with_dates(results))
         known_urls = await steps.crawl.known_urls(results)
         results, effects = steps.status.effects(list(compress(results, self._current(results, moved))), summaries)
         pages, crawled = steps.crawl.judge(results, effects, known_urls)

@@ -64,7 +64,7 @@ class TableUpdates:
 
 
 def _puzzling(result: PollResult, record: PollRecord, *, counts_items: bool) -> bool:
-    """Returns whether a change has no known cause: a feed with identified new entries has one, and what was announced.
+    """Returns whether a change has no known cause: a feed with identified new entries has one, and what is dated.
 
     For an allocator that counts items also if all of them are new: a feed that drops items is not to be held back.
     """
@@ -72,7 +72,7 @@ def _puzzling(result: PollResult, record: PollRecord, *, counts_items: bool) -> 
     full = counts_items and baseline.window is not None and baseline.window.full
     return (
         record.poll.changed
-        and not result.announced
+        and not result.date_believed
         and not (baseline.media is Media.FEED and (record.poll.count or full))
     )
 

@@ -54,15 +54,15 @@ class SignalReader:
             if source is not None and is_full and not result.signals_stored:
                 await self._store_signals_of(source, result)
 
-    def with_announcements(self, results: Sequence[PollResult]) -> Sequence[PollResult]:
-        """Returns the results with what sources dated since the polls before."""
+    def with_dates(self, results: Sequence[PollResult]) -> Sequence[PollResult]:
+        """Returns the results with the dates that sources gave of their sites' changes since the polls before."""
         if not len(self._sources):
             return results
         slots = np.array([result.slot for result in results], np.int64)
         dates, believed = self._sources.announced(slots, np.array([result.site_id for result in results], np.int64))
         out = list(results)
         for i in np.flatnonzero(~np.isnan(dates)).tolist():
-            out[i] = replace(out[i], dated_at=float(dates[i]), announced=bool(believed[i]))
+            out[i] = replace(out[i], dated_at=float(dates[i]), date_believed=bool(believed[i]))
         return out
 
     def is_long(self, result: PollResult) -> bool:

@@ -76,7 +76,7 @@ class PollResult(Struct, frozen=True, gc=False):
     request was sent (robots.txt denied it), so the result says nothing about our own link. `reading`: the page as read
     for the topic, if the site is the focused crawler's. `proof`: set by the noise step where a change has to be proven.
     `signals_stored`: what it says of other pages was read and stored. `dated_at`: the latest date of a change since the
-    site's poll before that a signal source gave, epoch s. `announced`: whether one that is believed gave such a date.
+    site's poll before that a signal source gave, epoch s. `date_believed`: whether a believed one gave such a date.
     """
 
     slot: int
@@ -88,7 +88,7 @@ class PollResult(Struct, frozen=True, gc=False):
     proof: ProofStatus | None = None
     signals_stored: bool = False
     dated_at: float | None = None
-    announced: bool = False
+    date_believed: bool = False
 
     @property
     def site_id(self) -> int:

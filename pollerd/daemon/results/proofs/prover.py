@@ -24,7 +24,7 @@ _PROMPT_TURNS = 2.0
 _UNDECIDED_MOST = 1
 """Number of second polls that may decide nothing."""
 _AWAITED_MOST = 3
-"""Number of second polls after a change that a source dated, until a difference that it did not is taken for noise."""
+"""The same after a change that a source dated: it may say yet that there was another."""
 _LATE = "unproven: its second poll came too late"
 _REGULAR = "unproven: it differed again at its next regular poll, and a POST is not sent for a proof"
 _DIFFERED = "unproven: it differed again at the second poll"
@@ -97,9 +97,7 @@ class Prover:
                 out[name] = Ruling(after, unproven=_DATED, result=ProofResult.UNPROVEN)
                 continue
             ruling = await self._together(result, pair, before.get(name), prompt=prompt)
-            if candidate is not None and _awaits(candidate) and ruling.baseline.mask != second.before.mask:
-                return None
-            if ruling.wide and candidate is not None and candidate.undecided < _UNDECIDED_MOST:
+            if candidate is not None and candidate.undecided < _undecided_most(ruling, second, candidate):
                 return None
             out[name] = ruling
             if ruling.same and ruling.baseline.mask:
@@ -199,6 +197,8 @@ def _dated_again(result: PollResult, candidate: Candidate) -> bool:
     return result.dated_at is not None and result.dated_at > candidate.first_at
 
 
-def _awaits(candidate: Candidate) -> bool:
-    """Returns whether the source that dated the first change may say yet that there was another."""
-    return candidate.result.dated_at is not None and candidate.undecided < _AWAITED_MOST
+def _undecided_most(ruling: Ruling, second: ContentFinding, candidate: Candidate) -> int:
+    """Returns how many second polls may decide nothing before the ruling on the second finding stands."""
+    if ruling.baseline.mask != second.before.mask and candidate.result.dated_at is not None:
+        return _AWAITED_MOST
+    return _UNDECIDED_MOST if ruling.wide else 0

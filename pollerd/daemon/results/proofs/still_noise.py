@@ -20,7 +20,7 @@ from pollerd.detection import doubtable_rules
 from pollerd.model import Detection, Media, OutcomeKind
 
 ENOUGH = 16
-BACK, OTHER, OTHER_OF_FEED, OTHER_ANNOUNCED = 4, 1, 0, -4
+BACK, OTHER, OTHER_OF_FEED, OTHER_DATED = 4, 1, 0, -4
 _TIMES_MOST = 6
 """Number of times that what is enough doubles."""
 _SITES_MOST = 65_536
@@ -115,6 +115,6 @@ class StillNoise:
 
 def _cost_of_difference(result: PollResult, detection: Detection) -> int:
     """Returns by how much a rule's score falls if what it hides is something else."""
-    if result.announced and detection.kind in _QUIET:
-        return OTHER_ANNOUNCED
+    if result.date_believed and detection.kind in _QUIET:
+        return OTHER_DATED
     return OTHER_OF_FEED if result.context.baseline.media is Media.FEED else OTHER
