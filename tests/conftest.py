@@ -1,29 +1,25 @@
-"""What all tests share: which files are slow, which were the slowest of a run, and a migrated database to copy.
+"""Which files a run takes (`--level`), each collected in the process that runs it; how long each took.
 
-`tests/slow.txt` names the files that `make test` leaves out and `make test-all` runs. `pytest --note-slow`, over all
-tests on a quiet machine, writes it again.
+`pytest --note-times`, over all tests on a quiet machine, writes `tests/times.txt` anew.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pollerd.storage.db import migrate
-from tests.support import postgres
+from tests.support import AT_SESSION_END, levels
 from tests.support.blocking import guard
 from tests.support.ports import free_port
 
-SLOW_SECONDS = 3.0
-_LIST = Path(__file__).parent / "slow.txt"
-_ROOT = _LIST.parent.parent
-_NAMED = 15
+_CHOICE = pytest.StashKey[levels.Choice]()
 _SECONDS: defaultdict[str, float] = defaultdict(float)
+_SLOWEST = 15
 # How long an example takes depends on the machine: a busy one fails no test. With CI=true this is so already.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -31,16 +27,94 @@ settings.load_profile("untimed")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this suite."""
-    parser.addoption("--note-slow", action="store_true", help=f"write {_LIST.name} from the times of this run")
+    parser.addoption("--level", choices=levels.LEVELS, default="all", help="which files: tests/support/levels.py")
+    parser.addoption("--note-times", action="store_true", help=f"write {levels.TIMES.name} from the times of this run")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of slow files, and puts them first: else the last of them would run alone for minutes."""
-    slow = {line for line in _LIST.read_text().splitlines() if line and not line.startswith("#")}
-    for item in items:
-        if item.path.relative_to(_ROOT).as_posix() in slow:
-            item.add_marker("slow")
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+def pytest_configure(config: pytest.Config) -> None:
+    """Chooses the files; a worker is told the choice."""
+    told = getattr(config, "workerinput", {}).get("files")
+    files = (str(path.relative_to(levels.ROOT)) for path in (levels.ROOT / "tests").rglob("test_*.py"))
+    chosen = levels.choose(config.getoption("level"), files) if told is None else levels.Choice(told)
+    config.stash[_CHOICE] = chosen
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Gives a worker of pytest-xdist the choice."""
+    node.workerinput["files"] = node.config.stash[_CHOICE].files
+
+
+class WholeFile(pytest.Item):
+    """A file of tests that is collected when a worker's turn comes to run it.
+
+    Workers of pytest-xdist must all have the same list of what to run. Were it the tests, each worker would import all
+    files; this way each file is imported by one.
+    """
+
+    def run_all(self, nextitem: pytest.Item | None) -> None:
+        """Collects the tests of the file and runs them, up to the one that is told to be the last."""
+        module = pytest.Module.from_parent(self.parent.parent, path=self.path)  # type: ignore[union-attr]
+        tests = list(self.session.genitems(module))
+        self.config.hook.pytest_collection_modifyitems(session=self.session, config=self.config, items=tests)
+        place = self.session.items.index(self)
+        for test, following in zip(tests, [*tests[1:], nextitem], strict=True):
+            self.session.items[place] = test  # where the worker looks for what it reports of
+            self.ihook.pytest_runtest_protocol(item=test, nextitem=following)
+            if self.session.shouldfail or self.session.shouldstop:
+                break
+        self.session.items[place] = self
+
+    def runtest(self) -> None:
+        """Is not called: `pytest_runtest_protocol` runs what is in the file."""
+        raise NotImplementedError
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Where it is."""
+        return self.path, None, self.name
+
+
+class FileForLater(pytest.File):
+    """A file whose tests are not looked at yet."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Returns the file as one item."""
+        yield WholeFile.from_parent(self, name=self.path.name)
+
+
+def _relative(path: Path) -> str:
+    return path.relative_to(levels.ROOT).as_posix()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out the files that the level does not run."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if is_test and _relative(collection_path) not in config.stash[_CHOICE].files else None
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Puts off collecting a file in workers, but where tests are chosen by name."""
+    config = parent.config
+    by_name = config.getoption("keyword") or any("::" in argument for argument in config.args)
+    if not hasattr(config, "workerinput") or by_name:
+        return None
+    return FileForLater.from_parent(parent, path=module_path)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Runs the tests of a file that was put off."""
+    if not isinstance(item, WholeFile):
+        return None
+    item.run_all(nextitem)
+    return True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts the slowest files first: else the last of them would run alone for minutes."""
+    if len({item.path for item in items}) > 1:
+        place = {file: number for number, file in enumerate(config.stash[_CHOICE].files)}
+        items.sort(key=lambda item: place.get(_relative(item.path), 0))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -49,12 +123,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Drops the databases that tests shared; notes the slow files where that is asked for."""
-    postgres.end_session()
-    if session.config.option.note_slow and not hasattr(session.config, "workerinput"):
-        slow = sorted(file for file, seconds in _SECONDS.items() if seconds > SLOW_SECONDS)
-        head = f"# Files whose tests take more than {SLOW_SECONDS:g} s together; written by `pytest --note-slow`.\n"
-        _LIST.write_text(head + "".join(f"{file}\n" for file in slow))
+    """Ends what tests shared; notes how long files took where that is asked for."""
+    while AT_SESSION_END:
+        AT_SESSION_END.pop()()
+    if session.config.option.note_times and not hasattr(session.config, "workerinput"):
+        head = "# Seconds that files of tests took, for those above half a second; `pytest --note-times` writes it.\n"
+        lines = (f"{seconds:.1f} {file}\n" for file, seconds in sorted(_SECONDS.items()) if seconds >= 0.5)
+        levels.TIMES.write_text(head + "".join(lines))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -66,24 +141,19 @@ def loop_is_not_blocked() -> Iterator[None]:
     rules.deactivate()
 
 
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SQLite file with its schema and nothing in it, made once, to be copied: migrations have tests of their own."""
-    file = tmp_path_factory.mktemp("empty") / "poll.db"
-    asyncio.run(migrate.upgrade(f"sqlite+aiosqlite:///{file}"))
-    # Its lock file lies beside it and is not copied.
-    return file
-
-
 @pytest.fixture
 def unused_tcp_port() -> int:
     """In place of pytest-asyncio's, whose port a connection of another test may get before it is used."""
     return free_port()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Names the slowest files."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Names the slowest files, and what was left out by which rule."""
     if len(_SECONDS) > 1:
         terminalreporter.section("slowest files")
-        for file in sorted(_SECONDS, key=_SECONDS.__getitem__, reverse=True)[:_NAMED]:
+        for file in sorted(_SECONDS, key=_SECONDS.__getitem__, reverse=True)[:_SLOWEST]:
             terminalreporter.write_line(f"{_SECONDS[file]:7.1f} s  {file}")
+    for rule, files in config.stash[_CHOICE].left_out.items():
+        terminalreporter.section(f"left out: {len(files)} files")
+        terminalreporter.write_line(f"Each of these {rule}:")
+        terminalreporter.write_line(" ".join(sorted(files)))

@@ -26,6 +26,7 @@ from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.daemon import Control
 from pollerd.storage import StorageSettings, Store
 from pollerd.telemetry import Instruments
+from tests.support.empty_database import empty_database as empty_database
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.empty_database import empty_database as empty_database
 from tests.support.origin import Origin
 
 

@@ -28,6 +28,7 @@ from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import Order, StorageSettings, Store
 from pollerd.telemetry import Instruments
 from pollerd.urls import normalise_url
+from tests.support.empty_database import empty_database as empty_database
 from tests.support.origin import Origin, until
 from tests.support.postgres import postgres_database
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.levels import slow_files
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -21,20 +23,9 @@ def without_fast_tests(product: Path, tests: Path, slow: set[str]) -> list[str]:
     ]
 
 
-def slow_files() -> set[str]:
-    """What tests/slow.txt names."""
-    lines = (ROOT / "tests" / "slow.txt").read_text().splitlines()
-    return {line for line in lines if line and not line.startswith("#")}
-
-
 def test_every_room_has_a_fast_test_file() -> None:
     assert len(rooms(ROOT / "pollerd")) > 10
     assert without_fast_tests(ROOT / "pollerd", ROOT / "tests", slow_files()) == []
-
-
-def test_slow_files_are_there() -> None:
-    assert len(slow_files()) > 50
-    assert [name for name in sorted(slow_files()) if not (ROOT / name).is_file()] == []
 
 
 def test_a_room_without_fast_tests_is_named(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from pollerd.storage import StorageSettings, Store
 from tests.storage.samples import file_of
+from tests.support.empty_database import empty_database as empty_database
 from tests.support.postgres import postgres_database
 
 

@@ -22,6 +22,7 @@ import asyncpg
 import pytest
 
 from pollerd.storage.db import migrate
+from tests.support import AT_SESSION_END
 
 DEFAULT_URL = "postgresql+asyncpg://postgres@127.0.0.1:5432/test"
 T = TypeVar("T")
@@ -195,13 +196,8 @@ _OF_THIS_PROCESS: list[_Administrator] = []
 def _administrator() -> _Administrator:
     if not _OF_THIS_PROCESS:
         _OF_THIS_PROCESS.append(_Administrator())
+        AT_SESSION_END.append(lambda: _OF_THIS_PROCESS.pop().close())
     return _OF_THIS_PROCESS[0]
-
-
-def end_session() -> None:
-    """Drops what this process shares between tests."""
-    while _OF_THIS_PROCESS:
-        _OF_THIS_PROCESS.pop().close()
 
 
 def url_of(name: str) -> str:
