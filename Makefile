@@ -30,7 +30,7 @@ reproduce: $(DEV)  ## the papers' tables and figures, run anew: ARGS="--all --qu
 PYTEST := PYTHONDONTWRITEBYTECODE= \
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-test: $(DEV)  ## the quick tests of every room, in about a minute (tests/times.txt names the others)
+test: $(DEV)  ## the quick tests of every room, in about a minute (.ci/times.txt names the others)
 	$(PYTEST) --level test $(ARGS)
 
 test-changed: $(DEV)  ## the quick tests, and those that import what changed since check-all last passed

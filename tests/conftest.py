@@ -1,6 +1,6 @@
 """Which files a run takes (`--level`), each collected in the process that runs it; how long each took.
 
-`pytest --note-times`, over all tests on a quiet machine, writes `tests/times.txt` anew.
+`pytest --note-times`, over all tests on a quiet machine, writes `.ci/times.txt` anew.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 | level | files |
 |---|---|
-| `test` | the quick ones: `tests/times.txt` names those that take longer than `QUICK_SECONDS` |
+| `test` | the quick ones: `.ci/times.txt` names those that take longer than `QUICK_SECONDS` |
 | `check` | the quick ones, and the others that import something that changed since `make check-all` last passed |
 | `all` | all |
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TIMES = ROOT / "tests" / "times.txt"
+TIMES = ROOT / ".ci" / "times.txt"
 CHECKED = ROOT / ".ci" / "checked"
 QUICK_SECONDS = 1.0
 LEVELS = ("test", "check", "all")
@@ -137,7 +137,7 @@ def _standing_for(file: str) -> tuple[str, ...] | None:
         for folder in Path(file).parents:
             if (ROOT / folder / "__init__.py").exists():
                 return (str(folder / "__init__.py"),)
-    return () if file.endswith(_DOCUMENTATION) or file == ".ci/checked" else None
+    return () if file.endswith(_DOCUMENTATION) or file.startswith(".ci/") else None
 
 
 @functools.cache
