@@ -125,11 +125,11 @@ class DeliveryLoop:
             self._log.warning("deliveries_put_off", reason=str(error))
             return _RETRY_SECONDS
         now, waits = self._clock(), list[float]()
-        for channel_id, due_at in due.items():
+        for channel_id, times in due.items():
             sender = self._senders.get(channel_id)
             if sender is None or channel_id in self._busy:
                 continue
-            at = max(due_at, self._again_at.get(channel_id, 0.0))
+            at = max(sender.goes_at(times, now), self._again_at.get(channel_id, 0.0))
             if at <= now:
                 self._busy[channel_id] = self._group.create_task(self._send(sender), name=f"channel-{channel_id}")
             else:
@@ -139,17 +139,15 @@ class DeliveryLoop:
     async def _send(self, sender: ChannelSender) -> None:
         channel_id = sender.row.id
         try:
-            again_at = await sender.send_due()
+            await sender.send_due()
         except DatabaseUnavailableError as error:
             self._log.warning("delivery_put_off", channel=sender.row.spec.name, reason=str(error))
-            again_at = self._clock() + _RETRY_SECONDS
+            self._again_at[channel_id] = self._clock() + _RETRY_SECONDS
             self._broken_off.add(channel_id)
+        else:
+            self._again_at.pop(channel_id, None)
         finally:
             self._busy.pop(channel_id, None)
-        if again_at is None:
-            self._again_at.pop(channel_id, None)
-        else:
-            self._again_at[channel_id] = again_at
         self._filled.set()
 
 
