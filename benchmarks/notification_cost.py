@@ -131,7 +131,10 @@ class _NoPace(Pace):
         super().__init__(group_from=group_from, per_minute=6_000)
         self._from = group_from
 
-    def free_at(self, now: float, *, goes_on: bool = False) -> float:
+    def limit_at(self, now: float) -> float:
+        return now
+
+    def free_at(self, now: float) -> float:
         return now
 
     def least_group(self, now: float) -> int:

@@ -119,8 +119,11 @@ async def test_a_private_address_is_refused_when_it_is_tried(api: Api) -> None:
     local = {"name": "home", "kind": "webhook", "settings": {"url": "http://127.0.0.1:1/hook"}}
     channel = await added(api, "/channels", local)
     tried = (await api("POST", f"/channels/{channel['id']}/test")).json
-    assert tried["outcome"] == "retry"
+    assert tried["outcome"] == "dead"
     assert "loopback" in tried["detail"]
+    assert (await api("GET", f"/channels/{channel['id']}")).json["last_error"] == tried["detail"]
+    (attempt,) = (await api("GET", f"/deliveries/attempts?channel={channel['id']}")).json["items"]
+    assert attempt["detail"] == tried["detail"]
 
 
 async def test_readers_of_a_mail_leave_its_rule(api: Api) -> None:

@@ -22,6 +22,7 @@ from pollerd.daemon.cluster.joining import join
 from pollerd.daemon.signals.signal_settings import SignalSettings
 from pollerd.fetching import FetchSettings
 from pollerd.model import SiteSpec, SiteState
+from pollerd.notifications.settings import NotificationSettings
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import GrantStore, NodeInfo, StorageSettings, Store
 from pollerd.telemetry import Instruments
@@ -52,6 +53,7 @@ async def node(
     budget: float = 30.0,
     signals: SignalSettings | None = None,
     secret_key: str | None = None,
+    maintenance_seconds: float = 600.0,
 ) -> AsyncIterator[Running]:
     """A node under way. kill: it ends without handing anything over."""
     info = NodeInfo(name=name, address="", version="1")
@@ -59,10 +61,17 @@ async def node(
     registry = CollectorRegistry()
     try:
         live = LiveSettings(
-            daemon=DaemonSettings(budget=budget, allocator=allocator, flush_seconds=0.05, gather_seconds=0.05),
+            daemon=DaemonSettings(
+                budget=budget,
+                allocator=allocator,
+                flush_seconds=0.05,
+                gather_seconds=0.05,
+                maintenance_seconds=maintenance_seconds,
+            ),
             scheduling=replace(_SETTINGS, host_interval_seconds=host_seconds),
             fetching=FetchSettings(allow_private=True, total_timeout_seconds=1.0),
             signals=signals or SignalSettings(),
+            notifying=NotificationSettings(allow_private_channels=True),
         )
         assert store.shared is not None
         live = replace(live, daemon=await join(store.shared, live.daemon, ("allocator", "objective", "budget")))

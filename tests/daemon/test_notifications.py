@@ -189,8 +189,11 @@ async def test_a_private_channel_needs_the_flag(start: Start, receiver: Receiver
         control = running.control.notifications
         channel = await control.add_channel("hook", "webhook", {"url": receiver.url})
         answer = await control.try_channel(channel.id)
-        assert answer.kind == "retry"
-        assert "loopback" in answer.detail
+        assert answer.kind == "dead"
+        assert answer.detail == "loopback address 127.0.0.1, not reached without --allow-private-channels"
+        assert (await running.store.notifications.channel(channel.id)).last_error == answer.detail
+        (logged,) = (await running.store.notifications.list_attempts(channel.id)).items
+        assert (logged.outcome, logged.events, logged.detail) == ("dead", 1, answer.detail)
         assert receiver.got == []
 
 
@@ -259,6 +262,8 @@ async def test_a_list_that_one_message_does_not_hold_goes_into_several_at_once(
 async def test_parts_of_a_list_keep_their_ids_after_a_kill(start: Start, receiver: Receiver) -> None:
     async with start(private_channels=True, kill=True) as running:
         channel = await hook(running, receiver)
+        running.task.cancel()  # so that nothing else claims them
+        await asyncio.wait({running.task})
         ids = await put_many(running, channel, 200)
         store = running.store.notifications
         claim = await store.claim(channel, 10.0, group_from=2)

@@ -15,6 +15,7 @@ from pollerd.storage import (
     AttemptEnd,
     Batch,
     ChannelSpec,
+    DueTimes,
     NoticeFilter,
     Order,
     Origin,
@@ -207,7 +208,7 @@ async def test_ends_are_logged_and_dead_ones_sent_anew(store: Store) -> None:
     down = notice("down", 7, kind=EventKind.CHANNEL_DOWN)
     end = again(60.0, pause=Pause("401", 60.0))
     assert await n.ended(hook.id, claim.message_id, 21.0, end, [down]) == 4
-    assert await n.next_due() == {hook.id: 60.0, 7: 10.0}
+    assert await n.next_due() == {hook.id: DueTimes(again=60.0), 7: DueTimes(others=10.0)}
     paused = await n.channel(hook.id)
     assert (paused.paused_at, paused.last_error, paused.probe_at) == (21.0, "busy", 60.0)
     retried = await n.claim(hook.id, 61.0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -12,13 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollerd.events import EventKind, Notice, NoticeState
-from pollerd.storage import AttemptEnd, ChannelSpec, Store
+from pollerd.storage import AttemptEnd, ChannelSpec, DueTimes, NewMessages, Store
 
-NOTICE = st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from(["", "", "d", "e"]), st.integers(0, 2))
+NOTICE = st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from(["", "", "d", "e"]), st.integers(0, 2), st.booleans())
 PUT = st.tuples(st.just("put"), st.lists(NOTICE))
 CLAIM = st.tuples(
     st.just("claim"),
-    st.tuples(st.integers(1, 4), st.sampled_from([None, 1, 2, 3]), st.sampled_from([None, 1, 2])),
+    st.tuples(
+        st.integers(1, 4),
+        st.sampled_from([None, 1, 2, 3]),
+        st.sampled_from([NewMessages.ALL, NewMessages.ALL, *NewMessages, NewMessages.NONE]),
+        st.sampled_from([None, 1, 2]),
+    ),
 )
 END = st.tuples(st.just("end"), st.tuples(st.integers(0, 3), st.sampled_from(["sent", "dead", "waiting"])))
 OTHER = st.tuples(st.sampled_from(["tick", "release", "resend"]), st.none())
@@ -31,6 +37,7 @@ class Row:
     site: int | None
     digest: str
     due: float
+    first_seen: bool
     state: str = "waiting"
     message: str | None = None
 
@@ -45,26 +52,73 @@ class Model:
     def __init__(self) -> None:
         self.rows: list[Row] = []
 
-    def next(self, now: float, limit: int, group_from: int | None) -> list[Row]:
-        waiting = [row for row in self.rows if row.state == "waiting" and row.due <= now]
-        tried = [row for row in waiting if row.message is not None]
-        if tried:
-            first = min(tried, key=lambda row: (row.due, row.id))
-            return [row for row in self.rows if row.open and row.message == first.message]
-        digests = [row for row in waiting if row.digest]
-        if digests:
-            key = min(digests, key=lambda row: (row.due, row.id)).digest
-            return [row for row in digests if row.digest == key]
-        taken: list[Row] = []
-        for row in waiting:
-            earlier = [one for one in self.rows if one.open and not one.digest and one.id < row.id]
-            if row.site is None or all(one in taken for one in earlier if one.site == row.site):
-                taken.append(row)
-        return taken[:limit] if group_from is not None and len(taken) >= group_from else taken[:1]
+    def next(self, now: float, limit: int, group_from: int | None, begins: NewMessages) -> list[Row]:
+        def some(rows: list[Row]) -> list[Row]:
+            return rows[:limit] if group_from is not None and len(rows) >= group_from else rows[:1]
 
-    def next_due(self) -> float | None:
+        tried = self.again(now)
+        urgent = [row for row in tried if not row.first_seen]
+        if not urgent and NewMessages.OTHERS in begins:
+            digests = self.digests(now)
+            if digests:
+                key = min(digests, key=lambda row: (row.due, row.id)).digest
+                return [row for row in digests if row.digest == key]
+            if others := some(self.others(now)):
+                before = [row for row in self.rows if self.goes_with(row, others)]
+                return before[:1] or others if len(others) == 1 else self.ordered(others + before)[:limit]
+        if tried:
+            first = min(urgent or tried, key=lambda row: (row.due, row.id))
+            return [row for row in self.rows if row.open and row.message == first.message]
+        return some(self.first_seen(now)) if NewMessages.FIRST_SEEN in begins else []
+
+    def again(self, now: float) -> list[Row]:
+        return [row for row in self.waiting(now) if row.message is not None]
+
+    def digests(self, now: float) -> list[Row]:
+        return [row for row in self.waiting(now) if row.message is None and row.digest]
+
+    def others(self, now: float) -> list[Row]:
+        taken: list[Row] = []
+        for row in self.free(now):
+            if not row.first_seen and all(
+                one in taken or (one.first_seen and one.message is None) for one in self.before(row)
+            ):
+                taken.append(row)
+        return taken
+
+    def first_seen(self, now: float) -> list[Row]:
+        taken: list[Row] = []
+        for row in self.free(now):
+            if row.first_seen and all(one in taken for one in self.before(row)):
+                taken.append(row)
+        return taken
+
+    def goes_with(self, row: Row, others: Sequence[Row]) -> bool:
+        return row.first_seen and row.message is None and any(row in self.before(one) for one in others)
+
+    def before(self, row: Row) -> list[Row]:
+        """What its site has open before it, outside of digests."""
+        open_ones = [one for one in self.rows if one.open and not one.digest and one.id < row.id]
+        return [one for one in open_ones if row.site is not None and one.site == row.site]
+
+    def free(self, now: float) -> list[Row]:
+        return [row for row in self.waiting(now) if row.message is None and not row.digest]
+
+    def waiting(self, now: float) -> list[Row]:
+        return [row for row in self.rows if row.state == "waiting" and row.due <= now]
+
+    @staticmethod
+    def ordered(rows: list[Row]) -> list[Row]:
+        return sorted(rows, key=lambda row: row.id)
+
+    def next_due(self) -> DueTimes | None:
         times = sorted({row.due for row in self.rows if row.state == "waiting"})
-        return next((time for time in times if self.next(time, 1, None)), None)
+
+        def first(*kinds: Callable[[float], list[Row]]) -> float:
+            return next((time for time in times if any(kind(time) for kind in kinds)), math.inf)
+
+        found = DueTimes(first(self.again), first(self.others, self.digests), first(self.first_seen))
+        return found if found != DueTimes() else None
 
 
 async def follow(store: Store, channel: int, steps: Sequence[tuple[str, Any]]) -> None:
@@ -75,17 +129,18 @@ async def follow(store: Store, channel: int, steps: Sequence[tuple[str, Any]]) -
     for name, how in steps:
         if name == "put":
             notices = []
-            for site, digest, delay in how:
+            for site, digest, delay, is_first in how:
                 event = f"c{channel}e{next(names)}"
-                row = Row(len(model.rows), site, digest, now + delay)
+                row = Row(len(model.rows), site, digest, now + delay, is_first)
                 model.rows.append(row)
                 ids[event] = row
-                notices.append(Notice(event, EventKind.CHANGED, now, 1, channel, row.due, digest=digest, site_id=site))
+                kind = EventKind.FIRST_SEEN if is_first else EventKind.CHANGED
+                notices.append(Notice(event, kind, now, 1, channel, row.due, digest=digest, site_id=site))
             await n.put(notices)
         elif name == "claim":
             *asked, first = how
             wanted = model.next(now, *asked)
-            claim = await n.claim(channel, now, limit=how[0], group_from=how[1])
+            claim = await n.claim(channel, now, limit=how[0], group_from=how[1], begins=how[2])
             found = [] if claim is None else [ids[one.event_id] for one in claim.notices]
             assert found == wanted
             if claim is not None:

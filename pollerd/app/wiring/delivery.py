@@ -83,7 +83,6 @@ def delivery_loop(
         store=store,
         make_sender=make_sender,
         filled=filled,
-        holds=holds_channel,
         close=close,
         clock=runtime.clock,
     )
@@ -98,8 +97,3 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
         except OSError as error:
             raise ConfigError(f"ca_file: {ca_file} cannot be loaded: {error.strerror}") from error
     return context
-
-
-def holds_channel(channel_id: int) -> bool:
-    """Whether this process delivers on the channel: one process holds the database, so it always does."""
-    return True

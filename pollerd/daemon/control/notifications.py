@@ -11,8 +11,17 @@ import structlog
 
 from pollerd.daemon.notifying.notifier import Notifier
 from pollerd.errors import InvalidValueError, NotFoundError
-from pollerd.events import EventKind
-from pollerd.storage import ChannelSpec, FileResult, NotificationStore, Origin, RuleSpec, StoredChannel, StoredRule
+from pollerd.events import EventKind, NoticeState
+from pollerd.storage import (
+    AttemptEnd,
+    ChannelSpec,
+    FileResult,
+    NotificationStore,
+    Origin,
+    RuleSpec,
+    StoredChannel,
+    StoredRule,
+)
 
 if TYPE_CHECKING:  # a daemon without rules loads none of it
     from pollerd.notifications.message import Answer
@@ -171,15 +180,29 @@ class NotificationControl:
         return stored
 
     async def try_channel(self, channel_id: int) -> Answer:
-        """Sends a test message on the channel, at once; returns the answer. Raises NotFoundError."""
+        """Sends a test message on the channel, at once; returns the answer. The channel and the delivery log show it.
+
+        Raises NotFoundError.
+        """
         from pollerd.daemon.results.announcing.rules_in_force import new_event_id
         from pollerd.notifications.delivery.stored import look_of, opened
-        from pollerd.notifications.message import Event
+        from pollerd.notifications.message import AnswerKind, Event
         from pollerd.notifications.messages.build import message_of_one
 
         row = await self._store.channel(channel_id)
-        event = Event(new_event_id(), EventKind.TEST, self._clock(), data={"channel": row.spec.name})
-        return await self._notifier.try_out(row, message_of_one(event, look_of(opened(row.spec), "")))
+        began = self._clock()
+        event = Event(new_event_id(), EventKind.TEST, began, data={"channel": row.spec.name})
+        answer = await self._notifier.try_out(row, message_of_one(event, look_of(opened(row.spec), "")))
+        now = self._clock()
+        end = AttemptEnd(
+            state=NoticeState.SENT if answer.kind is AnswerKind.SENT else NoticeState.DEAD,  # it is not tried again
+            outcome=answer.kind.value,
+            status=answer.status,
+            detail=answer.detail,
+            duration=max(now - began, 0.0),
+        )
+        await self._store.log_attempt(channel_id, event.id, now, end)
+        return answer
 
     async def resend(self, *, ids: Sequence[int] | None = None, channel_id: int | None = None) -> int:
         """Makes dead notices wait anew: those of these ids, or all of a channel. Returns how many."""

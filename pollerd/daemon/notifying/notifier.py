@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # a daemon without rules loads none of it
 _DIGESTS_SECONDS = 2 * 86_400.0
 """How far the clock may be put back, and a zone moved, before a digest that went out takes something in again."""
 _TIDY_SECONDS = 3_600.0
+_RETRY_SECONDS = 5.0
 _WAIT_SECONDS = 4 * 86_400.0
 """How long a notice may wait: longer than the three days of its attempts."""
 
@@ -41,6 +42,9 @@ class Delivers(Protocol):
 
     async def try_out(self, row: StoredChannel, message: Message) -> Answer:
         """Sends one message on a channel with these settings."""
+
+    async def close(self) -> None:
+        """Closes every connection; may be repeated."""
 
 
 class Watcher(Protocol):
@@ -64,13 +68,16 @@ class Notifier:
         watchers: Sequence[Watcher],
         runtime: Runtime,
     ) -> None:
-        """`make_delivery`: called when there is a first channel; `watchers`: run beside the delivery."""
+        """make_delivery: called whenever this process begins to deliver, and for a trial; watchers: run meanwhile, and
+        where another node delivers, too.
+        """
         self._store, self._announcer, self._journal, self._site_cache = store, announcer, journal, site_cache
         self._make_delivery, self._watchers, self._clock = make_delivery, watchers, runtime.clock
         self._roles = runtime.roles
         self._gauges = OutboxGauges(store=store, instruments=runtime.instruments, clock=runtime.clock)
         self._delivery: Delivers | None = None
-        self._has_delivery = asyncio.Event()
+        """None: there is no channel, or another node delivers."""
+        self._has_channels = asyncio.Event()
         self._turn = asyncio.Lock()
         self._log = structlog.get_logger("pollerd.notifications")
 
@@ -95,20 +102,41 @@ class Notifier:
         async with asyncio.TaskGroup() as group:
             for watcher in self._watchers:
                 group.create_task(watcher.run(), name=type(watcher).__name__)
-            await self._has_delivery.wait()
+            await self._has_channels.wait()
             await self._roles.while_held(NodeRole.DELIVERY, self._deliver)
 
     async def _deliver(self) -> None:
-        assert self._delivery is not None
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._gauges.run(), name="outbox-gauges")
-            group.create_task(self._tidy(), name="outbox-tidy")
-            group.create_task(self._delivery.run(), name="delivery")
+        """Delivers until cancelled. Knows nothing of an earlier time: another node may have delivered meanwhile."""
+        delivery = self._make_delivery()
+        try:
+            await self._begin_with(delivery)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._gauges.run(), name="outbox-gauges")
+                group.create_task(self._tidy(), name="outbox-tidy")
+                group.create_task(delivery.run(), name="delivery")
+        finally:
+            self._delivery = None
+            await delivery.close()
+
+    async def _begin_with(self, delivery: Delivers) -> None:
+        while True:
+            try:
+                async with self._turn:  # what is changed from here on, `reload` hands on
+                    await delivery.replace(await self._store.channels())
+                    self._delivery = delivery
+            except DatabaseUnavailableError as error:
+                self._log.warning("deliveries_put_off", reason=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                return
 
     async def try_out(self, row: StoredChannel, message: Message) -> Answer:
-        """Sends one message on a channel with these settings, at once."""
-        delivery = self._delivery or self._make_delivery()
-        return await delivery.try_out(row, message)
+        """Sends one message on a channel with these settings, at once, whichever node delivers."""
+        delivery = self._make_delivery()
+        try:
+            return await delivery.try_out(row, message)
+        finally:
+            await delivery.close()
 
     def _announce_by(self, channels: Sequence[StoredChannel], rules: Sequence[StoredRule]) -> None:
         names = {row.spec.name: row.id for row in channels if row.spec.enabled}
@@ -117,9 +145,8 @@ class Notifier:
         self._site_cache.forget_all()  # contexts know the tags that rules name
 
     async def _deliver_on(self, channels: Sequence[StoredChannel]) -> None:
-        if self._delivery is None and channels:
-            self._delivery = self._make_delivery()
-            self._has_delivery.set()
+        if channels:
+            self._has_channels.set()
         if self._delivery is not None:
             await self._delivery.replace(channels)
 

@@ -41,6 +41,8 @@ class Roles:
             return
         while True:
             await self._held[role].wait()
+            if self._lost[role].is_set():  # lost before this task's turn: another node may have begun
+                continue
             self._idle[role].clear()
             try:
                 if await self._until_lost(role, work):

@@ -45,7 +45,9 @@ class SourceReader:
         self._log = structlog.get_logger("pollerd.sources")
 
     def follow(self, source: Source) -> None:
-        """Takes in a new or changed source: it is read when it says."""
+        """Takes in a new or changed source: it is read when it says. Does nothing before `run`, which takes in all."""
+        if not self._runs:
+            return
         self.forget(source.id)
         if source.failures:
             self._failed.add(source.id)
@@ -75,11 +77,10 @@ class SourceReader:
 
     async def run(self) -> None:
         """Reads sources until cancelled. One query at the start; after that nothing while there is no source."""
-        self._due.clear()  # of an earlier time in which this node had the role
-        for source in await self._all():
-            self.follow(source)
         self._runs = True
         try:
+            for source in await self._all():
+                self.follow(source)
             async with asyncio.TaskGroup() as group:
                 while True:
                     self._changed.clear()
@@ -89,6 +90,10 @@ class SourceReader:
                             await self._changed.wait()
         finally:
             self._runs = False
+            # Another node may read them from here on; readings that were called off before they began left their marks.
+            for known in (self._due, self._failed, self._under_way, self._again):
+                known.clear()
+            self._failing.set(0)
 
     async def _all(self) -> list[Source]:
         while True:

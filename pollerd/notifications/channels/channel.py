@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pollerd.fetching import Guard, Poster
+from pollerd.fetching import WITHOUT_FLAG, Guard, Poster
+from pollerd.model import OutcomeKind
 from pollerd.notifications.message import Answer, AnswerKind, Message
 
 DEADLINE_SECONDS = 20.0
@@ -71,6 +72,13 @@ def detail_of(text: str, secrets: Iterable[str] = ()) -> str:
     line = re.sub(r"\s+", " ", text).strip().encode("utf-8", "backslashreplace").decode()
     line = "".join(character if character.isprintable() else "\ufffd" for character in line)
     return line if len(line) <= _LONGEST_DETAIL else line[: _LONGEST_DETAIL - 1] + "…"
+
+
+def unanswered(kind: OutcomeKind | None, detail: str) -> Answer:
+    """Returns what it means that a receiver was not reached: the guard refuses again, anything else may pass."""
+    if kind is not OutcomeKind.BLOCKED_ADDRESS:
+        return Answer(AnswerKind.RETRY, None, detail)
+    return Answer(AnswerKind.DEAD, None, detail.replace(WITHOUT_FLAG, ", not reached without --allow-private-channels"))
 
 
 def kind_of_answer(status: int) -> AnswerKind:

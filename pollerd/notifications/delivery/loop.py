@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
-from pollerd.errors import DatabaseUnavailableError
+from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.notifications.delivery.sender import ChannelSender
 from pollerd.notifications.message import Answer, Message
 from pollerd.storage import NotificationStore, StoredChannel
@@ -19,7 +19,10 @@ _RETRY_SECONDS = 5.0
 
 
 class DeliveryLoop:
-    """Starts the sender of each channel that has something due. Without channels it never wakes."""
+    """Starts the sender of each channel that has something due. Without channels it never wakes.
+
+    It runs once: whoever delivers again later makes another one, as all that this one knows may be outdated by then.
+    """
 
     def __init__(
         self,
@@ -27,16 +30,11 @@ class DeliveryLoop:
         store: NotificationStore,
         make_sender: Callable[[StoredChannel], ChannelSender],
         filled: asyncio.Event,
-        holds: Callable[[int], bool],
         close: Callable[[], Awaitable[None]],
         clock: Callable[[], float],
     ) -> None:
-        """`filled`: set when there is something new to send.
-
-        holds: whether this process delivers on the channel of this id: each has one holder at a time. close: called at
-        the end.
-        """
-        self._store, self._make_sender, self._holds = store, make_sender, holds
+        """`filled`: set when there is something new to send. close: called at the end, and harmless when repeated."""
+        self._store, self._make_sender = store, make_sender
         self._close, self._clock = close, clock
         self._senders: dict[int, ChannelSender] = {}
         self._again_at: dict[int, float] = {}
@@ -55,8 +53,14 @@ class DeliveryLoop:
             await self._stop(self._senders.pop(sender.row.id))
         for row in wanted.values():
             if row.id not in self._senders:
-                self._senders[row.id] = self._make_sender(row)
+                self._add(row)
         self._filled.set()
+
+    def _add(self, row: StoredChannel) -> None:
+        try:
+            self._senders[row.id] = self._make_sender(row)
+        except InvalidValueError as error:  # one that cannot be used stops neither the others nor the daemon
+            self._log.error("channel_unusable", channel=row.spec.name, reason=str(error), queue="kept")
 
     async def try_out(self, row: StoredChannel, message: Message) -> Answer:
         """Sends one message on a channel with these settings, at once and beside the outbox."""
@@ -78,9 +82,14 @@ class DeliveryLoop:
                         async with asyncio.timeout(sleep):
                             await self._filled.wait()
         finally:
-            for sender in self._senders.values():
-                await sender.close()
-            await self._close()
+            await self.close()
+
+    async def close(self) -> None:
+        """Closes every connection; may be repeated."""
+        while self._senders:
+            _, sender = self._senders.popitem()
+            await sender.close()
+        await self._close()
 
     async def _patiently(self) -> None:
         """Takes back what an earlier process was sending, as soon as the database answers."""
@@ -116,11 +125,11 @@ class DeliveryLoop:
             self._log.warning("deliveries_put_off", reason=str(error))
             return _RETRY_SECONDS
         now, waits = self._clock(), list[float]()
-        for channel_id, due_at in due.items():
+        for channel_id, times in due.items():
             sender = self._senders.get(channel_id)
-            if sender is None or channel_id in self._busy or not self._holds(channel_id):
+            if sender is None or channel_id in self._busy:
                 continue
-            at = max(due_at, self._again_at.get(channel_id, 0.0))
+            at = max(sender.goes_at(times, now), self._again_at.get(channel_id, 0.0))
             if at <= now:
                 self._busy[channel_id] = self._group.create_task(self._send(sender), name=f"channel-{channel_id}")
             else:
@@ -130,17 +139,15 @@ class DeliveryLoop:
     async def _send(self, sender: ChannelSender) -> None:
         channel_id = sender.row.id
         try:
-            again_at = await sender.send_due()
+            await sender.send_due()
         except DatabaseUnavailableError as error:
             self._log.warning("delivery_put_off", channel=sender.row.spec.name, reason=str(error))
-            again_at = self._clock() + _RETRY_SECONDS
+            self._again_at[channel_id] = self._clock() + _RETRY_SECONDS
             self._broken_off.add(channel_id)
+        else:
+            self._again_at.pop(channel_id, None)
         finally:
             self._busy.pop(channel_id, None)
-        if again_at is None:
-            self._again_at.pop(channel_id, None)
-        else:
-            self._again_at[channel_id] = again_at
         self._filled.set()
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from http import HTTPStatus
+from typing import Protocol, TypedDict
 
 import structlog
 
@@ -13,7 +14,15 @@ from pollerd.notifications.channels.channel import MessageChannel
 from pollerd.notifications.delivery.pace import WINDOW_SECONDS, Pace
 from pollerd.notifications.message import Answer, AnswerKind, Message
 from pollerd.notifications.schedule.retries import WAITS, next_attempt
-from pollerd.storage import AttemptEnd, ClaimedMessage, NotificationStore, Pause, StoredChannel
+from pollerd.storage import (
+    AttemptEnd,
+    ClaimedMessage,
+    DueTimes,
+    NewMessages,
+    NotificationStore,
+    Pause,
+    StoredChannel,
+)
 
 MOST_AT_ONCE = 1_000
 """Maximum number of events of one message."""
@@ -21,6 +30,12 @@ _PROBE_MOST_SECONDS = 2 * 3600.0
 """Longest wait between two trials of a channel that refuses us."""
 
 Compose = Callable[[ClaimedMessage], Awaitable[Message]]
+
+
+class _Terms(TypedDict):
+    limit: int
+    group_from: int
+    begins: NewMessages
 
 
 class WatchesChannels(Protocol):
@@ -48,14 +63,16 @@ class ChannelSender:
         clock: Callable[[], float],
     ) -> None:
         self.row, self._channel, self._pace = row, channel, pace
+        self._first_seen_pace = pace.share()
+        """Of messages of first sights alone: a flood of them must not hold up changes."""
         self._store, self._compose, self._watch, self._clock = store, compose, watch, clock
-        self._left_over = 0
-        """How many notices of a list that one message did not hold are to follow at once."""
         self._pace_known = False
+        self._asked_until = 0.0
+        """Until when the receiver asked for no more messages (epoch s)."""
         self._log = structlog.get_logger("pollerd.notifications").bind(channel=row.spec.name, kind=row.spec.kind)
 
-    async def send_due(self) -> float | None:
-        """Sends all that is due; returns when to go on (epoch s), None: when something is due next.
+    async def send_due(self) -> None:
+        """Sends all that is due and that the channel's pace allows.
 
         Raises DatabaseUnavailableError: what was being sent is sent again, under the same id.
         """
@@ -63,9 +80,12 @@ class ChannelSender:
         claim = await self._claim()
         while claim is not None:
             claim = await self._send(claim)
-        now = self._clock()
-        again_at = self._free_at(now)
-        return again_at if again_at > now else None
+
+    def goes_at(self, due: DueTimes, now: float) -> float:
+        """Returns when some of what is due may be sent (epoch s); `now` or earlier: at once."""
+        others = max(due.others, self._pace.free_at(now))
+        first_seen = max(due.first_seen, self._first_seen_pace.free_at(now))
+        return max(min(due.again, others, first_seen), self._open_at(now))
 
     async def try_out(self, message: Message) -> Answer:
         """Sends a message beside the outbox; returns the answer."""
@@ -75,18 +95,27 @@ class ChannelSender:
         """Closes its connections."""
         await self._channel.close()
 
-    def _free_at(self, now: float) -> float:
-        """Returns when the next message may be sent (epoch s); not after `now`: at once."""
+    def _open_at(self, now: float) -> float:
+        """Returns when any message may be sent, also one that is tried again (epoch s); not after `now`: at once."""
         if self.row.paused_at is not None and now < (self.row.probe_at or 0.0):
             return self.row.probe_at or now  # one message is tried then
-        return self._pace.free_at(now, goes_on=self._left_over > 0)
+        return max(self._pace.limit_at(now), self._asked_until)
+
+    def _terms(self, now: float) -> _Terms:
+        """Returns what may be begun now, and from how many on notices are sent together."""
+        begins, least = NewMessages.NONE, [self._pace.least_group(now)]
+        if self._pace.free_at(now) <= now:
+            begins |= NewMessages.OTHERS
+        if self._first_seen_pace.free_at(now) <= now:
+            begins |= NewMessages.FIRST_SEEN
+            least.append(self._first_seen_pace.least_group(now))
+        return _Terms(limit=MOST_AT_ONCE, group_from=min(least), begins=begins)
 
     async def _claim(self) -> ClaimedMessage | None:
         now = self._clock()
-        if self._free_at(now) > now:
+        if self._open_at(now) > now:
             return None
-        least = self._pace.least_group(now)
-        return await self._store.claim(self.row.id, now, limit=MOST_AT_ONCE, group_from=least)
+        return await self._store.claim(self.row.id, now, **self._terms(now))
 
     async def _send(self, claim: ClaimedMessage) -> ClaimedMessage | None:
         """Sends a message, notes what became of it, and returns the next one, if it may be sent now."""
@@ -108,9 +137,11 @@ class ChannelSender:
             resumes=was_paused and not refused and answer.kind is AnswerKind.SENT,
         )
         if answer.kind is AnswerKind.SENT:
-            self._pace.note_sent(now, len(claim.notices))
-        else:
-            self._left_over = 0  # what follows waits its turn, as everything does
+            self._note_sent(now, len(claim.notices), first_seen=claim.only_first_seen)
+        elif answer.status == HTTPStatus.TOO_MANY_REQUESTS and answer.retry_after is not None:
+            self._asked_until = now + min(
+                answer.retry_after, WINDOW_SECONDS
+            )  # the channel is too fast, not one message
         notices = self._watch.notices_of(self.row, answer, now, was_paused=was_paused)
         following = await self._end(claim, end, notices, now)
         self._watch.ended(claim, answer, dead=dead)
@@ -121,9 +152,8 @@ class ChannelSender:
         self, claim: ClaimedMessage, end: AttemptEnd, notices: Sequence[Notice], now: float
     ) -> ClaimedMessage | None:
         """Notes the end of an attempt; returns the next message, in the same transaction where the channel goes on."""
-        if end.pause is None and not end.resumes and self._free_at(now) <= now:
-            least = self._pace.least_group(now)
-            return await self._store.end_and_claim(claim, now, end, notices, limit=MOST_AT_ONCE, group_from=least)
+        if end.pause is None and not end.resumes and self._open_at(now) <= now:
+            return await self._store.end_and_claim(claim, now, end, notices, **self._terms(now))
         await self._store.ended(self.row.id, claim.message_id, now, end, notices)
         if end.pause is not None or end.resumes:
             self.row = await self._store.channel(self.row.id)
@@ -132,22 +162,28 @@ class ChannelSender:
     async def _recall_pace(self) -> None:
         """Reads from the log what was sent in the last minute, by an earlier run or with earlier settings."""
         if not self._pace_known:
-            for at, events in await self._store.sent_since(self.row.id, self._clock() - WINDOW_SECONDS):
-                self._pace.note_sent(at, events)
+            for at, events, first_seen in await self._store.sent_since(self.row.id, self._clock() - WINDOW_SECONDS):
+                self._note_sent(at, events, first_seen=first_seen)
             self._pace_known = True
+
+    def _note_sent(self, at: float, events: int, *, first_seen: bool) -> None:
+        self._pace.note_sent(at, 0 if first_seen else events)
+        if first_seen:
+            self._first_seen_pace.note_sent(at, events)
 
     async def _answer(self, claim: ClaimedMessage, now: float) -> tuple[ClaimedMessage, Answer]:
         """Sends as many of the notices as one message holds; returns these, and the answer. The others follow.
 
         One that was tried before stays as it was: receivers know it by its id.
         """
-        self._left_over = max(self._left_over - len(claim.notices), 0)
+        claimed, pace = len(claim.notices), self._first_seen_pace if claim.only_first_seen else self._pace
         try:
             message = await self._compose(claim)
             while not claim.attempts and (carried := self._channel.events_carried(message)) < len(claim.notices):
-                self._left_over += len(claim.notices) - carried
                 claim = await self._store.part(claim, carried)
                 message = await self._compose(claim)
+            if not claim.attempts:
+                pace.begin(claimed, len(claim.notices))
             return claim, await self._channel.send(message, now)
         except DatabaseUnavailableError:
             raise

@@ -6,8 +6,11 @@ import math
 
 import xxhash
 
-WAITS = (0.0, 5.0, 30.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0)
-"""Seconds before each attempt but the last, which comes when three days are over."""
+WAITS = (0.0, *(5.0 * 2.0**failed for failed in range(14)), 72_000.0)
+"""Seconds before each attempt but the last, which comes when three days are over.
+
+Doubled, not raised faster: a message that fails waits while others pass, and holds up those of its sites.
+"""
 LONGEST_S = 3 * 86_400.0
 JITTER = 0.1
 """Largest share by which a wait is longer or shorter, so that what failed together does not come again together."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections import defaultdict
 from collections.abc import Sequence
 
 import msgspec
@@ -12,37 +13,68 @@ from sqlalchemy import Connection, and_, func, or_, select, update
 from pollerd.events import NoticeState
 from pollerd.storage.db.schema.notifications import outbox
 from pollerd.storage.db.statements import run
-from pollerd.storage.notifications.notification_values import ClaimedMessage
+from pollerd.storage.notifications.notification_values import ClaimedMessage, DueTimes, NewMessages
 from pollerd.storage.notifications.outbox_statements import OutboxStatements
-from pollerd.storage.notifications.rows import EVENT_ID, IS_SENDING, OF_CHANNELS, WAITING, Row, notice_of
+from pollerd.storage.notifications.rows import EVENT_ID, IS_SENDING, OF_CHANNELS, SITE_ID, WAITING, Row, notice_of
 
 DIGEST_MOST = 10_000
 """Most notices of a digest's message; what is more goes into another one."""
 
 
 def claim(
-    connection: Connection, sql: OutboxStatements, channel_id: int, now: float, limit: int, group_from: int | None
+    connection: Connection,
+    sql: OutboxStatements,
+    channel_id: int,
+    now: float,
+    limit: int,
+    group_from: int | None,
+    begins: NewMessages,
 ) -> ClaimedMessage | None:
-    """Returns what the channel sends now, noted as being sent; None: nothing is due."""
-    again, key = run(connection, sql.first, channel_id, now, channel_id, now)[0]
-    if again is not None:
-        return _noted(connection, sql, run(connection, sql.members, channel_id, again), again)
-    if key is not None:
-        return _noted(connection, sql, run(connection, sql.of_digest, channel_id, key, now, DIGEST_MOST))
+    """Returns what the channel sends now, noted as being sent; None: nothing is due, or may be begun."""
+    urgent, again, key = run(connection, sql.first, *[channel_id, now] * 3)[0]
     most = 1 if group_from is None else max(limit, group_from)
-    rows = run(connection, sql.alone, channel_id, now, now, most)
-    grouped = group_from is not None and len(rows) >= group_from
-    return _noted(connection, sql, rows[: limit if grouped else 1]) if rows else None
+
+    def taken(rows: Sequence[Row]) -> Sequence[Row]:
+        return rows[: limit if group_from is not None and len(rows) >= group_from else 1]
+
+    if urgent is None and NewMessages.OTHERS in begins:
+        if key is not None:
+            return _noted(connection, sql, run(connection, sql.of_digest, channel_id, key, now, DIGEST_MOST))
+        if rows := taken(run(connection, sql.others, channel_id, now, now, most)):
+            return _noted(connection, sql, _with_first_sights(connection, sql, channel_id, rows)[:limit])
+    if again is not None:
+        message_id = urgent or again
+        return _noted(connection, sql, run(connection, sql.members, channel_id, message_id), message_id)
+    if NewMessages.FIRST_SEEN in begins and (
+        rows := taken(run(connection, sql.first_seen, channel_id, now, now, most))
+    ):
+        return _noted(connection, sql, rows)
+    return None
 
 
-def next_due(connection: Connection, sql: OutboxStatements, channel_id: int | None) -> dict[int, float]:
+def _with_first_sights(
+    connection: Connection, sql: OutboxStatements, channel_id: int, rows: Sequence[Row]
+) -> Sequence[Row]:
+    """Returns the rows with the first sights of their sites, by id; instead of a single one, what goes before it."""
+    last = {row[SITE_ID]: row[0] for row in rows if row[SITE_ID] is not None}
+    found = run(connection, sql.first_sights, channel_id, sql.many(last)) if last else ()
+    before = [row for row in found if row[0] < last[row[SITE_ID]]]
+    return before[:1] or rows if len(rows) == 1 else sorted([*before, *rows], key=lambda row: row[0])
+
+
+def next_due(connection: Connection, sql: OutboxStatements, channel_id: int | None) -> dict[int, DueTimes]:
     """Returns when each channel has something to send; those that have nothing, or are sending all, are missing.
 
     It may be past. What waits for an earlier one of its site does not count.
     """
     if channel_id is None:
-        return dict(map(tuple, run(connection, sql.next_due)))
-    return dict(map(tuple, run(connection, sql.next_due_of, *[channel_id] * sql.channels_named)))
+        rows = run(connection, sql.next_due)
+    else:
+        rows = run(connection, sql.next_due_of, *[channel_id] * sql.channels_named)
+    found: defaultdict[int, dict[str, float]] = defaultdict(dict)
+    for its, name, due_at in rows:
+        found[its][name] = due_at
+    return {its: DueTimes(**times) for its, times in found.items()}
 
 
 def digests_sent(connection: Connection, since: float) -> list[str]:

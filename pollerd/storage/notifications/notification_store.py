@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
@@ -25,7 +26,9 @@ from pollerd.storage.notifications.notification_values import (
     AttemptEnd,
     ChannelSpec,
     ClaimedMessage,
+    DueTimes,
     FileResult,
+    NewMessages,
     NoticeFacts,
     NoticeFilter,
     Pause,
@@ -186,25 +189,30 @@ class NotificationStore:
         await self._database.write(work)
 
     async def claim(
-        self, channel_id: int, now: float, *, limit: int = 1000, group_from: int | None = None
+        self,
+        channel_id: int,
+        now: float,
+        *,
+        limit: int = 1000,
+        group_from: int | None = None,
+        begins: NewMessages = NewMessages.ALL,
     ) -> ClaimedMessage | None:
-        """Returns what the channel sends now as one message; None: nothing is due.
+        """Returns what the channel sends now as one message; None: nothing is due, or may be begun.
 
         Its id and members are stored before this returns, so that each later attempt sends the same. In this order: a
         message that is to be tried again; what is due of one digest; if `group_from` (1 or more) or more notices are
-        due, these as a group, `limit` at most; the oldest that is due. Notices of one site and outside of digests go in
-        the order of their ids: one waits while an earlier one is open that is not in the same message. Whether the
-        channel is paused is not looked at.
+        due, these as a group, `limit` at most; the oldest that is due. Messages of first sights alone come last, in the
+        same order; that of a site goes before its first change, or with it. Notices of one site and outside of digests
+        go in the order of their ids: one waits while an earlier one is open that is not in the same message. Whether
+        the channel is paused is not looked at.
         """
         _check_limit(limit)
-        found = await self._database.write(lambda c: self._claim(c, channel_id, now, limit, group_from))
-        return await _with_facts(*found)
+        chosen = _Choice(channel_id, now, limit, group_from, begins)
+        return await _with_facts(*await self._database.write(lambda c: self._claim(c, chosen)))
 
-    def _claim(
-        self, connection: Connection, channel_id: int, now: float, limit: int, group_from: int | None
-    ) -> tuple[ClaimedMessage | None, FactRows | None]:
+    def _claim(self, connection: Connection, chosen: _Choice) -> tuple[ClaimedMessage | None, FactRows | None]:
         """Returns a message, and the facts of a single notice: those of many are not read while commits wait."""
-        claim = claiming.claim(connection, self._outbox, channel_id, now, limit, group_from)
+        claim = claiming.claim(connection, self._outbox, *chosen)
         if claim is None or len(claim.notices) > 1:
             return claim, None
         return claim, facts.read_facts(connection, self._sql, self._outbox, claim.notices, 1)
@@ -218,10 +226,12 @@ class NotificationStore:
             raise InvalidValueError("first", f"1 to {len(claimed.notices) - 1}, of a message never tried", first)
         return await self._database.write(lambda c: claiming.part(c, self._outbox, claimed, first))
 
-    async def sent_since(self, channel_id: int, since: float) -> list[tuple[float, int]]:
-        """Returns the messages sent on a channel since then, oldest first: (epoch s, number of events)."""
+    async def sent_since(self, channel_id: int, since: float) -> list[tuple[float, int, bool]]:
+        """Returns the messages sent on a channel since then, oldest first: (epoch s, number of events, whether of first
+        sights alone).
+        """
         found = await self._database.read(lambda c: run(c, self._outbox.sent_since, channel_id, since))
-        return [(at, events) for at, events in found]
+        return [(at, events, bool(first_seen)) for at, events, first_seen in found]
 
     async def last_notice(self, kind: EventKind) -> StoredNotice | None:
         """Returns the last notice of this kind, of any channel; None: there is none, or its time to be kept is over."""
@@ -248,16 +258,18 @@ class NotificationStore:
         *,
         limit: int = 1000,
         group_from: int | None = None,
+        begins: NewMessages = NewMessages.ALL,
     ) -> ClaimedMessage | None:
         """Notes the end of an attempt as `ended` does, and returns what the channel sends next as `claim` does, both in
         one transaction.
         """
         ending.check_end(end)
         _check_limit(limit)
+        chosen = _Choice(claimed.channel_id, now, limit, group_from, begins)
 
         def work(connection: Connection) -> tuple[ClaimedMessage | None, FactRows | None]:
             self._end(connection, claimed.channel_id, claimed.message_id, now, end, notices)
-            return self._claim(connection, claimed.channel_id, now, limit, group_from)
+            return self._claim(connection, chosen)
 
         return await _with_facts(*await self._database.write(work))
 
@@ -288,7 +300,7 @@ class NotificationStore:
         """
         return await self._database.write(lambda c: claiming.release(c, channel_id))
 
-    async def next_due(self, channel_id: int | None = None) -> dict[int, float]:
+    async def next_due(self, channel_id: int | None = None) -> dict[int, DueTimes]:
         """Returns when each channel, or this one, has something to send; it may be past.
 
         Channels that have nothing, or whose messages are all being sent, are missing.
@@ -360,6 +372,16 @@ class NotificationStore:
         """
         rows = await self._database.read(lambda c: facts.read_facts(c, self._sql, self._outbox, notices, contents_of))
         return await _unpacked(notices, rows)
+
+
+class _Choice(NamedTuple):
+    """Of what a channel's next message is chosen; as `claiming.claim` takes it."""
+
+    channel_id: int
+    now: float
+    limit: int
+    group_from: int | None
+    begins: NewMessages
 
 
 def _check_limit(limit: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Flag, StrEnum
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -109,6 +111,25 @@ class StoredNotice(Struct, frozen=True, gc=False):
     ended_at: float | None
 
 
+class NewMessages(Flag):
+    """Which messages a channel may begin. Those that were tried before go on in any case."""
+
+    NONE = 0
+    FIRST_SEEN = 1
+    """Of first sights alone: a list of new sites floods a channel with them, so they give way to all others."""
+    OTHERS = 2
+    ALL = 3
+
+
+class DueTimes(NamedTuple):
+    """When a channel has something to send (epoch s; inf: nothing); it may be past."""
+
+    again: float = math.inf
+    """A message that was tried before."""
+    others: float = math.inf
+    first_seen: float = math.inf
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimedMessage:
     """One message to send now: it is noted as being sent."""
@@ -124,6 +145,11 @@ class ClaimedMessage:
     """Key of the digest; empty: it is none."""
     facts: tuple[NoticeFacts, ...] = ()
     """What it may show, of a single notice; of several `NotificationStore.facts` reads it."""
+
+    @property
+    def only_first_seen(self) -> bool:
+        """Whether it tells of first sights alone."""
+        return all(one.kind is EventKind.FIRST_SEEN for one in self.notices)
 
 
 @dataclass(frozen=True, slots=True)

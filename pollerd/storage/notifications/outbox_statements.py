@@ -10,6 +10,7 @@ from sqlalchemy import (
     Double,
     Select,
     Text,
+    and_,
     bindparam,
     exists,
     func,
@@ -25,6 +26,7 @@ from pollerd.storage.db.schema.notifications import attempt, channel, outbox
 from pollerd.storage.db.schema.sites import site, site_tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.notifications.rows import (
+    FIRST_SEEN,
     FREE,
     IN_MESSAGE,
     IS_SENDING,
@@ -66,17 +68,33 @@ class OutboxStatements:
     def __init__(self, sql: Statements) -> None:
         self.many = sql.many
         most = bindparam("most", type_=BigInteger)
-        again = select(_C.message_id).where(_mine(), IN_MESSAGE, IS_WAITING, _due()).order_by(_C.due_at, _C.id)
-        digest = select(_C.digest).where(_mine("same"), FREE, _C.digest != NO_DIGEST, _due("then"))
-        first = (_at_most(again, literal_column("1")), _at_most(digest.order_by(_C.due_at, _C.id), literal_column("1")))
-        self.first = sql.compiled(select(*(one.scalar_subquery() for one in first)), ["channel", "now", "same", "then"])
-        """Message that is to be tried again, key of the digest that is due: channel, now, channel, now."""
+        urgent = select(_C.message_id).where(_mine("a"), IN_MESSAGE, IS_WAITING, _due("at_a"), _C.kind != FIRST_SEEN)
+        again = select(_C.message_id).where(_mine("b"), IN_MESSAGE, IS_WAITING, _due("at_b"))
+        digest = select(_C.digest).where(_mine("c"), FREE, _C.digest != NO_DIGEST, _due("at_c"))
+        first = (_at_most(one.order_by(_C.due_at, _C.id), literal_column("1")) for one in (urgent, again, digest))
+        given = [f"{at}{one}" for one in "abc" for at in ("", "at_")]
+        self.first = sql.compiled(select(*(one.scalar_subquery() for one in first)), given)
+        """Message that is to be tried again and does not tell of first sights alone, any message that is to be tried
+        again, key of the digest that is due: channel and now, three times.
+        """
         members = select(outbox).where(_mine(), IN_MESSAGE, _C.message_id == bindparam("message")).order_by(_C.id)
         self.members = sql.compiled(members, ["channel", "message"])
         of_digest = select(outbox).where(_mine(), FREE, _C.digest == bindparam("key"), _due()).order_by(_C.id)
         self.of_digest = sql.compiled(_at_most(of_digest, most), ["channel", "key", "now", "most"])
-        self.alone = sql.compiled(_at_most(_alone(), most), ["channel", "now", "then", "most"])
-        """What may go outside of digests, by id: channel, now, now, how many."""
+        e = _EARLIER.c
+        later = e.due_at > bindparam("then", type_=Double)
+        # Earlier ones that are free and due are in front in the same list, so that they are taken before or with it.
+        others = _alone(_C.kind != FIRST_SEEN, e.message_id.is_not(None), and_(e.kind != FIRST_SEEN, later))
+        self.others = sql.compiled(_at_most(others, most), ["channel", "now", "then", "most"])
+        """What may go outside of digests but first sights, by id: channel, now, now, how many."""
+        first_seen = _alone(_C.kind == FIRST_SEEN, e.message_id.is_not(None), later, e.kind != FIRST_SEEN)
+        self.first_seen = sql.compiled(_at_most(first_seen, most), ["channel", "now", "then", "most"])
+        """First sights that may go: as `others`."""
+        of_sites = select(outbox).where(_mine(), FREE, _C.digest == NO_DIGEST, _C.kind == FIRST_SEEN)
+        self.first_sights = sql.compiled(
+            of_sites.where(sql.among(_C.site_id, "sites")).order_by(_C.id), ["channel", "sites"]
+        )
+        """Those of these sites that were never tried: they go with the first change."""
         note = update(outbox).ordered_values(
             (_C.state, literal_column(SENDING_TEXT)), (_C.message_id, bindparam("message", type_=Text))
         )
@@ -99,17 +117,18 @@ class OutboxStatements:
         t = site_tag.c
         tags = select(t.site_id, t.tag).where(sql.among(t.site_id, "ids")).order_by(t.site_id, t.position, t.tag)
         a = attempt.c
-        recent = select(a.at, a.events).where(
+        others = exists().where(_C.message_id == a.message_id, _C.kind != FIRST_SEEN)
+        recent = select(a.at, a.events, ~others).where(
             a.channel_id == bindparam("channel"), a.at > bindparam("since", type_=Double)
         )
         sent = recent.where(a.outcome == literal_column(f"'{NoticeState.SENT}'")).order_by(a.id)
         self.sent_since = sql.compiled(sent, ["channel", "since"])
-        """When messages were sent on a channel since then, and of how many events."""
+        """When messages were sent on a channel since then, of how many events, and whether of first sights alone."""
         self.tags = sql.compiled(tags, ["ids"])
         named = select(site.c.id, site.c.url, site.c.title).where(sql.among(site.c.id, "ids"))
         self.sites = sql.compiled(named, ["ids"])
         self.next_due = sql.compiled(next_due(), [])
-        self.channels_named = 3 if sql.is_sqlite else 1
+        self.channels_named = len(_DUE_PARTS) if sql.is_sqlite else 1
         """How often `next_due_of` asks for its channel: PostgreSQL numbers its parameters."""
         self.next_due_of = sql.compiled(next_due(_mine()), ["channel"] * self.channels_named)
         of_channel = update(channel).ordered_values(
@@ -121,16 +140,36 @@ class OutboxStatements:
         )
 
 
-def _alone() -> Select[Any]:
-    # Earlier ones that are free and due are in front in the same list, so that they are taken before or with it.
-    e = _EARLIER.c
-    held_up = _earlier(or_(e.message_id.is_not(None), e.due_at > bindparam("then", type_=Double)))
-    return select(outbox).where(_mine(), FREE, _C.digest == NO_DIGEST, _due(), ~held_up).order_by(_C.id)
+def _alone(wanted: ColumnElement[bool], *holds: ColumnElement[bool]) -> Select[Any]:
+    return (
+        select(outbox)
+        .where(_mine(), FREE, _C.digest == NO_DIGEST, wanted, _due(), ~_earlier(or_(*holds)))
+        .order_by(_C.id)
+    )
+
+
+_DUE_PARTS: tuple[tuple[str, tuple[ColumnElement[bool], ...]], ...] = (
+    (
+        "others",
+        (
+            FREE,
+            _C.digest == NO_DIGEST,
+            _C.kind != FIRST_SEEN,
+            ~_earlier(or_(_EARLIER.c.message_id.is_not(None), _EARLIER.c.kind != FIRST_SEEN)),
+        ),
+    ),
+    ("first_seen", (FREE, _C.digest == NO_DIGEST, _C.kind == FIRST_SEEN, ~_earlier())),
+    ("others", (FREE, _C.digest != NO_DIGEST)),
+    ("again", (OF_CHANNELS, IS_WAITING)),
+)
+"""In parts, each with an index of its own: none has all open ones. Names are those of `DueTimes`."""
 
 
 def next_due(*wanted: ColumnElement[bool]) -> Select[Any]:
-    """Selects when each channel has something to send: of each site only the first notice counts."""
-    # In three parts, each with an index of its own: none has all open ones.
-    parts = ((FREE, _C.digest == NO_DIGEST, ~_earlier()), (FREE, _C.digest != NO_DIGEST), (OF_CHANNELS, IS_WAITING))
-    found = union_all(*(select(_C.channel_id, _C.due_at).where(*part, *wanted) for part in parts)).subquery()
-    return select(found.c.channel_id, func.min(found.c.due_at)).group_by(found.c.channel_id)
+    """Selects when each channel has something to send, by its kind: of each site only the first notice counts."""
+    parts = (
+        select(_C.channel_id, literal_column(f"'{name}'").label("name"), _C.due_at).where(*part, *wanted)
+        for name, part in _DUE_PARTS
+    )
+    found = union_all(*parts).subquery().c
+    return select(found.channel_id, found.name, func.min(found.due_at)).group_by(found.channel_id, found.name)

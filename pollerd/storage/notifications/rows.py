@@ -13,13 +13,14 @@ from pollerd.storage.notifications.notification_values import Attempt, StoredNot
 Row = tuple[Any, ...]
 WAITING, DEAD = NoticeState.WAITING.value, NoticeState.DEAD.value
 SENDING_TEXT = f"'{NoticeState.SENDING}'"
-EVENT_ID = outbox.c.keys().index("event_id")
+EVENT_ID, SITE_ID = outbox.c.keys().index("event_id"), outbox.c.keys().index("site_id")
 
 # The conditions of the partial indexes: written out, since a database does not look into parameters to choose an index.
 NO_DIGEST: ColumnElement[str] = literal_column("''")
 OPEN: ColumnElement[bool] = outbox.c.ended_at.is_(None)
 FREE: ColumnElement[bool] = and_(OPEN, outbox.c.message_id.is_(None))
 IN_MESSAGE: ColumnElement[bool] = and_(OPEN, outbox.c.message_id.is_not(None))
+FIRST_SEEN: ColumnElement[str] = literal_column(f"'{EventKind.FIRST_SEEN}'")
 OF_CHANNELS: ColumnElement[bool] = and_(IN_MESSAGE, outbox.c.channel_id.in_(select(channel.c.id)))
 """In a message of any channel: naming them makes SQLite choose the index of open ones."""
 IS_DEAD: ColumnElement[bool] = outbox.c.state == literal_column(f"'{DEAD}'")

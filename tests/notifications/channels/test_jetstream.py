@@ -192,7 +192,7 @@ async def test_private_servers_need_the_option(host: str) -> None:
     found = NatsServer([], server.sockets[0].getsockname()[1])
     async with server, Environment(allow_private=False) as environment:
         answer = await channel(found, environment, host=host).send(MESSAGE, AT)
-    assert (answer.kind, connected.is_set()) == (AnswerKind.RETRY, False)
+    assert (answer.kind, connected.is_set()) == (AnswerKind.DEAD, False)
     assert "address" in answer.detail
 
 

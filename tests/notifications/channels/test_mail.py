@@ -182,5 +182,5 @@ async def test_a_server_that_stalls_is_left(serve: Serve, monkeypatch: pytest.Mo
 async def test_private_servers_need_the_option(host: str) -> None:
     async with mailbox() as box, Environment(allow_private=False) as environment:
         answer = await channel(box, environment, host=host).send(MESSAGE, AT)
-    assert (answer.kind, box.connections) == (AnswerKind.RETRY, 0)
+    assert (answer.kind, box.connections) == (AnswerKind.DEAD, 0)
     assert "address" in answer.detail

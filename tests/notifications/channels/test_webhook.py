@@ -179,7 +179,7 @@ async def test_a_kept_connection_that_was_closed_is_replaced_at_once(serve: Serv
 async def test_private_receivers_need_the_option(host: str) -> None:
     async with Environment(allow_private=False) as environment:
         answer = await sent(environment, f"http://{host}:9/")
-    assert answer.kind is AnswerKind.RETRY
+    assert answer.kind is AnswerKind.DEAD
     assert "address" in answer.detail
 
 

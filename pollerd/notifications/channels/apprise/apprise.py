@@ -9,9 +9,16 @@ from urllib.parse import unquote, unquote_plus
 
 import structlog
 
+from pollerd.model import OutcomeKind
 from pollerd.notifications.channels.apprise.process import AppriseProcess, LostProcessError
 from pollerd.notifications.channels.apprise.settings import AppriseSettings, check_url
-from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvironment, detail_of, kind_of_answer
+from pollerd.notifications.channels.channel import (
+    DEADLINE_SECONDS,
+    ChannelEnvironment,
+    detail_of,
+    kind_of_answer,
+    unanswered,
+)
 from pollerd.notifications.message import Answer, AnswerKind, Message
 
 _IDLE_SECONDS = 60.0
@@ -63,6 +70,8 @@ class AppriseChannel:
     def _answer(self, status: str, log: str) -> Answer:
         if status == "SUCCESS":
             return Answer(AnswerKind.SENT)
+        if self._process.denial:
+            return unanswered(OutcomeKind.BLOCKED_ADDRESS, self._process.denial)
         detail = detail_of(log, _secret_parts(self._url)) or "Apprise says nothing more"
         if status == "INVALID":
             return Answer(AnswerKind.REFUSED, None, detail_of(f"Apprise does not understand the URL: {detail}"))

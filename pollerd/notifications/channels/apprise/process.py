@@ -29,6 +29,8 @@ class AppriseProcess:
     def __init__(self, guard: Guard, program: Path = _CHILD) -> None:
         self._guard, self._program = guard, program
         self._process: asyncio.subprocess.Process | None = None
+        self.denial = ""
+        """Why the guard refused an address of the last message; empty: it refused none."""
 
     async def send(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns what became of a message. Raises `LostProcessError`; after any exception it must be killed."""
@@ -43,6 +45,7 @@ class AppriseProcess:
                 limit=_LINE_BYTES,
             )
             await self._listen(self._process)
+        self.denial = ""
         await self._say(self._process, given)
         return await self._listen(self._process)
 
@@ -87,7 +90,8 @@ class AppriseProcess:
         try:
             found = await allowed_addresses(self._guard, host, number)
         except BlockedAddressError as error:
-            return {"refused": str(error)}
+            self.denial = str(error)
+            return {"refused": self.denial}
         except DIALLING_FAULTS:
             return {"addresses": []}
         return {"addresses": [(entry[0], entry[4]) for entry in found]}

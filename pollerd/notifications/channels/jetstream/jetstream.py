@@ -15,7 +15,7 @@ from nats.js.api import PubAck
 from nats.js.errors import APIError, NoStreamResponseError
 
 from pollerd.fetching import DIALLING_FAULTS, dial, why_not_dialled
-from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvironment, detail_of
+from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvironment, detail_of, unanswered
 from pollerd.notifications.channels.jetstream.connection import DialledClient, log_in
 from pollerd.notifications.channels.jetstream.settings import JetStreamSettings
 from pollerd.notifications.message import Answer, AnswerKind, Message
@@ -98,7 +98,10 @@ class JetStreamChannel:
             return self._said(AnswerKind.RETRY, "no acknowledgement within the deadline")
         if isinstance(error, ConnectionClosedError):
             return self._said(AnswerKind.RETRY, "the server closed the connection")
-        return self._said(AnswerKind.RETRY, str(error) if isinstance(error, Error) else why_not_dialled(error)[1])
+        if isinstance(error, Error):
+            return self._said(AnswerKind.RETRY, str(error))
+        kind, detail = why_not_dialled(error)
+        return unanswered(kind, detail_of(detail, self._secrets.values()))
 
     def _said(self, kind: AnswerKind, text: str) -> Answer:
         return Answer(kind, None, detail_of(text, self._secrets.values()))

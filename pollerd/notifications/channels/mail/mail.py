@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import aiosmtplib
 
 from pollerd.fetching import DIALLING_FAULTS, dial, why_not_dialled
-from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvironment, detail_of
+from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvironment, detail_of, unanswered
 from pollerd.notifications.channels.mail.composing import compose
 from pollerd.notifications.channels.mail.settings import STARTTLS, TLS, MailSettings
 from pollerd.notifications.message import Answer, AnswerKind, Message
@@ -102,7 +102,8 @@ class MailChannel:
     def _answer_to(self, error: Exception) -> Answer:
         """Returns what an error means. Before the e-mail itself is offered, a refusal says nothing about it."""
         if not isinstance(error, aiosmtplib.SMTPException):
-            return Answer(AnswerKind.RETRY, None, self._hidden(why_not_dialled(error)[1]))
+            kind, detail = why_not_dialled(error)
+            return unanswered(kind, self._hidden(detail))
         if not isinstance(error, aiosmtplib.SMTPResponseException):
             return Answer(AnswerKind.RETRY, None, self._hidden(str(error.message)))
         code = error.code

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pollerd.fetching import Posted
-from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvironment, detail_of, kind_of_answer
+from pollerd.notifications.channels.channel import (
+    DEADLINE_SECONDS,
+    ChannelEnvironment,
+    detail_of,
+    kind_of_answer,
+    unanswered,
+)
 from pollerd.notifications.channels.webhook.settings import HEADER, WebhookSettings
 from pollerd.notifications.channels.webhook.signing import new_secret, signatures
-from pollerd.notifications.message import Answer, AnswerKind, Message
+from pollerd.notifications.message import Answer, Message
 from pollerd.notifications.messages.payload import events_carried, payload_of
 
 _MOST_ANSWER_BYTES = 2_048
@@ -76,7 +82,7 @@ def answer_of(posted: Posted, hidden: list[str]) -> Answer:
     """Returns what an answer means. hidden: secrets that its text may repeat."""
     status = posted.status
     if status is None:
-        return Answer(AnswerKind.RETRY, None, detail_of(posted.detail, hidden))
+        return unanswered(posted.kind, detail_of(posted.detail, hidden))
     said = detail_of(posted.beginning.decode("utf-8", "replace"), hidden)
     detail = detail_of(f"HTTP status {status}: {said}" if said else f"HTTP status {status}")
     return Answer(kind_of_answer(status), status, detail, posted.retry_after)

@@ -1,0 +1,1 @@
+"""Delivery: what is sent when, over an outbox in a database."""
