@@ -26,7 +26,7 @@ from pollerd.storage import NotificationStore, StoredChannel
 
 TEMPLATE_SECONDS = 2.0
 """Timeout of one template."""
-TEMPLATE_MEMORY_BYTES = 1024**3
+TEMPLATE_MEMORY_BYTES = 128 * 1024**2
 _CONNECTIONS = 64
 
 
