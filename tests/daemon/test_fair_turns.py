@@ -15,8 +15,8 @@ class Workshop:
     def __init__(self, processes: int) -> None:
         self.turns, self.order = FairTurns(processes), list[str]()
 
-    async def use(self, host: str, seconds: float) -> None:
-        await self.turns.take(host)
+    async def use(self, host: str, seconds: float, expected: float = 0.0) -> None:
+        await self.turns.take(host, expected)
         self.order.append(host)
         await asyncio.sleep(0)
         self.turns.give_back(host, seconds)
@@ -29,6 +29,13 @@ async def test_processes_are_shared_by_time_and_not_by_number() -> None:
     await asyncio.gather(*heavy, *light)
     assert shop.order.index("heavy") == 0
     assert "heavy" not in shop.order[1:41]
+
+
+async def test_work_that_is_expected_to_take_long_waits_for_the_rest() -> None:
+    shop = Workshop(1)
+    large = [shop.use(f"large-{n}", 3.0, 2.0) for n in range(3)]
+    await asyncio.gather(*large, *(shop.use(f"small-{n}", 0.1, 0.1) for n in range(3)))
+    assert shop.order == ["large-0", "small-0", "small-1", "small-2", "large-1", "large-2"]
 
 
 async def test_a_host_with_a_process_waits_for_those_without() -> None:

@@ -77,7 +77,7 @@ class Streams:
         if self.ending:
             return "the daemon ends"
         if self._open[caller] >= MAX_STREAMS_OF_CALLER:
-            return f"this caller has {MAX_STREAMS_OF_CALLER} event streams already"
+            return f"this caller has as many event streams as it may: {MAX_STREAMS_OF_CALLER}"
         return f"there are {MAX_STREAMS} event streams already" if self.under_way >= MAX_STREAMS else None
 
     @property

@@ -35,7 +35,10 @@ class DatabasePatience:
             if not given_up:
                 await send(message)
 
-        answering = asyncio.create_task(self._app(scope, receive, send_noted), name="answer")
+        async def answer() -> None:
+            await self._app(scope, receive, send_noted)
+
+        answering = asyncio.create_task(answer(), name="answer")
         beginning = asyncio.create_task(begun.wait(), name="answer-begins")
         try:
             while not (answering.done() or begun.is_set()):

@@ -34,6 +34,8 @@ PATIENCE_SECONDS = 5.0
 """CPU time of one piece of work; nearly all pages take less than a second."""
 _WALL_FACTOR = 12.0
 """Most wall time of a piece of work, as a multiple of its CPU time: other processes need the processors too."""
+_BYTES_PER_SECOND = 2_000_000
+"""Bytes of a page that are read in a second: of HTML more, of a feed less."""
 _LOOK_SECONDS = 0.1
 """Least time between two looks at the CPU time of work that is late."""
 _CPU_CLOCK = 2
@@ -42,6 +44,8 @@ _START_SECONDS = 60.0
 """Longest start of a process."""
 MEMORY_BYTES = 448 * 1024**2
 """Memory that one piece of work can allocate. Reading 12 MB of JSON takes 330 MB, and 5 MB of tags 190 MB."""
+TEMPLATE_SECONDS, TEMPLATE_MEMORY_BYTES = 2.0, 128 * 1024**2
+"""CPU time and memory of one template."""
 _PROCESS_BYTES = 64 * 1024**2
 """Memory of a process without work."""
 _RESERVED_BYTES = 1024**3
@@ -51,9 +55,13 @@ _WORKERS_MAX = 4
 
 @dataclass(slots=True)
 class Effort:
-    """CPU time that workers spent on one poll, s, and the host whose share it counts against; empty: the daemon's."""
+    """CPU time that workers spent on one poll, s, and the host whose share it counts against; empty: the daemon's.
+
+    size: of the page, bytes, from which is guessed how long work on it takes.
+    """
 
     host: str = ""
+    size: int = 0
     seconds: float = 0.0
 
 
@@ -90,7 +98,9 @@ class WorkerPool:
         """
         effort = effort or Effort()
         before = effort.seconds
-        await self._turns.take(effort.host)  # time spent waiting for a process is not the work's
+        await self._turns.take(
+            effort.host, effort.size / _BYTES_PER_SECOND
+        )  # time spent waiting for a process is not the work's
         try:
             with contextlib.suppress(BrokenExecutor):  # something else may have ended the process
                 return await self._once(work, arguments, effort)

@@ -27,6 +27,8 @@ class Runtime:
     instruments: Instruments
     workers: WorkerPool
     """Processes, limited in time and memory, for work that would block the event loop."""
+    templates: WorkerPool
+    """A process for templates that users wrote."""
     faults: Faults
     health: StorageHealth
     """Whether the database accepts reads and commits."""
