@@ -73,7 +73,7 @@ def polling(kind: str) -> Callable[[], object]:
     scheduler.add([1], [(1, "127.0.0.1:80")], [SiteSpec(URL)])
     scheduler.sites.last_seen[0] = AT - 60
     settings = SimpleNamespace(full_get_every=100)
-    runtime = SimpleNamespace(workers=None, selection_workers=None, faults=None, clock=lambda: AT, settings=settings)
+    runtime = SimpleNamespace(workers=None, faults=None, clock=lambda: AT, settings=settings)
     client = "client" if "client" in inspect.signature(Poller).parameters else "fetcher"
     no_redirects = SimpleNamespace(put_off=None, may_follow=None, answered=id, finish=list)
     parts: dict[str, Any] = {

@@ -13,7 +13,7 @@ import asyncio
 import resource
 import time
 
-from pollerd.daemon.process.workers import SELECTION_MEMORY_BYTES, SELECTION_SECONDS, WorkerPool
+from pollerd.daemon.process.workers import WorkerPool
 from pollerd.detection.selection.comparing import detect_selections, heavy_for_selections
 from pollerd.detection.selection.selections import canonical
 from pollerd.model import Baseline, Outcome, OutcomeKind
@@ -37,7 +37,7 @@ async def beside(page: HostilePage) -> tuple[str, float, int | None]:
 
     Of a process that was killed the memory is None, and the seconds are those that passed.
     """
-    pool = WorkerPool(workers=1, patience_seconds=SELECTION_SECONDS, memory_bytes=SELECTION_MEMORY_BYTES)
+    pool = WorkerPool(workers=1)
     try:
         _, _, before = await pool.do(read, answer(b"<p>x</p>", "text/html"), canonical({"default": {"steps": []}}))
         body, began = answer(page.make(), page.media), time.perf_counter()

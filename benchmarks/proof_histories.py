@@ -87,7 +87,6 @@ class Site:
         instruments = Instruments(CollectorRegistry(), "0")
         runtime: Any = SimpleNamespace(
             workers=Workers(),
-            selection_workers=Workers(),
             clock=lambda: self._now,
             faults=Faults(instruments, lambda: self._now),
             rng=np.random.default_rng(1),

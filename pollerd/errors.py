@@ -9,7 +9,8 @@
     │   ├── DatabaseInUseError    another daemon holds the lock
     │   ├── SchemaError           the schema is newer than this program, or damaged
     │   ├── FaultEverywhereError  our own code raises at every site
-    │   └── SelectionLimitError   a page takes more than a selection may use
+    │   └── TooHeavyError         a piece of work on foreign data takes more time or memory than it may
+    │       └── SelectionLimitError   a page takes more than a selection may use
     └── TransientError            a retry may succeed
         ├── DatabaseUnavailableError   locked, full, vanished, or not answering
         ├── HolderUnavailableError     no node holds the site at present, or the one that does gives no answer
@@ -80,7 +81,11 @@ class FaultEverywhereError(PermanentError):
     """Our own code raises at every site: no site is to blame, and excluding them one by one would hide the fault."""
 
 
-class SelectionLimitError(PermanentError):
+class TooHeavyError(PermanentError):
+    """Work on a page or template takes more time or memory than it may: only its own site or channel is concerned."""
+
+
+class SelectionLimitError(TooHeavyError):
     """Selecting from a page would take more time or memory than one page may: only its own site is concerned."""
 
     def __init__(self, field: str, limit: str, most: int) -> None:

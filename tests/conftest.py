@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from tests.support.ports import free_port
 _CHOICE = pytest.StashKey[levels.Choice]()
 _SECONDS: defaultdict[str, float] = defaultdict(float)
 _SLOWEST = 15
+# Reading the system's certificates takes 30 ms in each daemon; no test meets a server that they vouch for.
+os.environ["SSL_CERT_FILE"] = os.devnull
 # How long an example takes depends on the machine: a busy one fails no test. With CI=true this is so already.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

@@ -7,6 +7,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from email.utils import formatdate
+from functools import partial
 from typing import Any
 
 import structlog
@@ -17,7 +18,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from pollerd.api.auth.middleware import PEER
 from pollerd.api.http.problems import stopping
-from pollerd.api.http.protocol import HttpProtocol
+from pollerd.api.http.protocol import Admission, HttpProtocol
 
 
 class _Proxied(ProxyHeadersMiddleware):
@@ -35,15 +36,15 @@ class _Proxied(ProxyHeadersMiddleware):
 class ApiServer(uvicorn.Server):
     """uvicorn without its signal handlers, since the daemon has its own. On stop, event streams end first.
 
-    drain_seconds: longest wait for other requests in flight at the end.
+    drain_seconds: longest wait for other requests in flight at the end. admission: how many connections it takes.
     """
 
-    def __init__(self, app: FastAPI, drain_seconds: int) -> None:
+    def __init__(self, app: FastAPI, drain_seconds: int, admission: Admission | None = None) -> None:
         self._app, self._streams = app, app.state.streams
         self._ending = asyncio.Event()
         config = uvicorn.Config(
             _Proxied(_dated(_answered(app, self._ending)), trusted_hosts=_proxies(app)),  # type: ignore[arg-type]  # uvicorn has types of its own for ASGI
-            http=HttpProtocol,
+            http=partial(HttpProtocol, admission=admission or Admission()),  # type: ignore[arg-type]  # uvicorn asks for a class
             ws="none",
             proxy_headers=False,
             log_config=None,

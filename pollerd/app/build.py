@@ -34,7 +34,7 @@ from pollerd.daemon.polling.in_flight import InFlight
 from pollerd.daemon.polling.pages.client import PageClient, paused_hosts
 from pollerd.daemon.process.blindness import Blindness
 from pollerd.daemon.process.roles import Roles
-from pollerd.daemon.process.workers import SELECTION_MEMORY_BYTES, SELECTION_SECONDS, WorkerPool
+from pollerd.daemon.process.workers import TEMPLATE_MEMORY_BYTES, TEMPLATE_SECONDS, WorkerPool, workers_that_fit
 from pollerd.daemon.signals.index_children import IndexChildren
 from pollerd.daemon.signals.signal_settings import SignalSettings
 from pollerd.daemon.sources.reader import SourceReader
@@ -175,10 +175,8 @@ async def _runtime(
         clock=clock,
         rng=rng,
         instruments=instruments,
-        workers=WorkerPool(),
-        selection_workers=WorkerPool(
-            patience_seconds=SELECTION_SECONDS, memory_bytes=SELECTION_MEMORY_BYTES, name="selection"
-        ),
+        workers=WorkerPool(await asyncio.to_thread(workers_that_fit)),
+        templates=WorkerPool(patience_seconds=TEMPLATE_SECONDS, memory_bytes=TEMPLATE_MEMORY_BYTES, name="templates"),
         faults=Faults(instruments, clock),
         health=health or StorageHealth(instruments),
         roles=Roles(alone=store.cluster is None),

@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry
 
 import pollerd
 from pollerd.api import ApiServer, ApiSettings, create_api, create_waiting_api, first_user_link
+from pollerd.api.http.protocol import MOST_CONNECTIONS, Admission
 from pollerd.api.http.settings import is_loopback
 from pollerd.app import gc_tuning
 from pollerd.app.build import LiveSettings, live_daemon
@@ -44,7 +45,8 @@ Watch = Callable[[Control], Awaitable[None]]
 Again = Callable[[], Config]
 _DESCRIPTORS_WANTED = 65_536
 _DESCRIPTORS_OF_OURS = 64
-"""Reserved for the database, the API and others."""
+"""Reserved for the database, the list and others."""
+_API_CONNECTIONS_LEAST = 16
 _BACKLOG = 2048
 """Connections that wait to be accepted, as many as the server takes."""
 _API_DRAIN_SECONDS = 5
@@ -57,7 +59,7 @@ def run(config: Config, watch: Watch | None = None, again: Again | None = None) 
     `again` reads the settings again, on SIGHUP.
     """
     if again is not None:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the start is complete, when a signal must not end it
+        signal.signal(signal.SIGHUP, _keep_hang_up)  # the start goes on; what it asks for is done afterwards
     gc_tuning.begin()
     uvloop.run(serve(config, watch, again))
 
@@ -80,6 +82,8 @@ class _Begun:
 
     store: Store
     daemon: Daemon
+    descriptors: int
+    """Limit of descriptors."""
     resources: contextlib.AsyncExitStack
     """Closes the parts."""
 
@@ -115,7 +119,8 @@ async def _begin(
     """Makes one attempt; if it fails, the caller's `resources` close what it opened."""
     store, settings = await _opened(config)
     resources.push_async_callback(store.close)
-    settings, fetching = _fitted(settings, config.fetching, _raise_descriptor_limit())
+    descriptors = _raise_descriptor_limit()
+    settings, fetching = _fitted(settings, config.fetching, descriptors)
     topic, seeds = read_mission(config.options.topic, config.options.seeds)
     live = LiveSettings(
         daemon=settings,
@@ -129,7 +134,7 @@ async def _begin(
     )
     rng = np.random.default_rng()
     daemon = await resources.enter_async_context(live_daemon(store, live, instruments, rng, health=health))
-    return _Begun(store, daemon, resources.pop_all())
+    return _Begun(store, daemon, descriptors, resources.pop_all())
 
 
 async def _serve(
@@ -147,7 +152,8 @@ async def _serve(
 
         await add_pages(api, config.shown(), RECENT.at_least)
         await _say_first_user(config, api, listener)
-    server = ApiServer(api, _API_DRAIN_SECONDS)
+    refused = daemon.parts.runtime.instruments.api_connections_refused
+    server = ApiServer(api, _API_DRAIN_SECONDS, Admission(_api_connections(parts.descriptors), refused.inc))
     await server.warm_up()
     gc_tuning.freeze_heap()
     reload = None
@@ -257,6 +263,14 @@ def _url_of(listener: socket.socket) -> str:
     return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
 
 
+_hang_ups = list[int]()
+"""Signals that came during the start, before anything could be loaded again."""
+
+
+def _keep_hang_up(number: int, _frame: object) -> None:
+    _hang_ups.append(number)
+
+
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None], reload: Reload | None) -> Iterator[None]:
     loop = asyncio.get_running_loop()
@@ -265,6 +279,9 @@ def _signals(stop: Callable[[], None], reload: Reload | None) -> Iterator[None]:
         handlers[signal.SIGHUP] = _at_hang_up(stop, reload.ask)
     for number, handler in handlers.items():
         loop.add_signal_handler(number, handler)
+    if _hang_ups and reload is not None:
+        _hang_ups.clear()
+        handlers[signal.SIGHUP]()
     try:
         yield
     finally:
@@ -361,12 +378,17 @@ def _raise_descriptor_limit() -> int:
     return soft if soft >= 0 else wanted
 
 
+def _api_connections(limit: int) -> int:
+    """Returns how many connections the API takes at once: an eighth of the descriptors, so that polls keep theirs."""
+    return min(max(limit // 8, _API_CONNECTIONS_LEAST), MOST_CONNECTIONS)
+
+
 def _fitted(settings: DaemonSettings, fetching: FetchSettings, limit: int) -> tuple[DaemonSettings, FetchSettings]:
     """Lowers the number of concurrent polls and the lifetime of idle connections to fit `limit` descriptors.
 
     Otherwise connections to many hosts exhaust them, and sites are blamed for our own failures.
     """
-    room = max(limit - _DESCRIPTORS_OF_OURS, 2)
+    room = max(limit - _DESCRIPTORS_OF_OURS - _api_connections(limit), 2)
     inflight = min(settings.max_inflight, room // 2)
     keepalive = min(fetching.keepalive_seconds, (room - inflight) / settings.budget)
     if inflight < settings.max_inflight or keepalive < fetching.keepalive_seconds:

@@ -27,6 +27,7 @@ _CALIBRATION_FAIR, _CALIBRATION_POOR = 0.05, 0.15
 _DISPATCH_SECONDS = 60.0
 _LAG_NOTE, _LAG_WRONG = 0.25, 2.0
 _COMMIT_SECONDS = 0.5
+_DESCRIPTORS_SHORT = 0.95
 _USED_WELL = 0.9
 
 
@@ -100,6 +101,7 @@ def examined(daemon: ApiClient) -> Iterator[CheckResult]:
     yield from nodes(daemon.call("GET", "/cluster"))
     yield _faults(metrics)
     yield _lag(metrics)
+    yield _connections(metrics)
     yield _commits(metrics)
 
 
@@ -115,6 +117,10 @@ def _health(daemon: ApiClient, path: str) -> dict[str, Any]:
 
 
 def _link(metrics: Metrics) -> CheckResult:
+    if metrics.value("descriptors_used_ratio") >= _DESCRIPTORS_SHORT:
+        return CheckResult(
+            WRONG, "link", "nearly all descriptors of the process are used: raise its limit (LimitNOFILE)"
+        )
     if metrics.value("offline"):
         return CheckResult(WRONG, "link", "we seem to be offline: polling is held back until a host answers")
     return CheckResult(FINE, "link", "up")
@@ -242,6 +248,14 @@ def _lag(metrics: Metrics) -> CheckResult:
     lag = metrics.value("event_loop_lag_seconds")
     verdict = WRONG if lag >= _LAG_WRONG else NOTE if lag >= _LAG_NOTE else FINE
     return CheckResult(verdict, "loop lag", f"{lag * 1000:.0f} ms at worst in 15 s")
+
+
+def _connections(metrics: Metrics) -> CheckResult:
+    refused = metrics.value("api_connections_refused_total")
+    if refused:
+        text = f"{counted(refused, 'connection was', 'connections were')} refused since the start: too many were open"
+        return CheckResult(NOTE, "API", text)
+    return CheckResult(FINE, "API", "no connection was refused")
 
 
 def _commits(metrics: Metrics) -> CheckResult:

@@ -101,7 +101,7 @@ class Daemon:
         finally:
             await self.parts.in_flight.call_off()
             self.parts.runtime.workers.close()
-            self.parts.runtime.selection_workers.close()
+            self.parts.runtime.templates.close()
         if clean:
             await self._note_clean_end()
         if self.parts.cluster is not None:

@@ -17,7 +17,7 @@ from pollerd.detection.noise.repeat_fetch import (
     without_rules,
 )
 from pollerd.detection.normalise import Normalised, normalise
-from pollerd.detection.summary import summarise
+from pollerd.detection.summary import is_large, summarise
 
 __all__ = [
     "HEAVY_BYTES",
@@ -28,6 +28,7 @@ __all__ = [
     "detect",
     "doubtable_rules",
     "heavy",
+    "is_large",
     "learn_from_pair",
     "mask_is_stale",
     "noise_of",

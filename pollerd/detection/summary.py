@@ -14,6 +14,8 @@ from pollerd.model import Media
 from pollerd.wording import counted
 
 LONGEST = 200
+COMPARED_MOST_BYTES = 1_000_000
+"""Size of a content above which its lines or keys are not compared."""
 _EXCERPT = 60
 _NAMED = 5
 _DEEPEST = 8
@@ -26,9 +28,11 @@ def summarise(
     """Returns what changed between two contents as kept by `detect`, in one line of at most 200 characters.
 
     `before` None: the earlier content is unavailable. `media` is that of `after`. Changes that `mask` hides do not
-    count. order: the items of the baselines before and after, which distinguish displaced feed entries from removed
-    ones. Raises InvalidValueError for an invalid mask.
+    count. Of contents that are `is_large` only the sizes are given. order: the items of the baselines before and after,
+    which distinguish displaced feed entries from removed ones. Raises InvalidValueError for an invalid mask.
     """
+    if before is not None and is_large(before, after, media):
+        return f"large: {len(before):,} -> {len(after):,} bytes"
     if mask and before is not None:
         before, after = (noise_named(without_noise(content, mask)) for content in (before, after))
     if before is None:
@@ -42,6 +46,11 @@ def summarise(
     else:
         line = _lines(before, after)
     return _shortened(_printable(line), LONGEST)
+
+
+def is_large(before: bytes | None, after: bytes, media: Media) -> bool:
+    """Returns whether the contents are too large to be compared; a feed's entries are compared at any size."""
+    return media is not Media.FEED and max(len(before or b""), len(after)) > COMPARED_MOST_BYTES
 
 
 def noise_named(content: bytes) -> bytes:

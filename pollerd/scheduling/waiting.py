@@ -120,7 +120,7 @@ def waiting(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, no
         ("closed", ~sites.open_now(slice(0, n)) & np.ones(n, np.bool_)),
         ("private", at_private_addresses(sites)),
         ("blocked", state == STATE_CODE[SiteState.BLOCKED]),
-        ("backing_off", later),
+        ("backing_off", later & (state != STATE_CODE[SiteState.ACTIVE])),
         ("unreachable", unknown[host] if hosts.size else later),
         ("unanswered", np.isneginf(sites.last_poll[:n])),
     ):

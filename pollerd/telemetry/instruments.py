@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import resource
+import socket
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
@@ -14,6 +16,16 @@ DECILES = 10
 """Number of bins of predicted probabilities."""
 _DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _TICKS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
+
+
+def descriptors_used() -> float:
+    """Returns the share of the descriptors of this process that is used, by the lowest that is free."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        with socket.socket() as probe:
+            return probe.fileno() / limit if limit > 0 else 0.0
+    except OSError:  # there is none left
+        return 1.0
 
 
 class Instruments:
@@ -104,6 +116,11 @@ class Instruments:
     def _add_trouble(self) -> None:
         """What holds polls up."""
         self.offline = self._gauge("offline", "1 while our own link seems down")
+        self.descriptors = self._gauge("descriptors_used_ratio", "Share of the descriptors of the process that is used")
+        self.descriptors.set_function(descriptors_used)
+        self.api_connections_refused = self._counter(
+            "api_connections_refused_total", "Connections to the API that were refused: there were too many"
+        )
         self.storage_failing = self._gauge("storage_failing", "1 while the database does not take commits")
         self.late_sites = self._gauge("late_sites", "Sites past their max_interval")
         self.noisy_sites = self._gauge(

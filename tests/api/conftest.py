@@ -26,7 +26,8 @@ from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.daemon import Control
 from pollerd.storage import StorageSettings, Store
 from pollerd.telemetry import Instruments
-from tests.support.empty_database import empty_database as empty_database
+from tests.support.stores import empty_database as empty_database
+from tests.support.stores import statements_are_compiled_once as statements_are_compiled_once
 
 
 @contextlib.contextmanager

@@ -182,6 +182,20 @@ async def test_no_more_streams_than_the_database_can_serve(api: Api, monkeypatch
                         return
 
 
+async def test_one_caller_has_some_of_the_streams(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MAX_STREAMS_OF_CALLER", 1)
+    async with stream(api):
+        refused = await api("GET", "/events")
+        assert (refused.status, refused.json["type"]) == (503, "urn:pollerd:problem:no-stream")
+        assert refused.json["detail"] == "this caller has as many event streams as it may: 1"
+    streams = events.Streams()
+    with streams.counted("user:1"):
+        assert streams.refusal("user:1") is not None
+        assert streams.refusal("user:2") is None
+        assert streams.under_way == 1
+    assert streams.refusal("user:1") is None
+
+
 async def test_a_database_that_is_gone_for_a_while_ends_no_stream(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     site_id, read, failures = await api.add(URL), api.store.history.changes_after, 0
 

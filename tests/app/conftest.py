@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.empty_database import empty_database as empty_database
 from tests.support.origin import Origin
+from tests.support.stores import empty_database as empty_database
+from tests.support.stores import statements_are_compiled_once as statements_are_compiled_once
 
 
 @pytest.fixture

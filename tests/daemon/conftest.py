@@ -28,9 +28,10 @@ from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import Order, StorageSettings, Store
 from pollerd.telemetry import Instruments
 from pollerd.urls import normalise_url
-from tests.support.empty_database import empty_database as empty_database
 from tests.support.origin import Origin, until
 from tests.support.postgres import postgres_database
+from tests.support.stores import empty_database as empty_database
+from tests.support.stores import statements_are_compiled_once as statements_are_compiled_once
 
 FAST = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=0, backoff_base_seconds=0.4)
 

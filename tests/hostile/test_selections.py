@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from aiohttp import web
 
 from pollerd.app import build
-from pollerd.daemon.process.workers import SELECTION_MEMORY_BYTES, WorkerPool
+from pollerd.daemon.process.workers import WorkerPool
 from pollerd.detection.selection.comparing import detect_selections, heavy_for_selections
-from pollerd.errors import SelectionLimitError
+from pollerd.errors import SelectionLimitError, TooHeavyError
 from pollerd.model import Baseline, Outcome, OutcomeKind
 from tests.daemon.conftest import Start
 from tests.hostile.pages_for_selections import HTML, PAGES, HostilePage, keep
@@ -63,10 +65,10 @@ def test_only_small_bodies_under_css_are_read_in_the_loop(name: str) -> None:
 
 
 async def test_a_page_that_needs_too_much_memory_harms_no_other() -> None:
-    pool = WorkerPool(workers=1, memory_bytes=SELECTION_MEMORY_BYTES // 8)
+    pool = WorkerPool(workers=1, memory_bytes=64 * 1024**2)
     page = PAGES["CSS `p a`, 5 MB of elements"]
     try:
-        with pytest.raises(Exception, match=r"^(?!.*TimeoutError)"):
+        with pytest.raises(TooHeavyError, match="64 MiB of memory"):
             await pool.do(detect_selections, answer(page), URL, page.settings, Baseline(), (), None)
         found = await pool.do(detect_selections, answer(GOOD), URL, GOOD.settings, Baseline(), (), None)
     finally:
@@ -77,7 +79,7 @@ async def test_a_page_that_needs_too_much_memory_harms_no_other() -> None:
 async def test_pages_that_take_too_long_set_only_their_own_sites_aside(
     start: Start, origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "SELECTION_SECONDS", 1.0)
+    monkeypatch.setattr(build, "WorkerPool", partial(WorkerPool, patience_seconds=1.0))
     hostile = [PAGES[name] for name in ENDED_BY_LIMITS]
     for number, page in enumerate(hostile):
         origin.pages[f"/{number}"] = serving(page)

@@ -7,12 +7,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.process.workers import MEMORY_BYTES, Effort, WorkerPool
+from pollerd.errors import TooHeavyError
 from tests.support.origin import until
 
 
@@ -41,6 +41,17 @@ def stuck(seconds: float) -> float:
     return seconds
 
 
+def busy(seconds: float) -> float:
+    began = time.monotonic()
+    while time.monotonic() < began + seconds:
+        pass
+    return seconds
+
+
+def greedy(size: int) -> int:
+    return len(bytearray(size))
+
+
 async def test_one_process_serves_many(worker_pool: WorkerPool) -> None:
     pids = {await worker_pool.do(process, n) for n in range(3)}
     assert len(pids) == 1
@@ -53,16 +64,17 @@ async def test_what_work_raises_comes_back(worker_pool: WorkerPool) -> None:
 
 
 async def test_a_page_that_kills_its_process_harms_no_other(worker_pool: WorkerPool) -> None:
-    with pytest.raises(BrokenExecutor):
+    with pytest.raises(TooHeavyError, match="its process ended twice"):
         await worker_pool.do(crash, 1)
     assert await worker_pool.do(process, 1) != os.getpid()
 
 
-async def test_work_without_an_end_is_broken_off() -> None:
-    pool = WorkerPool(workers=1, patience_seconds=8.0)  # long enough for a new process to start
+@pytest.mark.parametrize("work", [stuck, busy])
+async def test_work_without_an_end_is_broken_off(work: Callable[[float], float]) -> None:
+    pool = WorkerPool(workers=1, patience_seconds=0.2)
     try:
-        with pytest.raises(TimeoutError):
-            await pool.do(stuck, 3_600.0)
+        with pytest.raises(TooHeavyError, match=r"it takes more than 0\.2 s of CPU time"):
+            await pool.do(work, 3_600.0)
         assert await pool.do(process, 1) != os.getpid()
     finally:
         pool.close()
@@ -98,7 +110,8 @@ async def test_closing_ends_the_processes_whatever_they_are_at() -> None:
 
 _DAEMON = """
 import asyncio, os, sys
-from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.process.workers import MEMORY_BYTES, Effort, WorkerPool
+from pollerd.errors import TooHeavyError
 from tests.hostile.test_worker_pool import process
 
 async def main():
@@ -121,3 +134,57 @@ async def test_killing_the_daemon_ends_the_processes() -> None:
     parent.kill()
     await parent.wait()
     await until(lambda: not alive(pid))
+
+
+async def test_every_process_has_a_limit_of_memory(worker_pool: WorkerPool) -> None:
+    pid = await worker_pool.do(process, 1)
+    with pytest.raises(TooHeavyError, match="448 MiB of memory"):
+        await worker_pool.do(greedy, 2 * MEMORY_BYTES)
+    assert await worker_pool.do(greedy, MEMORY_BYTES // 2) == MEMORY_BYTES // 2
+    assert await worker_pool.do(process, 1) == pid
+
+
+async def test_work_that_ends_its_process_ends_no_other() -> None:
+    pool = WorkerPool(workers=2)
+    try:
+        pids = set(await asyncio.gather(*(pool.do(process, n) for n in range(2))))
+        slow = asyncio.create_task(pool.do(stuck, 0.5))
+        with pytest.raises(TooHeavyError):
+            await pool.do(crash, 1)
+        assert await slow == 0.5
+        assert {await pool.do(process, n) for n in range(2)} & pids
+    finally:
+        pool.close()
+
+
+async def test_a_process_that_ended_while_idle_is_replaced(worker_pool: WorkerPool) -> None:
+    pid = await worker_pool.do(process, 1)
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: not alive(pid))
+    assert await worker_pool.do(process, 1) != pid
+
+
+async def test_cpu_time_is_counted_for_whom_it_is_spent(worker_pool: WorkerPool) -> None:
+    heavy, light = Effort("heavy"), Effort("light")
+    await worker_pool.do(busy, 0.3, effort=heavy)
+    before = heavy.seconds
+    assert before > 0.0
+    await worker_pool.do(stuck, 0.3, effort=light)
+    assert light.seconds < before
+    await worker_pool.do(busy, 0.3, effort=heavy)
+    assert heavy.seconds > before
+
+
+async def test_a_host_that_used_little_goes_before_one_that_used_much(worker_pool: WorkerPool) -> None:
+    done: list[str] = []
+
+    async def work(host: str, seconds: float) -> None:
+        await worker_pool.do(busy, seconds, effort=Effort(host))
+        done.append(host)
+
+    await work("feed", 0.3)
+    tasks = [asyncio.create_task(work("feed", 0.3)) for _ in range(4)]
+    await asyncio.sleep(0)
+    tasks += [asyncio.create_task(work("page", 0.0)) for _ in range(3)]
+    await asyncio.gather(*tasks)
+    assert done == ["feed", "feed", *["page"] * 3, *["feed"] * 3]

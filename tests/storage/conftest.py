@@ -10,8 +10,9 @@ import pytest
 
 from pollerd.storage import StorageSettings, Store
 from tests.storage.samples import file_of
-from tests.support.empty_database import empty_database as empty_database
 from tests.support.postgres import postgres_database
+from tests.support.stores import empty_database as empty_database
+from tests.support.stores import statements_are_compiled_once as statements_are_compiled_once
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext
 from pollerd.web import add_pages
 from tests.api.conftest import Api, NewApi, new_api, store
 from tests.support.chromium import chromium_path
+from tests.support.stores import empty_database, statements_are_compiled_once
 
-__all__ = ["new_api", "store"]
+__all__ = ["empty_database", "new_api", "statements_are_compiled_once", "store"]
 HOSTILE = (
     "<script>window.hit=1</script>",
     '"><img src=x onerror="window.hit=1">',

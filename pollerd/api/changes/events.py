@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from pollerd.api.changes.live_state import HEALTH_SECONDS, TICK_SECONDS, LiveState
 from pollerd.api.changes.shared_changes import EventsRead, SharedChanges
+from pollerd.api.http.caller import caller_of
 from pollerd.api.http.context import ApiPorts, Daemon
 from pollerd.api.http.parameters import MAX_ID, Announced
 from pollerd.api.http.problems import RETRY_SECONDS, problem
@@ -26,8 +28,8 @@ from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import ChangeFilter, HistoryStore
 
 router = api_router("/events", tag="changes")
-MAX_STREAMS = 64
-"""Most streams."""
+MAX_STREAMS, MAX_STREAMS_OF_CALLER = 64, 8
+"""Most streams, and most of one caller."""
 HEARTBEAT_SECONDS = 15.0
 _PAGE = 100
 _PACE_SECONDS = 0.5
@@ -62,17 +64,21 @@ class Streams:
 
     def __init__(self) -> None:
         self._ending = asyncio.Event()
-        self._open = 0
+        self._open = Counter[str]()
+        """By caller."""
 
     @property
     def under_way(self) -> int:
         """Number of open streams."""
-        return self._open
+        return self._open.total()
 
-    @property
-    def full(self) -> bool:
-        """Whether no more may be opened."""
-        return self._open >= MAX_STREAMS
+    def refusal(self, caller: str) -> str | None:
+        """Returns why the caller cannot open another stream now; None: it can."""
+        if self.ending:
+            return "the daemon ends"
+        if self._open[caller] >= MAX_STREAMS_OF_CALLER:
+            return f"this caller has as many event streams as it may: {MAX_STREAMS_OF_CALLER}"
+        return f"there are {MAX_STREAMS} event streams already" if self.under_way >= MAX_STREAMS else None
 
     @property
     def ending(self) -> bool:
@@ -80,13 +86,15 @@ class Streams:
         return self._ending.is_set()
 
     @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Counts one stream while the block runs."""
-        self._open += 1
+    def counted(self, caller: str) -> Iterator[None]:
+        """Counts one stream of the caller while the block runs."""
+        self._open[caller] += 1
         try:
             yield
         finally:
-            self._open -= 1
+            self._open[caller] -= 1
+            if not self._open[caller]:
+                del self._open[caller]
 
     def end(self) -> None:
         """Ends all streams at once; clients reconnect and resume."""
@@ -108,13 +116,13 @@ class Streams:
 class _EventStream(EventSourceResponse):
     """An event stream until the client or the daemon ends it."""
 
-    def __init__(self, events: AsyncIterator[bytes], streams: Streams) -> None:
+    def __init__(self, events: AsyncIterator[bytes], streams: Streams, caller: str) -> None:
         super().__init__(events, headers=_HEADERS)
-        self._streams = streams
+        self._streams, self._caller = streams, caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the events."""
-        with self._streams.counted():
+        with self._streams.counted(self._caller):
             await super().__call__(scope, receive, send)
 
 
@@ -135,14 +143,22 @@ async def follow_changes(
     """
     kinds = _kinds(types)
     streams: Streams = request.app.state.streams
-    if streams.full or streams.ending:
-        why = "the daemon ends" if streams.ending else f"there are {MAX_STREAMS} event streams already"
+    caller = _name_of(request)
+    if (why := streams.refusal(caller)) is not None:
         headers = {"Retry-After": str(RETRY_SECONDS)}
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="no-stream", headers=headers)
     last = last_event_id if last_event_id_header is None else last_event_id_header
     start = await _start(daemon.store.history, wanted, last)
     source = _Source(request.app.state.shared_changes, request.app.state.live_state, daemon, streams)
-    return _EventStream(_events(source, wanted, start, kinds), streams)
+    return _EventStream(_events(source, wanted, start, kinds), streams, caller)
+
+
+def _name_of(request: Request) -> str:
+    """Returns a name for the caller: the user or token, or the address of one who did not have to sign in."""
+    caller = caller_of(request)
+    if caller is None:
+        return "" if request.client is None else request.client.host
+    return f"{caller.by.value}:{caller.name}" if caller.user_id is None else f"user:{caller.user_id}"
 
 
 def _kinds(types: str) -> frozenset[str]:

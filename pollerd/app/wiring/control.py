@@ -68,7 +68,7 @@ def control_of(  # noqa: PLR0913 (all rooms meet here)
         reads=ReadControl(store=store, scheduler=scheduler, runtime=runtime),
         index_now=index_now_reports(store.signals, signals.control, requests, settings, runtime),
         preview=PreviewControl(store=store, requests=requests, runtime=runtime),
-        notifications=NotificationControl(store=store.notifications, notifier=notifier, clock=clock),
+        notifications=NotificationControl(store=store.notifications, notifier=notifier, runtime=runtime),
         tags=TagControl(store=store.sites, scheduler=scheduler, site_cache=common.site_cache, clock=clock),
         hosts=HostControl(store=store.sites, scheduler=scheduler, journal=results.journal, runtime=runtime),
         allocation=_allocation_control(common, results, explaining),

@@ -8,7 +8,6 @@ from functools import partial
 
 from pollerd.daemon.notifying.daemon_events import DaemonEvents
 from pollerd.daemon.notifying.delivery_watch import DeliveryWatch
-from pollerd.daemon.process.workers import WorkerPool
 from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.errors import ConfigError
@@ -24,9 +23,6 @@ from pollerd.notifications.delivery.stored import look_of, opened, template_of
 from pollerd.notifications.settings import NotificationSettings
 from pollerd.storage import NotificationStore, StoredChannel
 
-TEMPLATE_SECONDS = 2.0
-"""Timeout of one template."""
-TEMPLATE_MEMORY_BYTES = 1024**3
 _CONNECTIONS = 64
 
 
@@ -39,8 +35,8 @@ def delivery_loop(
     runtime: Runtime,
 ) -> DeliveryLoop:
     """Returns the loop that delivers on all channels. `filled`: set when there is something new to send."""
-    templates = WorkerPool(1, patience_seconds=TEMPLATE_SECONDS, memory_bytes=TEMPLATE_MEMORY_BYTES, name="templates")
-    composer = Composer(store=store, work=runtime.workers.do, render=templates.do, public_url=settings.base_url)
+    work, render = runtime.workers.do, runtime.templates.do
+    composer = Composer(store=store, work=work, render=render, public_url=settings.base_url)
     watch = DeliveryWatch(events=events, announcer=announcer, instruments=runtime.instruments)
     fetching = FetchSettings(
         allow_private=settings.allow_private_channels,
@@ -75,15 +71,11 @@ def delivery_loop(
             clock=runtime.clock,
         )
 
-    async def close() -> None:
-        templates.close()
-        await poster.close()
-
     return DeliveryLoop(
         store=store,
         make_sender=make_sender,
         filled=filled,
-        close=close,
+        close=poster.close,
         clock=runtime.clock,
     )
 

@@ -230,6 +230,8 @@ class ScheduleExplainer:
         host, state = int(sites.host[slot]), STATES[sites.state[slot]]
         noisy = self._is_capped(slot)
         waiting = earliest is not None and earliest > now
+        not_before = float(sites.not_before[slot])
+        resting = not_before > now
         failures = counted(int(sites.failures[slot]), "failure")
         reasons = (
             (bool(sites.paused[slot]), "paused by the user"),
@@ -240,7 +242,8 @@ class ScheduleExplainer:
                 bool(at_private_addresses(sites)[slot]),
                 "its address is private, and pollerd runs without --allow-private",
             ),
-            (float(sites.not_before[slot]) > now, f"{state.value} after {failures}"),
+            (resting and state is SiteState.ACTIVE, f"reading its page takes long: not before {_moment(not_before)}"),
+            (resting, f"{state.value} after {failures}"),
             (float(hosts.held_until[host]) > now, "its host was paused by hand"),
             (float(hosts.paused_until[host]) > now, "the host asked to be left alone"),
             (hosts.robots_at[host] == -math.inf and hosts.robots_retry_at[host] > now, "robots.txt is unreachable"),

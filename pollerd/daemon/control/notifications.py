@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import structlog
 
 from pollerd.daemon.notifying.notifier import Notifier
-from pollerd.errors import InvalidValueError, NotFoundError
+from pollerd.daemon.state.runtime import Runtime
+from pollerd.errors import InvalidValueError, NotFoundError, TooHeavyError
 from pollerd.events import EventKind, NoticeState
 from pollerd.storage import (
     AttemptEnd,
@@ -34,8 +35,9 @@ _FOR_GOOD = 253_402_300_000.0
 class NotificationControl:
     """Changes rules and channels: first in the database, then in the live loop."""
 
-    def __init__(self, *, store: NotificationStore, notifier: Notifier, clock: Callable[[], float]) -> None:
-        self._store, self._notifier, self._clock = store, notifier, clock
+    def __init__(self, *, store: NotificationStore, notifier: Notifier, runtime: Runtime) -> None:
+        self._store, self._notifier, self._clock = store, notifier, runtime.clock
+        self._templates = runtime.templates
         self._log = structlog.get_logger("pollerd.notifications")
 
     # Rules.
@@ -103,6 +105,7 @@ class NotificationControl:
         from pollerd.notifications.specs import checked_name
 
         spec = with_settings(ChannelSpec(checked_name(name), kind, enabled=enabled), given)
+        await self._check_template(spec)
         stored = await self._store.add_channel(spec, self._clock())
         await self._notifier.reload()
         return stored
@@ -131,9 +134,10 @@ class NotificationControl:
             name=before.spec.name if name is None else checked_name(name),
             enabled=before.spec.enabled if enabled is None else enabled,
         )
-        stored = await self._store.update_channel(
-            channel_id, spec if given is None else with_settings(spec, given, before.spec), self._clock()
-        )
+        if given is not None:
+            spec = with_settings(spec, given, before.spec)
+            await self._check_template(spec)
+        stored = await self._store.update_channel(channel_id, spec, self._clock())
         await self._store.resume_channel(channel_id, self._clock())
         await self._notifier.reload()
         return stored
@@ -152,6 +156,7 @@ class NotificationControl:
 
         Raises InvalidValueError.
         """
+        await self._check_templates(channels)
         result = await self._store.put_from_file(channels, rules, self._clock())
         await self._notifier.reload()
         return result
@@ -161,9 +166,28 @@ class NotificationControl:
 
         Raises InvalidValueError.
         """
+        await self._check_templates(channels)
         result = await self._store.restore(channels, rules, self._clock())
         await self._notifier.reload()
         return result
+
+    async def _check_templates(self, channels: Sequence[ChannelSpec]) -> None:
+        for spec in channels:
+            await self._check_template(spec, f"channel {spec.name}: ")
+
+    async def _check_template(self, spec: ChannelSpec, of: str = "") -> None:
+        """Raises InvalidValueError if the channel's template can never be rendered, or takes too long to be checked."""
+        from pollerd.notifications.delivery.stored import opened
+        from pollerd.notifications.templates.error import TemplateError
+        from pollerd.notifications.templates.rendering import check
+
+        template = opened(spec).options.template
+        if not template:
+            return
+        try:
+            await self._templates.do(check, template)
+        except (TemplateError, TooHeavyError) as error:
+            raise InvalidValueError(f"{of}delivery.template", f"a Jinja2 template ({error})", "(not shown)") from error
 
     async def rotate_secret(self, channel_id: int, overlap: float) -> StoredChannel:
         """Gives a webhook a new secret; for `overlap` seconds messages are signed with both.

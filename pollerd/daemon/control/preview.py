@@ -40,7 +40,7 @@ class PreviewControl:
 
     def __init__(self, *, store: Store, requests: PageRequests, runtime: Runtime) -> None:
         self._store, self._requests = store, requests
-        self._workers = runtime.selection_workers
+        self._workers = runtime.workers
         self._log = structlog.get_logger("pollerd.control")
         self._turn = asyncio.Semaphore(_AT_ONCE)
 

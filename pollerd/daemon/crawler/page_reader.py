@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from pollerd.crawling.pages.reading import PageReading, read, recipe_of
 from pollerd.crawling.pages.topics import TopicSettings
+from pollerd.daemon.process.workers import Effort
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.model import Detection, Outcome
 from pollerd.storage import SiteContext
+from pollerd.urls import host_of
 
 _HERE_BYTES = 32 * 1024
 """A page of this size is read in about 3 ms."""
@@ -50,7 +52,8 @@ class PageReader:
         media = detection.baseline.media
         try:
             if len(outcome.body) > _HERE_BYTES:
-                return await self._workers.do(read, self._recipe, url, outcome, media, detection.content)
+                given = (self._recipe, url, outcome, media, detection.content)
+                return await self._workers.do(read, *given, effort=Effort(host_of(url)))
             return read(self._recipe, url, outcome, media, detection.content)
         except Exception as error:  # noqa: BLE001
             # Pages are untrusted: one that breaks a parser is reported, and not read for the topic.

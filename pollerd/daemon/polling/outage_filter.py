@@ -14,6 +14,7 @@ from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.scheduling import LinkState, OutageDetector, hosts_that_must_fail
+from pollerd.telemetry import descriptors_used
 
 PATIENCE_SECONDS = 300.0
 """A failure held back for this long without evidence from another host counts."""
@@ -102,6 +103,8 @@ class OutageFilter:
             self.online.clear()
             self._blindness.begin(BlindCause.LINK, self._clock())
             self._instruments.offline.set(1)
+            if descriptors_used() >= 1.0:
+                self._log.error("descriptors_exhausted", instead="polling waits: raise the limit, as LimitNOFILE does")
             self._log.warning("offline", hosts_failed=len(dropped), last=result.outcome.detail, polling="probing")
 
     def _release(self, result: PollResult) -> None:

@@ -12,6 +12,7 @@ from pollerd.daemon.polling.pages.client import PageClient
 from pollerd.daemon.polling.pages.selecting import detect_selected, needs_whole_page
 from pollerd.daemon.polling.redirect_policies import MakesRedirectPolicies
 from pollerd.daemon.polling.write_pacer import WritePacer
+from pollerd.daemon.process.workers import Effort
 from pollerd.daemon.state.faults import reason
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
@@ -20,6 +21,7 @@ from pollerd.detection import detect, heavy
 from pollerd.fetching import Request, own_headers
 from pollerd.model import NO_ACCESS, Detection, Outcome, OutcomeKind, Validators
 from pollerd.storage import SiteContext
+from pollerd.urls import host_of
 
 _CLOCK_SET_SECONDS = 1.0
 """Smallest gap between recorded and computed start that indicates that the clock was set during the poll."""
@@ -41,7 +43,6 @@ class Poller:
         self._scheduler, self._client, self._redirects = scheduler, client, redirects
         self._pacer, self._hook = pacer, hook
         self._workers, self._faults, self._clock = runtime.workers, runtime.faults, runtime.clock
-        self._selection_workers = runtime.selection_workers
         self.full_get_every = runtime.settings.full_get_every
         """Every n-th poll of a site is unconditional; may be changed."""
 
@@ -58,9 +59,10 @@ class Poller:
         screenshot = outcome.screenshot
         if screenshot is not None:  # detection needs none of it, and may run in another process
             outcome = replace(outcome, screenshot=None)
+        effort = Effort(host_of(context.url), len(outcome.body or b""))
         began = time.perf_counter()
         try:
-            detection = await self._detect(slot, context, outcome)
+            detection = await self._detect(slot, context, outcome, effort)
             reading = await self._hook.read(context, outcome, detection)
         finally:
             self._hook.processed(time.perf_counter() - began)
@@ -68,7 +70,7 @@ class Poller:
             self._scheduler.polled_under(context)
         if screenshot is not None and _finds_content(detection):
             outcome = replace(outcome, screenshot=screenshot)
-        return PollResult(slot, context, outcome, detection, reading=reading)
+        return PollResult(slot, context, outcome, detection, reading=reading, effort=effort)
 
     async def _fetch(self, slot: int, context: SiteContext) -> Outcome:
         """Sends the request when the budget allows, and follows redirects if robots.txt and politeness allow."""
@@ -114,7 +116,7 @@ class Poller:
         # A POST has no representation of its own that validators could name (RFC 9110, section 13.1).
         return Request(context.url, Validators(), own_headers(access), access.proxy, access.body.encode())
 
-    async def _detect(self, slot: int, context: SiteContext, outcome: Outcome) -> Detection | None:
+    async def _detect(self, slot: int, context: SiteContext, outcome: Outcome, effort: Effort) -> Detection | None:
         """Compares the answer with the site's baseline; None if there is no answer to compare."""
         if outcome.kind not in (OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED):
             return None
@@ -122,9 +124,9 @@ class Poller:
         elapsed = max(outcome.started_at - last_seen, 0.0) if last_seen > 0 else None
         try:
             if context.selections:
-                return await detect_selected(self._selection_workers, context, outcome, elapsed)
+                return await detect_selected(self._workers, effort, context, outcome, elapsed)
             if heavy(outcome, context.baseline):
-                return await self._workers.do(detect, outcome, context.baseline, elapsed)
+                return await self._workers.do(detect, outcome, context.baseline, elapsed, effort=effort)
             return detect(outcome, context.baseline, elapsed)
         except Exception as error:  # noqa: BLE001
             # Bodies are untrusted: one that breaks a parser affects only its own site.

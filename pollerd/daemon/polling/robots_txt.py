@@ -11,6 +11,7 @@ import structlog
 
 from pollerd.daemon.polling.budget_gate import BudgetGate
 from pollerd.daemon.polling.host_reservations import WAIT_SECONDS, HostReservations
+from pollerd.daemon.process.workers import Effort
 from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
@@ -131,7 +132,9 @@ class RobotsKeeper:
         while (answer := hosts.allows(host, url)) is None:
             text = hosts.robots_text(host)
             if text is not None:
-                hosts.note_answer(text, url, await self._workers.do(rules_allow, text, url))
+                hosts.note_answer(
+                    text, url, await self._workers.do(rules_allow, text, url, effort=Effort(host_of(url)))
+                )
         return answer
 
     async def _delay(self, text: RobotsText) -> float:

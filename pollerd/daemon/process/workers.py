@@ -9,108 +9,233 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import multiprocessing
 import os
 import resource
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import structlog
 
+from pollerd.daemon.process.fair_turns import FairTurns
+from pollerd.errors import TooHeavyError
+
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 60.0
-"""Timeout of one piece of work; the slowest pages known take 2 s."""
-SELECTION_SECONDS = 10.0
-"""Timeout of reading one page by selections."""
-SELECTION_MEMORY_BYTES = 2 * 1024**3
-"""Address space of a process that reads pages by selections."""
-_CRASHES = 3
-"""How often a piece of work is tried whose process crashed: other work may have crashed it."""
+PATIENCE_SECONDS = 5.0
+"""CPU time of one piece of work; nearly all pages take less than a second."""
+_WALL_FACTOR = 12.0
+"""Most wall time of a piece of work, as a multiple of its CPU time: other processes need the processors too."""
+_BYTES_PER_SECOND = 2_000_000
+"""Bytes of a page that are read in a second: of HTML more, of a feed less."""
+_LOOK_SECONDS = 0.1
+"""Least time between two looks at the CPU time of work that is late."""
+_CPU_CLOCK = 2
+"""With a process's id, as in clock_getcpuclockid(3), its clock of CPU time."""
+_START_SECONDS = 60.0
+"""Longest start of a process."""
+MEMORY_BYTES = 448 * 1024**2
+"""Memory that one piece of work can allocate. Reading 12 MB of JSON takes 330 MB, and 5 MB of tags 190 MB."""
+TEMPLATE_SECONDS, TEMPLATE_MEMORY_BYTES = 2.0, 128 * 1024**2
+"""CPU time and memory of one template."""
+_PROCESS_BYTES = 64 * 1024**2
+"""Memory of a process without work."""
+_RESERVED_BYTES = 1024**3
+"""Memory for the daemon itself, and for the processes that read selections and render templates."""
 _WORKERS_MAX = 4
 
 
+@dataclass(slots=True)
+class Effort:
+    """CPU time that workers spent on one poll, s, and the host whose share it counts against; empty: the daemon's.
+
+    size: of the page, bytes, from which is guessed how long work on it takes.
+    """
+
+    host: str = ""
+    size: int = 0
+    seconds: float = 0.0
+
+
 class WorkerPool:
-    """Runs work in processes, started on first use; they end with `close` or with the daemon."""
+    """Runs work in processes, started on first use; they end with `close` or with the daemon.
+
+    If all are busy, hosts take turns, so that expensive pages of some do not hold up those of others.
+    """
 
     def __init__(
         self,
-        workers: int | None = None,
+        workers: int = 1,
         *,
         patience_seconds: float = PATIENCE_SECONDS,
-        memory_bytes: int | None = None,
+        memory_bytes: int = MEMORY_BYTES,
         name: str = "",
     ) -> None:
-        """`workers`: maximum number of processes; by default one less than there are processors, 1 to 4.
+        """`workers`: maximum number of processes; at most `workers_that_fit`.
 
-        patience_seconds: timeout of one piece of work, from its start. memory_bytes: address space of a process; None:
-        no limit. name: of the pool, for the log.
+        patience_seconds: CPU time of one piece of work. memory_bytes: memory that a process can allocate for its work.
+        name: of the pool, for the log.
         """
-        self._workers = workers or min(max((os.cpu_count() or 1) - 1, 1), _WORKERS_MAX)
+        self._turns = FairTurns(workers)
         self._patience, self._memory, self._name = patience_seconds, memory_bytes, name
-        self._free = asyncio.Semaphore(self._workers)
-        self._pool: ProcessPoolExecutor | None = None
+        self._idle: list[_Process] = []
+        self._processes: set[_Process] = set()
         self._log = structlog.get_logger("pollerd.workers")
 
-    async def do(self, work: Callable[..., T], *arguments: object) -> T:
+    async def do(self, work: Callable[..., T], *arguments: object, effort: Effort | None = None) -> T:
         """Returns the result of `work`, a module-level function; sending the arguments costs about a millisecond per
-        MiB.
+        MiB. The CPU time that it takes is added to `effort`.
 
-        Raises what it raises; TimeoutError after `patience_seconds`; BrokenExecutor if its process crashed three times.
+        Raises what it raises; TooHeavyError if it takes too much time or memory, or if its process ended twice.
         """
-        for _ in range(_CRASHES - 1):
-            with contextlib.suppress(BrokenExecutor):  # other work may have crashed the process
-                return await self._elsewhere(work, *arguments)
-        return await self._elsewhere(work, *arguments)
+        effort = effort or Effort()
+        before = effort.seconds
+        await self._turns.take(
+            effort.host, effort.size / _BYTES_PER_SECOND
+        )  # time spent waiting for a process is not the work's
+        try:
+            with contextlib.suppress(BrokenExecutor):  # something else may have ended the process
+                return await self._once(work, arguments, effort)
+            return await self._once(work, arguments, effort)
+        except BrokenExecutor as error:
+            raise TooHeavyError("its process ended twice: it was short of memory, or a parser crashed") from error
+        except MemoryError as error:
+            raise TooHeavyError(f"it takes more than {self._memory // 1024**2} MiB of memory") from error
+        finally:
+            self._turns.give_back(effort.host, effort.seconds - before)
 
     def close(self) -> None:
         """Ends the processes, even at work."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            _kill(pool)
-            pool.shutdown(cancel_futures=True)
+        for process in self._processes:
+            process.end()
+        self._processes.clear()
+        self._idle.clear()
 
-    async def _elsewhere(self, work: Callable[..., T], *arguments: object) -> T:
-        async with self._free:  # time spent waiting for a process is not the work's
-            return await self._timed(work, *arguments)
-
-    async def _timed(self, work: Callable[..., T], *arguments: object) -> T:
-        pool = self._running()
+    async def _once(self, work: Callable[..., T], arguments: tuple[object, ...], effort: Effort) -> T:
+        process = self._idle.pop() if self._idle else _Process(self._memory)
+        self._processes.add(process)
+        done: asyncio.Future[T] | None = None
         try:
-            async with asyncio.timeout(self._patience):
-                # In a thread: the first call starts the processes and writes to their pipes.
-                return await asyncio.wrap_future(await asyncio.to_thread(pool.submit, work, *arguments))
-        except (BrokenExecutor, TimeoutError) as error:
-            self._log.warning("workers_ended", pool=self._name, reason=f"{type(error).__name__}: {error}")
-            if self._pool is pool:
-                self.close()
+            await process.prepare(work)
+            done = await process.begin(work, arguments)
+            await self._watch(process, done, effort)
+            return await done
+        except BrokenExecutor as error:
+            self._log.warning("worker_ended", pool=self._name, reason=f"{type(error).__name__}: {error}")
             raise
+        finally:
+            if process in self._processes and _is_over(done):
+                self._idle.append(process)
+            else:  # at work, dead, or the pool was closed
+                process.end()
+                self._processes.discard(process)
 
-    def _running(self) -> ProcessPoolExecutor:
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(
-                self._workers, mp_context=context, initializer=_begin, initargs=(self._memory,)
-            )
-        return self._pool
+    async def _watch(self, process: _Process, done: asyncio.Future[T], effort: Effort) -> None:
+        """Waits until the work is done. Raises TooHeavyError when it has taken too long."""
+        began, cpu_before, spent = time.monotonic(), process.cpu_seconds(), 0.0
+        try:
+            while not done.done():
+                await asyncio.wait([done], timeout=max(self._patience - spent, _LOOK_SECONDS))
+                wall = time.monotonic() - began
+                spent = min(process.cpu_seconds() - cpu_before, wall)
+                if not done.done() and (spent >= self._patience or wall >= _WALL_FACTOR * self._patience):
+                    self._log.warning(
+                        "worker_ended", pool=self._name, reason=f"{spent:.1f} s of CPU time in {wall:.1f} s"
+                    )
+                    raise TooHeavyError(f"it takes more than {self._patience:g} s of CPU time")
+        finally:
+            effort.seconds += spent
 
 
-def _kill(pool: ProcessPoolExecutor) -> None:
-    # The executor itself only waits, until Python 3.14.
-    for process in list((pool._processes or {}).values()):  # noqa: SLF001
-        process.kill()
+def _is_over(done: asyncio.Future[T] | None) -> bool:
+    """Returns whether the work is done and its process ready for more; calls the work off if not."""
+    if done is None:
+        return False
+    done.cancel()  # without effect on work that is done
+    return not done.cancelled() and not isinstance(done.exception(), BrokenExecutor)
 
 
-def _begin(memory_bytes: int | None) -> None:
+class _Process:
+    """One process. Its own executor, so that work that ends it ends no other's."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._executor = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+        self._memory, self._pid = memory_bytes, 0
+        self._loaded: set[str] = set()
+
+    async def prepare(self, work: Callable[..., object]) -> None:
+        """Waits until the process runs and has loaded the work's code, whose time and memory no page is to blame for.
+
+        Raises TimeoutError or BrokenExecutor if that fails.
+        """
+        module = (work.func if isinstance(work, partial) else work).__module__
+        if module not in self._loaded:
+            async with asyncio.timeout(_START_SECONDS):
+                self._pid = await (await self.begin(_load, (module, self._memory)))
+            self._loaded.add(module)
+
+    async def begin(self, work: Callable[..., T], arguments: tuple[object, ...]) -> asyncio.Future[T]:
+        """Begins a piece of work."""
+        # In a thread: the first call starts the process and writes to its pipes.
+        return asyncio.wrap_future(await asyncio.to_thread(self._executor.submit, work, *arguments))
+
+    def cpu_seconds(self) -> float:
+        """Returns the CPU time that the process has used, s; the wall time where the system does not say it."""
+        try:
+            return time.clock_gettime((~self._pid << 3) | _CPU_CLOCK)
+        except OSError:  # the process has ended, or this is no Linux
+            return time.monotonic()
+
+    def end(self) -> None:
+        """Ends the process, even at work."""
+        # The executor itself only waits, until Python 3.14.
+        for process in list((self._executor._processes or {}).values()):  # noqa: SLF001
+            process.kill()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def workers_that_fit() -> int:
+    """Returns how many processes there are processors and memory for, 1 to 4; one processor is the daemon's."""
+    processors = (os.cpu_count() or 1) - 1
+    room = (_memory_there() - _RESERVED_BYTES) // (MEMORY_BYTES + _PROCESS_BYTES)
+    return min(max(min(processors, room), 1), _WORKERS_MAX)
+
+
+def _memory_there() -> int:
+    """Returns the memory that this process and its children can use, bytes: the machine's, or a limit of its group."""
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):  # no Linux, or no limit
+        group = Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip().lstrip("/")
+        most = min(most, int((Path("/sys/fs/cgroup") / group / "memory.max").read_text()))
+    return most
+
+
+def _begin() -> None:
     """Prepares a worker: it ignores signals, which the daemon handles, and ends with the daemon."""
-    if memory_bytes is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="watch-parent", daemon=True).start()
+
+
+def _load(module: str, memory_bytes: int) -> int:
+    """Loads a module, and limits the memory that work may use besides it; returns the id of the process."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    importlib.import_module(module)
+    with contextlib.suppress(OSError):  # not everywhere does the system say what a process has
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * os.sysconf("SC_PAGE_SIZE") + memory_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    return os.getpid()
 
 
 def _end_with_parent() -> None:

@@ -14,7 +14,7 @@ import structlog
 
 from pollerd.daemon.process.blindness import BlindCause
 from pollerd.daemon.results.processor import PreparedBatch, ResultProcessor
-from pollerd.daemon.signals.long_lists import LongLists
+from pollerd.daemon.results.slow_results import SlowResults
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.storage_health import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS
@@ -60,7 +60,7 @@ class Journal:
         self._moved: set[int] = set()
         """Sites whose URL changed while the current batch is being committed."""
         self._due = asyncio.Event()
-        self._lists = LongLists(read=self._read_list, hand_on=self._take, on_end=self._list_ended)
+        self._slow = SlowResults(prepare=self._prepare_alone, hand_on=self._take, on_end=self._slow_ended)
         self._timer: asyncio.Handle | None = None
         self._flush_at = math.inf
         self._closing = False
@@ -69,9 +69,11 @@ class Journal:
         self._log = structlog.get_logger("pollerd.journal")
 
     def put(self, result: PollResult) -> None:
-        """Takes a result; its site stays in flight until it is committed. A long list is read first, beside others."""
-        if self._processor.has_long_list(result):
-            self._lists.begin(result)
+        """Takes a result; its site stays in flight until it is committed. One that takes long is prepared by
+        itself first.
+        """
+        if self._processor.is_slow(result):
+            self._slow.begin(result)
         else:
             self._take(result)
 
@@ -91,7 +93,7 @@ class Journal:
     def forget(self, site_id: int) -> None:
         """Drops the waiting polls of a site whose URL changed."""
         self._results = [result for result in self._results if result.site_id != site_id]
-        self._lists.drop(site_id)
+        self._slow.drop(site_id)
         self._moved.add(site_id)
 
     def put_robots(self, host: int, robots: StoredRobots) -> None:
@@ -105,21 +107,25 @@ class Journal:
         self._flush_within(self._settings.flush_seconds)
 
     def close(self) -> None:
-        """Accepts no more results: `run` ends once all are committed."""
+        """Accepts no more results: `run` ends once all are committed, but for those that take too long.
+
+        The polls of these are repeated after the next start.
+        """
         self._closing = True
+        asyncio.get_running_loop().call_later(self._settings.drain_seconds / 2, self._slow.cancel)
         self._due.set()
 
     async def run(self) -> None:
         """Commits until closed."""
         try:
-            while not self._closing or self._results or self._robots or len(self._lists):
+            while not self._closing or self._results or self._robots or len(self._slow):
                 await self._due.wait()
                 self._due.clear()
-                if self._lists.failure is not None:
-                    raise self._lists.failure
+                if self._slow.failure is not None:
+                    raise self._slow.failure
                 await self.flush()
         finally:
-            self._lists.cancel()
+            self._slow.cancel()
         self._shared_at = -math.inf
         await self.flush()
 
@@ -135,11 +141,11 @@ class Journal:
             await self._flush()
             yield
 
-    async def _read_list(self, result: PollResult) -> PollResult:
-        return await self._retry(lambda: self._processor.read_long_list(result))
+    async def _prepare_alone(self, result: PollResult) -> PollResult:
+        return await self._retry(lambda: self._processor.prepare_alone(result))
 
-    def _list_ended(self) -> None:
-        if self._closing or self._lists.failure is not None:
+    def _slow_ended(self) -> None:
+        if self._closing or self._slow.failure is not None:
             self._due.set()
 
     def _flush_within(self, seconds: float) -> None:
@@ -165,6 +171,9 @@ class Journal:
         if not results and not robots and not touched and self._shared_at > -math.inf:
             return
         prepared = await self._retry(lambda: self._processor.prepare(results, self._moved))
+        for result in prepared.slow:
+            if result.site_id not in self._moved:
+                self._slow.begin(result)
         batch = self._processor.batch(prepared, robots, with_shared_state=self._shared_state_due())
         started = time.perf_counter()
         try:

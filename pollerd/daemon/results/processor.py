@@ -24,7 +24,7 @@ from pollerd.daemon.results.poll_feed import PollFeed
 from pollerd.daemon.results.proofs.updates import ProofUpdates
 from pollerd.daemon.results.status import StatusStep
 from pollerd.daemon.results.tables import TableUpdates
-from pollerd.daemon.state.poll_result import PollResult
+from pollerd.daemon.state.poll_result import Judgement, PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
@@ -59,6 +59,8 @@ class PreparedBatch:
     records: tuple[PollRecord, ...]
     crawled: CrawlUpdate | None = None
     """Further data of the focused crawler to be stored."""
+    slow: tuple[PollResult, ...] = ()
+    """Results that left the batch, to be prepared by themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +99,23 @@ class ResultProcessor:
         """Returns the seconds that the result may wait for others without effect."""
         return free_to_wait(result, self._scheduler.sites, self._scheduler.settings)
 
-    def has_long_list(self, result: PollResult) -> bool:
-        """Returns whether a list stands in the poll that is to be read beside other polls."""
-        return self._steps.signals.is_long(result)
+    def is_slow(self, result: PollResult) -> bool:
+        """Returns whether the result is known to take long, and is to be prepared by itself."""
+        return self._steps.signals.is_long(result) or self._steps.noise.is_slow(result)
 
-    async def read_long_list(self, result: PollResult) -> PollResult:
-        """Stores what the list of a poll says; the poll is prepared afterwards. Raises DatabaseUnavailableError."""
-        return await self._steps.signals.store_long(result)
+    async def prepare_alone(self, result: PollResult) -> PollResult:
+        """Returns a slow result after the work that takes long; afterwards it is prepared with others.
+
+        May be repeated after DatabaseUnavailableError.
+        """
+        steps = self._steps
+        if steps.signals.is_long(result):
+            result = await steps.signals.store_long(result)
+        (dated,) = steps.signals.with_dates([result])
+        noise = await steps.noise.recognise([replace(dated, alone=True)])
+        (result,) = noise.results
+        lines, _ = await steps.announcing.lines_of(noise.results)
+        return replace(result, judgement=Judgement(noise.summaries.get(result.site_id), lines))
 
     async def prepare(self, results: Sequence[PollResult], moved: Collection[int]) -> PreparedBatch:
         """Runs the steps before the commit; may be repeated only after `DatabaseUnavailableError`.
@@ -112,15 +124,20 @@ class ResultProcessor:
         """
         steps = self._steps
         await steps.signals.store_signals(results)
-        results, summaries = await steps.noise.recognise(steps.signals.with_dates(results))
+        noise = await steps.noise.recognise(steps.signals.with_dates(results))
+        lines, without_lines = await steps.announcing.lines_of(noise.results)
+        leaving = noise.slow | without_lines
+        slow = tuple(replace(one, signals_stored=True) for one in results if one.site_id in leaving)
+        results = [one for one in noise.results if one.site_id not in leaving]
         known_urls = await steps.crawl.known_urls(results)
-        results, effects = steps.status.effects(list(compress(results, self._current(results, moved))), summaries)
+        current = list(compress(results, self._current(results, moved)))
+        results, effects = steps.status.effects(current, noise.summaries)
         pages, crawled = steps.crawl.judge(results, effects, known_urls)
         effects, learned = steps.learning.learn(results, effects)
         records = tuple(effect.record(learned.get(i), pages.get(i)) for i, effect in enumerate(effects))
         records = listed(results, records, self._scheduler)
-        records = await steps.announcing.announce(results, records)
-        return PreparedBatch(tuple(results), records, crawled)
+        records = await steps.announcing.announce(results, records, lines)
+        return PreparedBatch(tuple(results), records, crawled, slow)
 
     def batch(self, prepared: PreparedBatch, robots: dict[int, StoredRobots], *, with_shared_state: bool) -> Batch:
         """Returns the transaction: the records, the hosts touched since the last one, and periodically the shared

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from pollerd.daemon.results.proofs.findings import Ruling
 from pollerd.daemon.results.proofs.proof_status import status_of
 from pollerd.daemon.results.proofs.prover import Prover
+from pollerd.daemon.results.slow_results import LeavesBatchError, here_or_beside
 from pollerd.daemon.state.poll_result import Candidate, PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Detection, Evidence, Media, OutcomeKind, SelectionDetection, SelectionState
-from pollerd.storage import HistoryStore, SiteContext
+from pollerd.storage import HistoryStore
 
 if TYPE_CHECKING:  # a list without selections loads nothing of them
     from pollerd.detection.selection.judging import DifferenceJudgement, SelectionDifference
@@ -23,7 +24,6 @@ _JUDGED_HERE_BYTES = 64 * 1024
 """Contents of this total size are judged in about 10 ms."""
 _VERSIONS_MOST = 1_000
 _VALUE_DIFFERED = "unproven: a value differed again at the second poll"
-T = TypeVar("T")
 Stored = dict[str, tuple[bytes | None, bytes | None]]
 """Selection -> its content before the poll, and at the last change that mattered; None: not stored, or not needed."""
 
@@ -33,7 +33,7 @@ class SelectionStep:
 
     def __init__(self, *, store: HistoryStore, prover: Prover, runtime: Runtime) -> None:
         self._store, self._prover = store, prover
-        self._workers, self._faults = runtime.selection_workers, runtime.faults
+        self._workers, self._faults = runtime.workers, runtime.faults
 
     async def recognise(self, result: PollResult, candidate: Candidate | None) -> PollResult | None:
         """Returns the result with noise recognised in each selection, and verdict and summary of each change.
@@ -108,8 +108,8 @@ class SelectionStep:
         most = _VERSIONS_MOST if needs.versions == "all" else needs.versions
         versions = await self._store.load_versions(context.site_id, part.name, most) if most else []
         try:
-            found = await self._judgement(context, _difference(part, state, contents.get(part.name), versions))
-        except DatabaseUnavailableError:
+            found = await self._judgement(result, _difference(part, state, contents.get(part.name), versions))
+        except (DatabaseUnavailableError, LeavesBatchError):
             raise
         except Exception as error:  # noqa: BLE001 (the page is untrusted: its change is kept, and said)
             self._faults.report(context, error)
@@ -133,14 +133,12 @@ class SelectionStep:
             return as_unchanged(part, baseline)
         return replace(part, baseline=baseline)
 
-    async def _judgement(self, context: SiteContext, difference: SelectionDifference) -> DifferenceJudgement:
+    async def _judgement(self, result: PollResult, difference: SelectionDifference) -> DifferenceJudgement:
         from pollerd.detection.selection.judging import judge
 
         size = len(difference.before or b"") + len(difference.after) + sum(map(len, difference.versions))
-        return await self._do(size, judge, context.selections, difference)
-
-    async def _do(self, size: int, work: Callable[..., T], *arguments: object) -> T:
-        return work(*arguments) if size <= _JUDGED_HERE_BYTES else await self._workers.do(work, *arguments)
+        given, light = (result.context.selections, difference), size <= _JUDGED_HERE_BYTES
+        return await here_or_beside(self._workers, result, judge, *given, light=light)
 
 
 def _difference(

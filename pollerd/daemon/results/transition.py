@@ -16,6 +16,9 @@ from pollerd.storage import ChangeDraft, SelectionRecord, SiteContext
 ROBOTS_RECHECK_SECONDS = 86_400.0
 REDIRECT_CONFIRMATIONS = 3
 """Consecutive polls with the same permanent redirect after which it is proposed as the site's URL."""
+WORKER_SHARE = 0.02
+"""Largest share of a worker's time that one page takes: its own interval grows with what reading it costs."""
+_SHORTEST_REST_SECONDS = 1.0
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PERMANENT = frozenset({301, 308})
 _REFUSALS = frozenset({429, 503})
@@ -42,7 +45,7 @@ def poll_effect(
     failures = 0 if informative or kind is OutcomeKind.PROVING else before.failures + 1
     state, wait = _site_state(kind, outcome, failures, settings, rng)
     pause, throttles = host_pause(outcome, before.host_throttles, settings, rng)
-    at = outcome.started_at
+    at, rest = outcome.started_at, 0.0 if kind is OutcomeKind.PROVING else _rest(result)
     context = _context(result, kind)
     selected: tuple[SelectionRecord, ...] = ()
     if result.detection is not None and result.detection.selections:
@@ -53,7 +56,7 @@ def poll_effect(
         poll=_poll(result, kind, before),
         context=context,
         state=state,
-        not_before=None if wait is None else at + outcome.duration + wait,
+        not_before=None if wait is None and not rest else at + outcome.duration + max(wait or 0.0, rest),
         failures=failures,
         last_seen_at=at if informative else before.last_seen_at,
         content=result.detection.content if result.detection is not None else None,
@@ -67,6 +70,12 @@ def poll_effect(
     )
     earlier = None if result.proof is None else result.proof.recorded
     return effect if earlier is None else _with_earlier(effect, earlier, before, summary, result.proof)
+
+
+def _rest(result: PollResult) -> float:
+    """Returns how long not to poll a site whose page is heavy (s), so that it takes only its share of the workers."""
+    rest = 0.0 if result.effort is None else result.effort.seconds / WORKER_SHARE
+    return rest if rest >= _SHORTEST_REST_SECONDS else 0.0
 
 
 def _with_earlier(

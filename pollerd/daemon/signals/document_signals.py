@@ -9,10 +9,12 @@ import structlog
 from msgspec import Struct
 
 from pollerd.crawling.sources.listed_dates import ListedChanges, read_changes
+from pollerd.daemon.process.workers import Effort
 from pollerd.daemon.signals.signal_sources import SignalSources, SourceNews
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage import ListedDate, SignalSource, SignalStore, StoredSignal
+from pollerd.urls import host_of
 from pollerd.wording import counted
 
 PIECE = 1_000
@@ -131,7 +133,7 @@ class DocumentSignals:
         try:
             if not document.is_long:
                 return read_changes(*given)
-            return await self._workers.do(read_changes, *given)
+            return await self._workers.do(read_changes, *given, effort=Effort(host_of(document.base)))
         except Exception as error:  # noqa: BLE001
             # Documents are untrusted: one that breaks a parser affects only its own source.
             report(error)

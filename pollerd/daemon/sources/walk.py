@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from pollerd.crawling.pages.sitemaps import robots_sitemaps
 from pollerd.crawling.sources.listing import ListedDocument, read_listing, same_host
-from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.process.workers import Effort, WorkerPool
 from pollerd.daemon.sources.documents import DocumentFetcher
+from pollerd.errors import TooHeavyError
 from pollerd.model import Outcome, OutcomeKind, Validators
 from pollerd.storage import ReadDocument, Source
-from pollerd.urls import origin_of, robots_url
+from pollerd.urls import host_of, origin_of, robots_url
 
 MOST_DOCUMENTS = 1_000
 """Maximum number of documents of one source."""
@@ -96,7 +97,10 @@ class SourceWalk:
         if outcome.kind is not OutcomeKind.BODY or outcome.body is None:
             return self._failed(url, outcome.detail or f"the answer is {outcome.kind.value}", outcome)
         base = outcome.redirects[-1].url if outcome.redirects else url
-        listing = await self._read(outcome, base)
+        try:
+            listing = await self._read(outcome, base)
+        except TooHeavyError as error:
+            return self._failed(url, str(error), outcome)
         if listing is None:
             return self._failed(url, f"is no {self._spec.kind}, or lists nothing", outcome)
         await self._note(url, base, outcome, listing, depth)
@@ -107,7 +111,7 @@ class SourceWalk:
         given = (self._spec.kind, body, outcome.content_type, base, self._spec.pattern)
         if len(body) < _LARGE_BYTES and not body.startswith(b"\x1f\x8b"):
             return read_listing(*given)
-        return await self._workers.do(read_listing, *given)
+        return await self._workers.do(read_listing, *given, effort=Effort(host_of(base)))
 
     def _failed(self, url: str, reason: str, outcome: Outcome) -> bool:
         self._reading.doubtful(f"{url}: {reason}")

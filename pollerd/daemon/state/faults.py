@@ -12,7 +12,7 @@ from collections.abc import Callable
 import structlog
 
 from pollerd.daemon.state.poll_result import PollResult
-from pollerd.errors import FaultEverywhereError
+from pollerd.errors import FaultEverywhereError, TooHeavyError
 from pollerd.model import NO_ACCESS, Outcome, OutcomeKind
 from pollerd.storage import SiteContext
 from pollerd.telemetry import Instruments
@@ -46,12 +46,16 @@ class Faults:
         return PollResult(slot, context, outcome, asked=False)
 
     def report(self, context: SiteContext, error: Exception) -> None:
-        """Reports an exception at the site; must be called where it is handled.
+        """Reports an exception at the site; must be called where it is handled. A page that is too heavy is the site's
+        failure and no fault of ours.
 
         Raises FaultEverywhereError, caused by `error`, at the twentieth site in a row; reraises one that is passed in.
         """
         if isinstance(error, FaultEverywhereError):
             raise error
+        if isinstance(error, TooHeavyError):
+            self._log.warning("page_too_heavy", site_id=context.site_id, url=context.url, reason=str(error))
+            return
         self._instruments.site_faults.inc()
         self._log.error("site_fault", site_id=context.site_id, url=context.url, exc_info=error)
         self._in_a_row.add(context.site_id)
@@ -67,6 +71,8 @@ class Faults:
 
 def reason(context: SiteContext, error: Exception) -> str:
     """Returns one line on the error, without its message if the site has secrets, which it could reveal."""
+    if isinstance(error, TooHeavyError):
+        return str(error)
     name = type(error).__name__
     words = " ".join(str(error).split()) if context.access is NO_ACCESS else "(not shown)"
     return f"{name}: {words}"[:_LONGEST]

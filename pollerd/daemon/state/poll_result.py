@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pollerd.daemon.process.workers import Effort
 from pollerd.model import Detection, Outcome
 from pollerd.storage import SiteContext
 
 if TYPE_CHECKING:  # without a topic nothing of crawling is loaded
     from pollerd.crawling.pages.reading import PageReading
+    from pollerd.detection.selection.conditions.line_changes import LineChanges
 
 
 class ProofResult(StrEnum):
@@ -69,6 +72,15 @@ class ProofStatus(Struct, frozen=True):
     """The poll that found the waiting change, if that is recorded with this one, which failed."""
 
 
+class Judgement(Struct, frozen=True):
+    """What came of judging a result by itself, besides what stands in it."""
+
+    summary: str | None
+    """Of its change, in a line; None: there is none."""
+    lines: Mapping[tuple[int, str], LineChanges] | None
+    """The lines of its changes, by site and selection; None: no rule asks for them."""
+
+
 class PollResult(Struct, frozen=True, gc=False):
     """The answer to one poll of the site in `slot`.
 
@@ -77,6 +89,8 @@ class PollResult(Struct, frozen=True, gc=False):
     for the topic, if the site is the focused crawler's. `proof`: set by the noise step where a change has to be proven.
     `signals_stored`: what it says of other pages was read and stored. `dated_at`: the latest date of a change since the
     site's poll before that a signal source gave, epoch s. `date_believed`: whether a believed one gave such a date.
+    `effort`: what workers spent on it so far; None: it had none. `alone`: it is prepared by
+    itself, so that work on it may take long; `judgement`: what came of that.
     """
 
     slot: int
@@ -89,6 +103,9 @@ class PollResult(Struct, frozen=True, gc=False):
     signals_stored: bool = False
     dated_at: float | None = None
     date_believed: bool = False
+    effort: Effort | None = None
+    alone: bool = False
+    judgement: Judgement | None = None
 
     @property
     def site_id(self) -> int:

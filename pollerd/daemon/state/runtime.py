@@ -26,9 +26,9 @@ class Runtime:
     rng: np.random.Generator
     instruments: Instruments
     workers: WorkerPool
-    """Processes for work that would block the event loop."""
-    selection_workers: WorkerPool
-    """Processes, limited in time and memory, for selections that users wrote, on pages that others did."""
+    """Processes, limited in time and memory, for work that would block the event loop."""
+    templates: WorkerPool
+    """A process for templates that users wrote."""
     faults: Faults
     health: StorageHealth
     """Whether the database accepts reads and commits."""

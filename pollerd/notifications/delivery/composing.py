@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import orjson
 import structlog
 from msgspec.structs import replace
 
+from pollerd.errors import PollerdError, TooHeavyError
 from pollerd.events import EventKind
 from pollerd.model import Media
 from pollerd.notifications.delivery.unsubscribing import link_of, purpose_of
@@ -68,10 +68,10 @@ class Composer:
         return message if template is None else await self._by_template(message, *template)
 
     async def _by_template(self, message: Message, template: str, medium: Medium) -> Message:
-        rendered: str | BaseException
+        rendered: str | PollerdError
         try:
             rendered = await self.render(render, template, medium, context_of(message, self.public_url))
-        except (TemplateError, TimeoutError, BrokenExecutor) as error:
+        except (TemplateError, TooHeavyError) as error:
             rendered = error
         body = body_of(message, medium, rendered)
         if body.problem:
@@ -124,7 +124,7 @@ class Composer:
             return lines_shown(before, after, media)
         try:
             found: CutLines = await self.work(lines_shown, before, after, media)
-        except TimeoutError:
+        except TooHeavyError:
             return _NO_LINES
         return found
 

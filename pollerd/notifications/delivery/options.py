@@ -8,13 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from pollerd.detection.selection.document import known_table, text, whole_number
-from pollerd.errors import InvalidValueError
-from pollerd.notifications.templates.error import TemplateError
-from pollerd.notifications.templates.rendering import check
 from pollerd.scheduling.times.local_time import zone_of
 
 LONGEST_TEMPLATE = 20_000
-_NOT_SHOWN = "(not shown)"
 
 
 class DeliveryOptions(Struct, frozen=True):
@@ -32,7 +28,10 @@ DEFAULT_OPTIONS = DeliveryOptions()
 
 
 def delivery_options(given: Mapping[str, Any] | None, field: str = "delivery") -> DeliveryOptions:
-    """Returns the options of a plain object; None: the defaults. Raises InvalidValueError."""
+    """Returns the options of a plain object; None: the defaults. Raises InvalidValueError.
+
+    The template is not checked: that may take long, and is a worker's.
+    """
     if given is None:
         return DEFAULT_OPTIONS
     found = {
@@ -45,7 +44,7 @@ def delivery_options(given: Mapping[str, Any] | None, field: str = "delivery") -
         per_minute=whole_number(f"{field}.per_minute", found.get("per_minute", usual.per_minute), 1, 6_000),
         group_from=whole_number(f"{field}.group_from", found.get("group_from", usual.group_from), 2, 1_000),
         zone=_zone(f"{field}.zone", found.get("zone", usual.zone)),
-        template=_template(f"{field}.template", found["template"]) if found.get("template") else "",
+        template=text(f"{field}.template", found["template"], LONGEST_TEMPLATE) if found.get("template") else "",
     )
 
 
@@ -53,12 +52,3 @@ def _zone(field: str, given: object) -> str:
     name = text(field, given)
     zone_of(name, field)
     return name
-
-
-def _template(field: str, given: object) -> str:
-    source = text(field, given, LONGEST_TEMPLATE)
-    try:
-        check(source)
-    except TemplateError as error:
-        raise InvalidValueError(field, f"a Jinja2 template ({error})", _NOT_SHOWN) from error
-    return source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pollerd.errors import PollerdError
 from pollerd.notifications.message import Message
 from pollerd.notifications.messages.escaping import Medium
 from pollerd.notifications.messages.plain import one_line
@@ -19,11 +20,11 @@ class Body(NamedTuple):
     problem: str = ""
 
 
-def body_of(message: Message, medium: Medium, rendered: str | BaseException) -> Body:
+def body_of(message: Message, medium: Medium, rendered: str | PollerdError) -> Body:
     """Returns what a template rendered, or the built-in body where it failed: nothing stays untold for a template.
 
-    rendered: the result of `render`, or what the process in which it ran raised: TemplateError, TimeoutError, or that
-    the process ended. A body of nothing but white space is a failure, too.
+    rendered: the result of `render`, or what the process in which it ran raised: TemplateError or TooHeavyError. A body
+    of nothing but white space is a failure, too.
     """
     if isinstance(rendered, str) and rendered.strip():
         return Body(rendered)
@@ -36,11 +37,7 @@ def built_in_body(message: Message, medium: Medium) -> str:
     return bodies[medium]
 
 
-def _problem(rendered: str | BaseException) -> str:
+def _problem(rendered: str | PollerdError) -> str:
     if isinstance(rendered, str):
         return "template: it renders nothing"
-    if isinstance(rendered, TemplateError):
-        return one_line(str(rendered), _LONGEST_PROBLEM)
-    if isinstance(rendered, TimeoutError):
-        return "template: it takes too long"
-    return f"template: its process ended ({type(rendered).__name__})"
+    return one_line(str(rendered) if isinstance(rendered, TemplateError) else f"template: {rendered}", _LONGEST_PROBLEM)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.process.workers import Effort, WorkerPool
 from pollerd.model import Detection, Outcome
 from pollerd.storage import SiteContext
 
@@ -15,7 +15,7 @@ def needs_whole_page(context: SiteContext) -> bool:
 
 
 async def detect_selected(
-    workers: WorkerPool, context: SiteContext, outcome: Outcome, elapsed: float | None
+    workers: WorkerPool, effort: Effort, context: SiteContext, outcome: Outcome, elapsed: float | None
 ) -> Detection:
     """Returns the detection of a site with selections. Raises what reading a page may: the site alone is to blame."""
     # Loaded with the first site that has selections.
@@ -24,5 +24,5 @@ async def detect_selected(
     known = (context.selections, context.baseline, context.states)
     given = (outcome, context.url, *known, elapsed, context.access.pdf_password)
     if heavy_for_selections(outcome, context.selections, context.baseline, context.states):
-        return await workers.do(detect_selections, *given)
+        return await workers.do(detect_selections, *given, effort=effort)
     return detect_selections(*given)

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 import orjson
 from msgspec.structs import replace
 
-from pollerd.daemon.results.announcing.changed_lines import LinesOfChanges
+from pollerd.daemon.results.announcing.changed_lines import Lines, LinesOfChanges
 from pollerd.daemon.results.announcing.incident_notices import SiteStanding, incident_notices
 from pollerd.daemon.results.announcing.rules_in_force import RulesInForce, new_event_id
 from pollerd.daemon.results.announcing.site_events import PollEvent, events_of
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
-from pollerd.detection.selection.conditions.line_changes import LineChanges
 from pollerd.events import EventKind, Notice
 from pollerd.notifications.rules.facts import Facts
 from pollerd.notifications.rules.incidents import SiteHealth
@@ -29,10 +28,17 @@ class AnnounceStep:
         self._lines = LinesOfChanges(store=history, runtime=runtime)
         self._clock = runtime.clock
 
-    async def announce(self, results: Sequence[PollResult], records: Sequence[PollRecord]) -> tuple[PollRecord, ...]:
+    async def lines_of(self, results: Sequence[PollResult]) -> tuple[Lines, frozenset[int]]:
+        """Returns the lines of the changes, and the ids of sites whose results leave the batch for theirs. Raises
+        DatabaseUnavailableError.
+        """
+        return await self._lines.of(results)
+
+    async def announce(
+        self, results: Sequence[PollResult], records: Sequence[PollRecord], lines: Lines
+    ) -> tuple[PollRecord, ...]:
         """Returns the records with their notices. Raises DatabaseUnavailableError."""
         now = self._clock()
-        lines = await self._lines.of(results, records) if self._rules.wants_lines else {}
         out = []
         for result, record in zip(results, records, strict=True):
             notices = [
@@ -52,7 +58,7 @@ class AnnounceStep:
         context: SiteContext,
         record: PollRecord,
         now: float,
-        lines: Mapping[tuple[int, str], LineChanges],
+        lines: Lines,
     ) -> tuple[Notice, ...]:
         if not self._rules.rules.listens(event.kind):
             return ()

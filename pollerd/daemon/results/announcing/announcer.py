@@ -13,6 +13,7 @@ from pollerd.storage import HistoryStore, PollRecord, SiteStore
 
 if TYPE_CHECKING:
     from pollerd.daemon.results.announcing.announce_step import AnnounceStep
+    from pollerd.daemon.results.announcing.changed_lines import Lines
     from pollerd.daemon.results.announcing.rules_in_force import RulesInForce
     from pollerd.notifications.rules.rule import Rule
 
@@ -57,11 +58,21 @@ class Announcer:
         if self._rules is not None:
             self._rules.close_digests(keys)
 
-    async def announce(self, results: Sequence[PollResult], records: tuple[PollRecord, ...]) -> tuple[PollRecord, ...]:
-        """Returns the records with their notices. Raises DatabaseUnavailableError."""
+    async def lines_of(self, results: Sequence[PollResult]) -> tuple[Lines | None, frozenset[int]]:
+        """Returns the lines of the changes, None if no rule asks for them, and the ids of sites whose results leave the
+        batch for theirs. Raises DatabaseUnavailableError.
+        """
+        if self._step is None or not self._rules or not self._rules.wants_lines:
+            return None, frozenset()
+        return await self._step.lines_of(results)
+
+    async def announce(
+        self, results: Sequence[PollResult], records: tuple[PollRecord, ...], lines: Lines | None
+    ) -> tuple[PollRecord, ...]:
+        """Returns the records with their notices. `lines`: of their changes. Raises DatabaseUnavailableError."""
         if self._step is None or not self._rules:
             return records
-        return await self._step.announce(results, records)
+        return await self._step.announce(results, records, lines or {})
 
     def apply_committed(self, records: Sequence[PollRecord]) -> None:
         """Follows what was committed."""

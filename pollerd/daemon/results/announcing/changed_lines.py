@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from pollerd.daemon.results.slow_results import LeavesBatchError, here_or_beside
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.detection.selection.conditions.line_changes import LineChanges
-from pollerd.model import DEFAULT_SELECTION, Media
+from pollerd.model import DEFAULT_SELECTION, Detection, Media, OutcomeKind, SelectionDetection
 from pollerd.notifications.messages.lines import changed_lines
-from pollerd.storage import HistoryStore, PollRecord
+from pollerd.storage import HistoryStore
 
+Lines = Mapping[tuple[int, str], LineChanges]
+"""By site and selection."""
 _HERE_BYTES = 64 * 1024
 """Two contents of this total size are compared within a millisecond or two."""
 
@@ -32,44 +35,53 @@ class LinesOfChanges:
     def __init__(self, *, store: HistoryStore, runtime: Runtime) -> None:
         self._store, self._workers, self._faults = store, runtime.workers, runtime.faults
 
-    async def of(
-        self, results: Sequence[PollResult], records: Sequence[PollRecord]
-    ) -> dict[tuple[int, str], LineChanges]:
-        """Returns lines by site and selection. Raises DatabaseUnavailableError."""
-        pairs = [
-            (result, change)
-            for result, record in zip(results, records, strict=True)
-            for change in _changes_of(result, record)
-        ]
+    async def of(self, results: Sequence[PollResult]) -> tuple[Lines, frozenset[int]]:
+        """Returns the lines, and the ids of sites whose results leave the batch. Raises DatabaseUnavailableError."""
+        found, slow = dict[tuple[int, str], LineChanges](), set[int]()
+        for result in results:
+            if result.judgement is not None and result.judgement.lines is not None:
+                found.update(result.judgement.lines)
+        known = {site_id for site_id, _ in found}
+        pairs = [(one, change) for one in results if one.site_id not in known for change in _changes_of(one)]
         wanted = [change.before for _, change in pairs if change.before is not None]
         contents = await self._store.load_contents(wanted) if wanted else {}
-        found = {}
         for result, change in pairs:
             before = contents.get(change.before or 0)
-            if before is not None:
+            if before is None:
+                continue
+            try:
                 found[result.site_id, change.selection] = await self._compared(result, before, change)
-        return found
+            except LeavesBatchError:
+                slow.add(result.site_id)
+        return found, frozenset(slow)
 
     async def _compared(self, result: PollResult, before: bytes, change: _Compared) -> LineChanges:
         given = (before, change.after, change.media, change.mask)
         try:
-            if len(before) + len(change.after) <= _HERE_BYTES:
-                return changed_lines(*given)
-            return await self._workers.do(changed_lines, *given)
+            light = len(before) + len(change.after) <= _HERE_BYTES
+            return await here_or_beside(self._workers, result, changed_lines, *given, light=light)
+        except LeavesBatchError:
+            raise
         except Exception as error:  # noqa: BLE001
             # Pages are untrusted: one whose comparison raises is reported, and its rules go by the summary.
             self._faults.report(result.context, error)
             return LineChanges((), ())
 
 
-def _changes_of(result: PollResult, record: PollRecord) -> list[_Compared]:
-    found = []
-    if record.change is not None and record.content is not None:
-        mask, kind = record.context.baseline.mask, record.change.kind
-        found.append(_Compared(DEFAULT_SELECTION, result.context.content_id, record.content, kind, mask))
-    found += [
-        _Compared(one.state.name, one.state.content_id, one.content, one.change.kind, one.state.baseline.mask)
-        for one in record.selections
-        if one.change is not None and one.content is not None
+def _changes_of(result: PollResult) -> list[_Compared]:
+    """Returns the changes that the poll found, or that are recorded with it."""
+    found = result if result.proof is None or result.proof.recorded is None else result.proof.recorded
+    detection = found.detection
+    if detection is None:
+        return []
+    known = {state.name: state.content_id for state in found.context.states}
+    parts: list[tuple[str, int | None, Detection | SelectionDetection]] = [
+        (one.name, known.get(one.name), one) for one in detection.selections
     ]
-    return found
+    if not found.context.selections:
+        parts = [(DEFAULT_SELECTION, found.context.content_id, detection)]
+    return [
+        _Compared(name, before, one.content, one.baseline.media or Media.BINARY, one.baseline.mask)
+        for name, before, one in parts
+        if one.kind is OutcomeKind.CHANGED and one.content is not None
+    ]

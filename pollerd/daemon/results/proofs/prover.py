@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pollerd.daemon.results.proofs.findings import ContentFinding, Ruling, findings
 from pollerd.daemon.results.proofs.proof_status import posts
 from pollerd.daemon.results.proofs.shared_masks import SharedMasks
+from pollerd.daemon.results.slow_results import LeavesBatchError, here_or_beside
 from pollerd.daemon.state.poll_result import Candidate, PollResult, ProofResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
@@ -182,7 +183,10 @@ class Prover:
     async def _do(self, result: PollResult, size: int, work: Callable[..., T], *arguments: object) -> T | None:
         """Runs the work, in a worker if it may take long; None if it raises: the page is untrusted."""
         try:
-            return work(*arguments) if size <= HEAVY_UNDER_MASK_BYTES else await self._workers.do(work, *arguments)
+            light = size <= HEAVY_UNDER_MASK_BYTES
+            return await here_or_beside(self._workers, result, work, *arguments, light=light)
+        except LeavesBatchError:
+            raise
         except Exception as error:  # noqa: BLE001
             # Pages are untrusted: one that breaks the comparison is reported, and nothing is proven of it.
             self._faults.report(result.context, error)
