@@ -259,9 +259,15 @@ class SiteTable(Columns):
         return np.where(np.isnan(own), default_min_interval, own)
 
     def in_force(self, slots: NDArray[np.int64] | slice | None = None) -> NDArray[np.bool_]:
-        """Returns bool[k]: which of `slots` (None: all) hold sites that are neither gone nor paused."""
+        """Returns bool[k]: which of `slots` (None: all) hold sites that the budget is shared by: watched and not gone."""
         part = slice(0, self.size) if slots is None else slots
-        there: NDArray[np.bool_] = (self.state[part] != _GONE) & (self.site_id[part] >= 0)
+        there = self.watched(part)
+        there &= self.state[part] != _GONE
+        return there
+
+    def watched(self, part: NDArray[np.int64] | slice) -> NDArray[np.bool_]:
+        """Returns bool[k]: which of those rows hold sites that are not paused; one that is gone is polled rarely."""
+        there: NDArray[np.bool_] = self.site_id[part] >= 0
         there &= ~self.paused[part]
         return there
 
@@ -303,7 +309,7 @@ class SiteTable(Columns):
         """Returns bool[k]: which of `slots` (None: all) may be polled now, ignoring min_interval and min_yield."""
         part = slice(0, self.size) if slots is None else slots
         free = self.not_before[part] <= now
-        free &= self.in_force(slots)
+        free &= self.watched(part)
         free &= ~self.in_flight[part]
         if not self.is_as_ever("hours"):
             free &= self.timetable.opens_at(part) <= now

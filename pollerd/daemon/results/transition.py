@@ -9,25 +9,25 @@ from msgspec.structs import replace
 from pollerd.daemon.results.selection_records import selection_records, states_after
 from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult, ProofStatus
+from pollerd.fetching import REDIRECT_STATUSES
 from pollerd.model import Baseline, ChangeVerdict, Media, Outcome, OutcomeKind, Poll, SiteState
 from pollerd.scheduling import SchedulingSettings, backoff_seconds, clamp_retry_after, lengthened
 from pollerd.storage import ChangeDraft, SelectionRecord, SiteContext
 
 ROBOTS_RECHECK_SECONDS = 86_400.0
+GONE_BASE_SECONDS, GONE_CAP_SECONDS = 2 * 86_400.0, 30 * 86_400.0
+"""After 410 Gone a page is requested again in one to two days, then ever more rarely, at least once a month: servers say
+it by mistake, too, and no page is given up for ever."""
 REDIRECT_CONFIRMATIONS = 3
 """Consecutive polls with the same permanent redirect after which it is proposed as the site's URL."""
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PERMANENT = frozenset({301, 308})
-_REFUSALS = frozenset({429, 503})
-_HOST_THROTTLES = 3
 
 
 class SiteStatus(Struct, frozen=True, gc=False):
-    """The site and its host before the poll."""
+    """The site before the poll."""
 
     failures: int
     last_seen_at: float | None
-    host_throttles: int
     keeps_changing: bool = False
     """Whether its last polls all found a change."""
 
@@ -41,7 +41,6 @@ def poll_effect(
     informative = kind.informative
     failures = 0 if informative or kind is OutcomeKind.PROVING else before.failures + 1
     state, wait = _site_state(kind, outcome, failures, settings, rng)
-    pause, throttles = host_pause(outcome, before.host_throttles, settings, rng)
     at = outcome.started_at
     context = _context(result, kind)
     selected: tuple[SelectionRecord, ...] = ()
@@ -58,8 +57,6 @@ def poll_effect(
         last_seen_at=at if informative else before.last_seen_at,
         content=result.detection.content if result.detection is not None else None,
         change=_change(result, kind, before, summary),
-        host_pause_seconds=pause,
-        host_throttles=throttles,
         mask_changed=_marks(context.baseline) != _marks(result.context.baseline),
         misled=_was_misled(result, before, context),
         selections=selected,
@@ -116,29 +113,13 @@ def _site_state(
     if kind.informative or kind is OutcomeKind.PROVING:
         return SiteState.ACTIVE, None
     if kind is OutcomeKind.GONE:
-        return SiteState.GONE, None
+        return SiteState.GONE, backoff_seconds(failures, GONE_BASE_SECONDS, GONE_CAP_SECONDS, rng)
     if kind is OutcomeKind.DENIED:
         return SiteState.BLOCKED, ROBOTS_RECHECK_SECONDS * float(rng.uniform(1.0, 1.1))
     state = SiteState.BLOCKED if kind is OutcomeKind.BLOCKED_ADDRESS else SiteState.BACKING_OFF
-    if kind is OutcomeKind.THROTTLED and outcome.status in REDIRECTS:  # no refusal: the next host was busy
+    if kind is OutcomeKind.THROTTLED and outcome.status in REDIRECT_STATUSES:  # no refusal: the next host was busy
         return state, clamp_retry_after(outcome.retry_after, settings.backoff_cap_seconds)
     return state, _backoff(failures, outcome, settings, rng)
-
-
-def host_pause(
-    outcome: Outcome, throttles: int, settings: SchedulingSettings, rng: np.random.Generator
-) -> tuple[float | None, int]:
-    """Returns the host's pause (s) and refusal count: 429 pauses at once, 503 when repeated. An answer resets the
-    count.
-    """
-    if outcome.status is None:
-        return None, throttles
-    if outcome.status not in _REFUSALS:
-        return None, throttles if outcome.status >= 500 else 0
-    throttles += 1
-    if outcome.status == 503 and throttles < _HOST_THROTTLES:
-        return None, throttles
-    return _backoff(throttles, outcome, settings, rng), throttles
 
 
 def _backoff(failures: int, outcome: Outcome, settings: SchedulingSettings, rng: np.random.Generator) -> float:
