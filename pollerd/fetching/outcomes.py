@@ -172,7 +172,7 @@ class OutcomeBuilder:
 
 
 async def _drained(state: FetchState, response: Response) -> int:
-    """Drains the body of an answer that its head decides: however slow it is, a 429 stays a 429 with its Retry-After."""
+    """Drains the body of an answer that its head decides: however slow it is, a 429 stays one, with its Retry-After."""
     state.deadline.reschedule(None)  # `discard_body` has a bound of its own
     return await discard_body(response)
 

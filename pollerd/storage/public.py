@@ -109,6 +109,7 @@ from pollerd.storage.values import (
     SitePage,
     SiteRestore,
     StoredRobots,
+    StoredTtls,
     StripColumns,
 )
 from pollerd.storage.views.yields import YieldMinute, YieldSum
@@ -228,6 +229,7 @@ __all__ = [
     "StoredRule",
     "StoredSignal",
     "StoredToken",
+    "StoredTtls",
     "StripColumns",
     "TakenUnit",
     "Trial",

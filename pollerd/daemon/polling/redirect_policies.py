@@ -28,7 +28,7 @@ class FollowsRedirects(Protocol):
         """Returns whether the URL's host, which was reserved, still is: it may be lent by another node, for a time."""
 
     def answered(self, url: str, outcome: Outcome) -> None:
-        """Notes how the request of the URL ended, before its hosts are free: a host that refused is paused from then."""
+        """Notes how the request of the URL ended, before its hosts are free: one that refused is paused from then."""
 
     def finish(self) -> None:
         """Frees the hosts after the request."""

@@ -43,6 +43,7 @@ class StatusStep:
         before = SiteStatus(
             failures=int(sites.failures[slot]),
             last_seen_at=last_seen if math.isfinite(last_seen) else None,
+            promised=max(float(sites.announced_ttl[slot]), result.context.baseline.ttl or 0.0),
             keeps_changing=sites.keeps_changing(slot),
         )
         return poll_effect(result, before, summary, self._scheduler.settings, self._rng)

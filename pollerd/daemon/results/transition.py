@@ -16,8 +16,8 @@ from pollerd.storage import ChangeDraft, SelectionRecord, SiteContext
 
 ROBOTS_RECHECK_SECONDS = 86_400.0
 GONE_BASE_SECONDS, GONE_CAP_SECONDS = 2 * 86_400.0, 30 * 86_400.0
-"""After 410 Gone a page is requested again in one to two days, then ever more rarely, at least once a month: servers say
-it by mistake, too, and no page is given up for ever."""
+"""After 410 Gone a page is requested again in one to two days, then ever more rarely, at least once a month: servers
+say it by mistake, too, and no page is given up for ever."""
 REDIRECT_CONFIRMATIONS = 3
 """Consecutive polls with the same permanent redirect after which it is proposed as the site's URL."""
 _PERMANENT = frozenset({301, 308})
@@ -28,6 +28,8 @@ class SiteStatus(Struct, frozen=True, gc=False):
 
     failures: int
     last_seen_at: float | None
+    promised: float = 0.0
+    """Seconds after it was last seen for which it announced that it stays as it is."""
     keeps_changing: bool = False
     """Whether its last polls all found a change."""
 
@@ -42,7 +44,7 @@ def poll_effect(
     failures = 0 if informative or kind is OutcomeKind.PROVING else before.failures + 1
     state, wait = _site_state(kind, outcome, failures, settings, rng)
     at = outcome.started_at
-    context = _context(result, kind)
+    context = _context(result, kind, before)
     selected: tuple[SelectionRecord, ...] = ()
     if result.detection is not None and result.detection.selections:
         states = result.context.states
@@ -74,7 +76,7 @@ def _with_earlier(
     The site counts as seen when that poll saw it; nothing is learned from it.
     """
     assert earlier.detection is not None
-    context = replace(_context(earlier, OutcomeKind.CHANGED), last_outcome=effect.context.last_outcome)
+    context = replace(_context(earlier, OutcomeKind.CHANGED, before), last_outcome=effect.context.last_outcome)
     selected: tuple[SelectionRecord, ...] = ()
     if earlier.detection.selections:
         selected = selection_records(earlier.detection, earlier.context.states, before.last_seen_at)
@@ -151,7 +153,7 @@ def _poll(result: PollResult, kind: OutcomeKind, before: SiteStatus) -> Poll:
     )
 
 
-def _context(result: PollResult, kind: OutcomeKind) -> SiteContext:
+def _context(result: PollResult, kind: OutcomeKind, status: SiteStatus) -> SiteContext:
     before, outcome = result.context, result.outcome
     if result.detection is None or not kind.informative:
         return replace(before, last_outcome=kind)
@@ -161,7 +163,7 @@ def _context(result: PollResult, kind: OutcomeKind) -> SiteContext:
     return replace(
         before,
         validators=outcome.validators,
-        baseline=_with_ttl(result.detection.baseline, outcome),
+        baseline=_with_ttl(result.detection.baseline, outcome, broken=_broke_promise(result, kind, status)),
         polls_since_full=0 if full else before.polls_since_full + 1,
         content_type=outcome.content_type if full else before.content_type,
         redirect_url=target,
@@ -170,9 +172,22 @@ def _context(result: PollResult, kind: OutcomeKind) -> SiteContext:
     )
 
 
-def _with_ttl(baseline: Baseline, outcome: Outcome) -> Baseline:
+def _with_ttl(baseline: Baseline, outcome: Outcome, *, broken: bool) -> Baseline:
     """Returns the baseline with the TTL of the answer's headers; a feed keeps its own, which not every answer shows."""
-    return baseline if baseline.media is Media.FEED else replace(baseline, ttl=outcome.fresh_for)
+    ttl = baseline.ttl if baseline.media is Media.FEED else outcome.fresh_for
+    return replace(baseline, ttl=ttl, ttl_broken=broken)
+
+
+def _broke_promise(result: PollResult, kind: OutcomeKind, before: SiteStatus) -> bool:
+    """Returns whether a change was ever found inside the time for which the site had announced that there is none."""
+    if result.context.baseline.ttl_broken:
+        return True
+    seen = before.last_seen_at
+    if kind is not OutcomeKind.CHANGED or result.detection is None or seen is None:
+        return False
+    evidence = result.detection.evidence
+    age = 0.0 if evidence is None or evidence.age is None else evidence.age
+    return seen < result.outcome.started_at - age < seen + before.promised
 
 
 def _permanent_target(outcome: Outcome) -> str | None:
