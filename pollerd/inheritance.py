@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, Access, SiteSpec, Tags, TagSettings, Windows
+from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, Access, RespectTtl, SiteSpec, Tags, TagSettings, Windows
 
 SITE, DEFAULT = "site", "default"
 """Origins of values besides tags."""
@@ -76,7 +76,7 @@ class Inherited:
 
 SETTINGS: Mapping[str, Inherited] = {
     **{name: Inherited(default) for name, default in NUMERIC_SETTINGS.items()},
-    "respect_ttl": Inherited(kind=bool),
+    "respect_ttl": Inherited(kind=RespectTtl),
     "windows": Inherited(kind=Windows),
     "selections": Inherited("", str, joined_selections),
     "render": Inherited("", str),

@@ -9,9 +9,49 @@ import builtins
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from enum import StrEnum
+from enum import IntEnum, StrEnum
+from typing import Literal, Self
 
 from msgspec import Struct
+
+
+class RespectTtl(IntEnum):
+    """Whether a site is left alone for as long as it announces (max-age, Expires, a feed's ttl).
+
+    The numbers are stored.
+    `HINT`: up to an hour, unless a change was found inside an earlier promise of the site. `STRICT`: up to a day.
+    """
+
+    OFF = 0
+    STRICT = 1
+    HINT = 2
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """Returns the value as users write it. Raises ValueError, which says what is allowed.
+
+        Earlier versions knew true and false, in all the words that there are for them.
+        """
+        if isinstance(value, cls):
+            return value
+        word = str(value).strip().lower() if isinstance(value, str | bool) else ""
+        if word not in _TTL_NUMBERS:
+            raise ValueError(TTL_WORDS)
+        return cls(_TTL_NUMBERS[word])
+
+    @property
+    def shown(self) -> bool | Literal["hint"]:
+        """The value as programs read it: what was true or false before there were hints still is."""
+        return "hint" if self is RespectTtl.HINT else self is RespectTtl.STRICT
+
+
+TTL_WORDS = "off, hint or strict (true: strict, false: off)"
+"""What is allowed as `RespectTtl`."""
+_TTL_NUMBERS = {
+    **dict.fromkeys(("off", "false", "no", "f", "n", "0"), 0),
+    **dict.fromkeys(("strict", "true", "yes", "on", "t", "y", "1"), 1),
+    "hint": 2,
+}
 
 
 class SiteState(StrEnum):
@@ -241,6 +281,8 @@ class Baseline(Struct, frozen=True, gc=False):
     ttl: float | None = None
     """Announced TTL in seconds: of a feed what it says itself, of another page what the headers of its last answer
     said."""
+    ttl_broken: bool = False
+    """Whether a change was found inside an announced TTL: hints of this site are no longer believed."""
     mask: bytes = b""
     """The site's mask, as packed by detection; empty: none."""
     proven: bool = False
@@ -410,7 +452,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
     access: Access = NO_ACCESS
     paused: bool = False
     min_yield: float | None = None
-    respect_ttl: bool | None = None
+    respect_ttl: RespectTtl | None = None
     selections: str = ""
     """What of the page counts: settings by name as JSON (`detection.selection`); empty: the whole page."""
     windows: Windows | None = None

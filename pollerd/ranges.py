@@ -84,7 +84,7 @@ USABLE = _table(
     Range("min_interval", 0, words="seconds, {lowest:g} or more", below=True),
     Range("max_interval", 0, words="seconds above {lowest:g}", above=True, below=True),
     replace(_MIN_YIELD, words="a chance from {lowest:g} to below {highest:g}"),
-    Range("respect_ttl", 0, 1.5, "true or false", below=True),
+    Range("respect_ttl", 0, 2, "0 (off), 1 (strict) or 2 (hint)"),
     Range("half_life", 0, words="seconds above {lowest:g}", above=True, below=True),
     Range("deadline", 0, words="seconds above {lowest:g}", above=True, below=True),
 )

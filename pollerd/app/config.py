@@ -24,6 +24,7 @@ from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.fetching.network.proxy import normalise_proxy, without_userinfo
 from pollerd.fetching.settings import FetchSettings
+from pollerd.model import RespectTtl
 from pollerd.notifications.settings import NotificationSettings
 from pollerd.rendering.settings import RenderingSettings, browser_shown
 from pollerd.scheduling.settings import SchedulingSettings
@@ -48,6 +49,7 @@ def _names(value: object) -> object:
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Seconds = Annotated[float, _written(quantities.seconds), Field(allow_inf_nan=False)]
 PollRate = Annotated[float, _written(quantities.per_second), Field(allow_inf_nan=False)]
+Trust = Annotated[RespectTtl, BeforeValidator(RespectTtl.of)]
 Share = Annotated[float, _written(quantities.share), Field(allow_inf_nan=False)]
 
 
@@ -73,7 +75,7 @@ class Options(BaseModel):
     max_interval: Seconds | None = None
     min_yield: Share = SchedulingSettings.min_yield
     max_silence: Seconds = SchedulingSettings.max_silence_seconds
-    respect_ttl: bool = SchedulingSettings.respect_ttl
+    respect_ttl: Trust = SchedulingSettings.respect_ttl
     contact: str | None = None
     allow_private: bool = False
     public_url: str | None = None
@@ -322,6 +324,8 @@ def _shown(name: str, value: object) -> str:
         return _without_password(str(value))
     if isinstance(value, tuple):
         return ", ".join(value)
+    if isinstance(value, RespectTtl):
+        return value.name.lower()
     if name == "proxy":
         return without_userinfo(normalise_proxy(str(value)))
     if name == "browser":

@@ -210,6 +210,7 @@ async def _run_all(
     async with asyncio.TaskGroup() as group:
         with _signals(stop, reload):
             _say_started(daemon, listener)
+            _say_new_default(config)
             watching = None if watch is None else partial(look_on, watch)
             store = daemon.parts.store
             news = store.listen_for_changes if store.several_writers else None
@@ -234,6 +235,13 @@ def _say_started(daemon: Daemon, listener: socket.socket) -> None:
     host, port = listener.getsockname()[:2]
     log, budget = structlog.get_logger("pollerd"), daemon.control.health.status().budget
     log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
+
+
+def _say_new_default(config: Config) -> None:
+    """Logs the default that differs from earlier versions, to whoever did not choose a value."""
+    if not config.is_set("respect_ttl"):
+        log, now = structlog.get_logger("pollerd"), config.options.respect_ttl.name.lower()
+        log.info("new_default", setting="respect_ttl", value=now, before="off", to_keep_it="--respect-ttl off")
 
 
 async def _say_first_user(config: Config, api: FastAPI, listener: socket.socket) -> None:

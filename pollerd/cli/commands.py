@@ -10,7 +10,7 @@ from pollerd import __version__
 from pollerd.cli.common.lazy_commands import Commands, group_of
 
 COMMANDS: Commands = {
-    "run": ("run.command:run", "Polls the sites of a list, and those added over REST, until Ctrl-C."),
+    "run": ("run.command:app", "Polls the sites of a list, and those added over REST, until Ctrl-C."),
     "demo": ("demo.demo:demo", "Starts a small changing web on loopback and polls it live."),
     "sites": ("sites.commands:app", "The sites of a running daemon."),
     "jobs": ("jobs.jobs:app", "What was done to many sites, and how it is undone."),

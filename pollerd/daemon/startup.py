@@ -55,8 +55,8 @@ async def restore(
     scheduler.budget_fit.fit()
     await _restore_learned(scheduler, store, settings, rng)
     if listens(scheduler):
-        async for site_ids, announced in store.sites.announced_ttls():
-            recall_ttls(scheduler, site_ids, announced)
+        async for stored in store.sites.announced_ttls():
+            recall_ttls(scheduler, stored)
     if scheduler.sites.size <= AT_ONCE:
         await note_all_quiet(scheduler)
     else:

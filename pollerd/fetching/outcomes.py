@@ -89,7 +89,7 @@ class OutcomeBuilder:
             if kind is RobotsKind.FOUND:
                 body = await read_beginning(response, most)
                 return RobotsResponse(kind, self._since(state), body, response.status)
-            await discard_body(response)
+            await _drained(state, response)
             retry_after = self._retry_after(response)
             return RobotsResponse(
                 kind,
@@ -145,7 +145,7 @@ class OutcomeBuilder:
         )
 
     async def _failure(self, state: FetchState, response: Response) -> Outcome:
-        size = await discard_body(response)
+        size = await _drained(state, response)
         retry_after = self._retry_after(response)
         kind = kind_of_status(response.status, retry_after)
         detail = f"HTTP status {response.status}"
@@ -169,6 +169,12 @@ class OutcomeBuilder:
 
     def _since(self, state: FetchState) -> float:
         return self._mono() - state.started_mono
+
+
+async def _drained(state: FetchState, response: Response) -> int:
+    """Drains the body of an answer that its head decides: however slow it is, a 429 stays one, with its Retry-After."""
+    state.deadline.reschedule(None)  # `discard_body` has a bound of its own
+    return await discard_body(response)
 
 
 def _renewed(response: Response, sent: Validators) -> Validators:

@@ -49,7 +49,7 @@ def _due_of_many(sites: SiteTable, now: float) -> float:
 def _proof_due(sites: SiteTable, host_at: NDArray[np.float64], now: float) -> float:
     """Returns when the first proof poll may start, epoch s; of those under way the commit tells."""
     slots = sites.proofs.in_order(now)
-    slots = slots[sites.in_force(slots) & ~sites.in_flight[slots]]
+    slots = slots[sites.watched(slots) & ~sites.in_flight[slots]]
     if not len(slots):
         return np.inf
     at = np.maximum(sites.not_before[slots], host_at[sites.host[slots]])
@@ -72,4 +72,4 @@ def _first_due(
     host = sites.host[part]
     ended = np.maximum(asked_at[host] + sites.interval(min_interval, part), now + _COMMIT_SECONDS)
     at = np.maximum(np.where(sites.in_flight[part], ended, spaced), host_at[host])
-    return float(at[sites.in_force(part)].min(initial=np.inf))
+    return float(at[sites.watched(part)].min(initial=np.inf))

@@ -151,7 +151,7 @@ class EligibilityIndex(Columns):
         self.known[part] = np.isfinite(sites.last_poll[part])
         self.changing[part] = sites.changes_always(part)
         earliest = sites.earliest(self._min_interval, part)
-        waits, free = earliest > now, sites.in_force(part) & ~sites.in_flight[part]
+        waits, free = earliest > now, sites.watched(part) & ~sites.in_flight[part]
         self.ready[part] = free & ~waits
         rows = np.flatnonzero(free & waits & (earliest < np.inf))
         if rows.size:

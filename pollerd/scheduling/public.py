@@ -9,11 +9,12 @@ from pollerd.scheduling.politeness.backoff import backoff_seconds, clamp_retry_a
 from pollerd.scheduling.politeness.hosts import HostTable
 from pollerd.scheduling.politeness.outage import PROBE_SECONDS, LinkState, OutageDetector, hosts_that_must_fail
 from pollerd.scheduling.politeness.robots_txt import USER_AGENT_TOKEN, RobotsText, rules_allow, rules_delay
-from pollerd.scheduling.settings import LONGEST_TTL_SECONDS, SchedulingSettings
+from pollerd.scheduling.settings import HINT_TTL_SECONDS, LONGEST_TTL_SECONDS, SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 from pollerd.scheduling.waiting import PollLimit, Waiting
 
 __all__ = [
+    "HINT_TTL_SECONDS",
     "LONGEST_TTL_SECONDS",
     "PROBE_SECONDS",
     "USER_AGENT_TOKEN",

@@ -6,10 +6,13 @@ import math
 from dataclasses import dataclass
 
 from pollerd.errors import InvalidValueError
+from pollerd.model import RespectTtl
 from pollerd.ranges import SCHEDULING
 
 LONGEST_TTL_SECONDS = 86_400.0
 """Maximum TTL that is honoured: versioned pages commonly announce a year."""
+HINT_TTL_SECONDS = 3_600.0
+"""Maximum TTL that is believed as a hint."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,8 @@ class SchedulingSettings:
     max_interval_seconds: longest, inf: none.
     min_yield: a site is left alone while the chance that it has changed is believed to be less; 0: no matter.
     max_silence_seconds: after so long it may be polled whatever is believed, inf: never for that reason.
-    respect_ttl: whether a site is also left alone for as long as it says (max-age, a feed's ttl), at most
-    LONGEST_TTL_SECONDS and its max_interval.
+    respect_ttl: whether a site is also left alone for as long as it announces (max-age, Expires, a feed's ttl), at most
+    its max_interval: strictly, at most LONGEST_TTL_SECONDS; as a hint, at most HINT_TTL_SECONDS.
     host_interval_seconds: between two starts at one host; a longer Crawl-delay wins.
     backoff_base_seconds, backoff_cap_seconds: first and longest wait after failures.
     crawl_delay_cap_seconds: a Crawl-delay above this is taken as this.
@@ -31,7 +34,7 @@ class SchedulingSettings:
     max_interval_seconds: float = math.inf
     min_yield: float = 0.01
     max_silence_seconds: float = 86_400.0
-    respect_ttl: bool = False
+    respect_ttl: RespectTtl = RespectTtl.HINT
     host_interval_seconds: float = 1.0
     backoff_base_seconds: float = 60.0
     backoff_cap_seconds: float = 86_400.0

@@ -31,7 +31,7 @@ class SiteTable(Columns):
     Columns, each [capacity], meaningful up to `size`:
         site_id int64 (-1: empty) · host int32 (host slot) · weight, cost float64 · min_interval, max_interval float64
         (s, nan: the default) · min_yield float64 (probability, nan: the default) ·
-        respect_ttl float64 (1: yes, 0: no, nan: the default) · half_life, deadline float64 (s, nan) ·
+        respect_ttl float64 (a `RespectTtl`, nan: the default) · half_life, deadline float64 (s, nan) ·
         learned_half_life float64 (learned from reads, s, nan; see `half_lives`) · last_poll float64 (epoch s, -inf:
         never) · last_seen float64 (last informative poll, epoch s, -inf: never) · last_gap
         float32 (s between the last two informative polls, inf) · not_before float64 (epoch s) · failures int32
@@ -42,8 +42,9 @@ class SiteTable(Columns):
         without a difference) ·
         value float64 (of a site on trial: expected value of its first answer; nan: not on trial) · private bool (its
         last poll was refused because its address is private) · quiet_until float64 (believed unchanged until then, or
-        within its TTL, epoch s; -inf: neither) · announced_ttl float64 (TTL of the last answer, s; 0: none, or not
-        respected) · items_shown float64 (of a feed: how many of its newest items it shows; nan: no limit is known) ·
+        within its TTL, epoch s; -inf: neither) · announced_ttl float64 (TTL of the last answer as far as it is
+        believed, s; 0: none) · ttl_broken bool (a change was found inside such a time) · items_shown float64 (of a
+        feed: how many of its newest items it shows; nan: no limit is known) ·
         hours int32 (row of the `timetable`, 0: always open)
     """
 
@@ -79,6 +80,7 @@ class SiteTable(Columns):
         "private": (np.bool_, False),
         "quiet_until": (np.float64, -math.inf),
         "announced_ttl": (np.float64, 0.0),
+        "ttl_broken": (np.bool_, False),
         "items_shown": (np.float64, math.nan),
         "hours": (np.int32, 0),
     }
@@ -98,6 +100,7 @@ class SiteTable(Columns):
             "private",
             "quiet_until",
             "announced_ttl",
+            "ttl_broken",
             "items_shown",
             "hours",
         }
@@ -134,6 +137,7 @@ class SiteTable(Columns):
     private: NDArray[np.bool_]
     quiet_until: NDArray[np.float64]
     announced_ttl: NDArray[np.float64]
+    ttl_broken: NDArray[np.bool_]
     items_shown: NDArray[np.float64]
     hours: NDArray[np.int32]
 
@@ -154,7 +158,7 @@ class SiteTable(Columns):
         return self.size - len(self._free)
 
     def touch(self, slots: NDArray[np.int64] | list[int]) -> None:
-        """Must be called after each write to columns of slots int64[k], except `private` and `announced_ttl`."""
+        """Must be called after each write to columns of slots int64[k], except `private` and those of TTLs."""
         self.eligibility.touch(slots)
 
     def add(self, site_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
@@ -259,9 +263,15 @@ class SiteTable(Columns):
         return np.where(np.isnan(own), default_min_interval, own)
 
     def in_force(self, slots: NDArray[np.int64] | slice | None = None) -> NDArray[np.bool_]:
-        """Returns bool[k]: which of `slots` (None: all) hold sites that are neither gone nor paused."""
+        """Returns bool[k]: which of `slots` (None: all) hold sites that share the budget: watched and not gone."""
         part = slice(0, self.size) if slots is None else slots
-        there: NDArray[np.bool_] = (self.state[part] != _GONE) & (self.site_id[part] >= 0)
+        there = self.watched(part)
+        there &= self.state[part] != _GONE
+        return there
+
+    def watched(self, part: NDArray[np.int64] | slice) -> NDArray[np.bool_]:
+        """Returns bool[k]: which of those rows hold sites that are not paused; one that is gone is polled rarely."""
+        there: NDArray[np.bool_] = self.site_id[part] >= 0
         there &= ~self.paused[part]
         return there
 
@@ -303,7 +313,7 @@ class SiteTable(Columns):
         """Returns bool[k]: which of `slots` (None: all) may be polled now, ignoring min_interval and min_yield."""
         part = slice(0, self.size) if slots is None else slots
         free = self.not_before[part] <= now
-        free &= self.in_force(slots)
+        free &= self.watched(part)
         free &= ~self.in_flight[part]
         if not self.is_as_ever("hours"):
             free &= self.timetable.opens_at(part) <= now

@@ -111,6 +111,7 @@ from pollerd.storage.values import (
     SitePage,
     SiteRestore,
     StoredRobots,
+    StoredTtls,
     StripColumns,
 )
 from pollerd.storage.views.yields import YieldMinute, YieldSum
@@ -232,6 +233,7 @@ __all__ = [
     "StoredRule",
     "StoredSignal",
     "StoredToken",
+    "StoredTtls",
     "StripColumns",
     "TakenUnit",
     "Trial",

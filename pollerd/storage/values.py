@@ -24,6 +24,7 @@ from pollerd.model import (
     Media,
     OutcomeKind,
     Poll,
+    RespectTtl,
     SelectionState,
     Site,
     SiteSpec,
@@ -35,6 +36,17 @@ from pollerd.model import (
 from pollerd.storage.page_values import CrawlUpdate, PageRecord
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTtls:
+    """What sites announced, as columns of length n, ordered by id."""
+
+    site_id: NDArray[np.int64]
+    ttl: NDArray[np.float64]
+    """Seconds; 0: nothing at the last poll."""
+    broken: NDArray[np.bool_]
+    """Whether a change was found inside such a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +64,7 @@ class ScheduleRows:
     max_interval: NDArray[np.float64]
     min_yield: NDArray[np.float64]
     respect_ttl: NDArray[np.float64]
-    """1: yes, 0: no."""
+    """A `RespectTtl`."""
     half_life: NDArray[np.float64]
     deadline: NDArray[np.float64]
     last_poll_at: NDArray[np.float64]
@@ -435,7 +447,7 @@ class SiteChanges(TypedDict, total=False):
     min_interval: float | None
     max_interval: float | None
     min_yield: float | None
-    respect_ttl: bool | None
+    respect_ttl: RespectTtl | None
     half_life: float | None
     deadline: float | None
     windows: Windows | None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pollerd.api import Format, check_spec, parse_list
 from pollerd.api.sites.exports import HEADS, TAILS, WRITERS
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
-from pollerd.model import SiteSpec
+from pollerd.model import RespectTtl, SiteSpec
 from pollerd.storage import Store
 from tests.api.conftest import Api
 from tests.support.postgres import postgres_database
@@ -141,7 +141,7 @@ SPECS = st.builds(
     tags=TAGS.map(tuple),
     half_life=SECONDS,
     min_yield=st.none() | st.floats(0, 1, exclude_max=True),
-    respect_ttl=st.none() | st.booleans(),
+    respect_ttl=st.none() | st.sampled_from(RespectTtl),
     paused=st.booleans(),
 )
 

@@ -327,3 +327,23 @@ async def test_durations_in_tables(run: Run, api: Api) -> None:
     assert header == "field\tvalue"
     shown = dict(row.split("\t") for row in rows)
     assert (shown["min_interval"], shown["max_interval"]) == ("1.5m", "2d")
+
+
+async def test_how_far_a_ttl_is_believed_is_said_in_words(run: Run, api: Api) -> None:
+    await run("add", URL, "--respect-ttl", "hint")
+    (site,) = json.loads((await run("list", "--json")).stdout)
+    assert site["respect_ttl"] == "hint"
+    for word, shown in (("strict", True), ("off", False), ("none", None), ("true", True)):
+        edited = await run("edit", URL, "--respect-ttl", word, "--json")
+        assert edited.exit_code == 0, edited.output
+        assert (await api("GET", f"/sites/{site['id']}")).json["respect_ttl"] is shown
+    refused = await run("edit", URL, "--respect-ttl", "perhaps")
+    assert refused.exit_code == 2
+    for word, shown in (("hint", "hint"), ("none", None), ("off", False)):
+        done = await run("bulk", "limits", "--all", "--respect-ttl", word)
+        assert done.exit_code == 0, done.output
+        assert (await api("GET", f"/sites/{site['id']}")).json["respect_ttl"] == shown
+    jobs = (await api("GET", "/jobs")).json["items"]
+    assert [job["value"] for job in jobs] == [{"respect_ttl": shown} for shown in (False, None, "hint")]
+    await api("POST", f"/jobs/{jobs[0]['id']}/undo")
+    assert (await api("GET", f"/sites/{site['id']}")).json["respect_ttl"] is None

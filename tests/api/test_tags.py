@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from pollerd.api.http.format_names import Format
 from pollerd.app.listed.url_list import check_list, read_list
 from pollerd.cli.sites.tags import app as tags_command
 from pollerd.errors import ConfigError
@@ -213,3 +214,40 @@ async def test_a_list_gives_tags_settings(api: Api, tmp_path: Path) -> None:
     file.write_text(LIST.replace("15m", "-1"))
     with pytest.raises(ConfigError, match=r"tags\.news\.min_interval"):
         await asyncio.to_thread(check_list, file)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [(True, True), (False, False), ("strict", True), ("off", False), ("hint", "hint"), (None, None)]
+)
+async def test_whether_a_ttl_is_respected_takes_words_and_what_it_took_before(api: Api, given: Any, shown: Any) -> None:
+    """Programs outside read true and false where they wrote them."""
+    site = (await api("POST", "/sites", {"url": URL, "tags": ["news"], "respect_ttl": given})).json
+    assert site["respect_ttl"] is shown or site["respect_ttl"] == shown == "hint"
+    assert (await tag(api, "news", respect_ttl=given))["respect_ttl"] == shown
+    await api("PATCH", f"/sites/{site['id']}", {"respect_ttl": None})
+    assert (await api("GET", f"/sites/{site['id']}")).json["respect_ttl"] == shown, "its tag's"
+    refused = await api("PATCH", f"/sites/{site['id']}", {"respect_ttl": "perhaps"})
+    assert refused.status == 422
+    assert "off, hint or strict" in str(refused.json)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("csv", "url,respect_ttl\nhttp://a/,true\nhttp://b/,HINT\nhttp://c/,off\nhttp://d/,\n"),
+        (
+            "jsonl",
+            '{"url": "http://a/", "respect_ttl": true}\n{"url": "http://b/", "respect_ttl": "hint"}\n'
+            '{"url": "http://c/", "respect_ttl": "off"}\n{"url": "http://d/", "respect_ttl": null}\n',
+        ),
+    ],
+)
+async def test_lists_take_words_and_exports_can_be_read_again(api: Api, form: str, text: str) -> None:
+    for _ in range(2):
+        reply = await api("POST", "/sites/import", data=text.encode(), headers={"Content-Type": Format(form).media})
+        assert reply.json["rejected"] == []
+        sites = (await api("GET", "/sites?sort=url")).json["items"]
+        assert [site["respect_ttl"] for site in sites] == [True, "hint", False, None]
+        text = (await api("GET", f"/sites/export?format={form}")).body.decode()
+        for site in sites:
+            await api("DELETE", f"/sites/{site['id']}")

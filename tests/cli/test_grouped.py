@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
+from pollerd.cli import serving
 from pollerd.cli.common.grouped import grouped
+from pollerd.cli.run.command import app as run_app
 
 
 @dataclass(frozen=True)
@@ -39,3 +42,25 @@ def test_the_options_stand_in_the_help_where_the_dataclass_stands() -> None:
     shown = CliRunner().invoke(app, ["--help"]).stdout
     assert "Paints a wall." in shown
     assert shown.index("--colour") < shown.index("--shade") < shown.index("--coats")
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "urls"),
+    [
+        ([], None, None),
+        (["--respect-ttl"], "strict", None),
+        (["--respect-ttl", "my.txt"], "strict", "my.txt"),
+        (["my.txt", "--respect-ttl", "--budget", "7"], "strict", "my.txt"),
+        (["--respect-ttl", "hint", "my.txt"], "hint", "my.txt"),
+        (["--respect-ttl=off"], "off", None),
+        (["--no-respect-ttl", "my.txt"], "off", "my.txt"),
+    ],
+)
+def test_respect_ttl_is_a_flag_still_and_takes_words(
+    words: list[str], value: str | None, urls: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(serving, "serve", lambda flags, config: given.update(flags))
+    done = CliRunner().invoke(run_app, words)
+    assert done.exit_code == 0, done.output
+    assert (given["respect_ttl"], None if given["urls"] is None else str(given["urls"])) == (value, urls)

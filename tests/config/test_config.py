@@ -12,6 +12,7 @@ from pollerd.api import ApiSettings, hash_of
 from pollerd.app.config import Config, Options, load
 from pollerd.app.environment import client_defaults
 from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.model import RespectTtl
 
 Loading = Callable[..., Config]
 
@@ -307,3 +308,33 @@ def test_the_browsers_address_shows_no_token(loading: Loading) -> None:
     with pytest.raises(InvalidValueError, match="browser_deadline: must be seconds above 0") as refused:
         loading(POLLERD_BROWSER_DEADLINE="0")
     assert refused.value.field == "browser_deadline"
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        (None, RespectTtl.HINT),
+        ("true", RespectTtl.STRICT),
+        ("1", RespectTtl.STRICT),
+        ("strict", RespectTtl.STRICT),
+        ("false", RespectTtl.OFF),
+        ("off", RespectTtl.OFF),
+        ("Hint", RespectTtl.HINT),
+    ],
+)
+def test_whether_ttls_are_respected_is_read_as_before_and_in_words(given: str | None, value: RespectTtl) -> None:
+    found = load({}, environ={} if given is None else {"POLLERD_RESPECT_TTL": given})
+    assert found.scheduling.respect_ttl is value
+    assert found.shown()["respect_ttl"][0] == value.name.lower()
+
+
+@pytest.mark.parametrize(
+    ("given", "value"), [("true", RespectTtl.STRICT), ("false", RespectTtl.OFF), ('"hint"', RespectTtl.HINT)]
+)
+def test_the_file_may_say_true_or_a_word(tmp_path: Path, given: str, value: RespectTtl) -> None:
+    file = tmp_path / "pollerd.toml"
+    file.write_text(f"respect_ttl = {given}\n", encoding="utf-8")
+    assert load({}, file=file, environ={}).scheduling.respect_ttl is value
+    file.write_text("respect_ttl = 3\n", encoding="utf-8")
+    with pytest.raises(InvalidValueError, match="off, hint or strict"):
+        load({}, file=file, environ={})

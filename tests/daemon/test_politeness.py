@@ -419,3 +419,43 @@ async def test_retry_after_as_a_date(origin: Origin, start: Start) -> None:
         at = running.explain(site_id).next_poll_at
         assert at is not None
         assert 115 < at - time.time() < 125
+
+
+async def slow_429(request: web.Request) -> web.StreamResponse:
+    """The head comes at once, the body for as long as somebody waits for it."""
+    response = web.StreamResponse(status=429)
+    await response.prepare(request)
+    for _ in range(60):
+        await response.write(b"slow down ")
+        await asyncio.sleep(0.05)
+    return response
+
+
+@pytest.mark.parametrize("moved", [False, True])
+async def test_no_request_goes_between_a_slow_429_and_the_pause(origin: Origin, start: Start, moved: bool) -> None:
+    """The host has other sites, which are due, and its interval is over long before the answer ends."""
+    origin.pages |= {"/target": Page(handler=slow_429), "/b": Page(), "/c": Page()}
+    redirecting(origin, "/from", host=7)
+    host = origin.url("", host=7).removeprefix("http://")
+    settings = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=0.2)
+    async with start(scheduling=settings, flush_seconds=1.0, gather_seconds=1.0) as running:
+        (site_id,) = await running.add(origin.url("/from", host=1) if moved else origin.url("/target", host=7))
+        await until(lambda: bool(origin.hits("/robots.txt")) and origin.concurrent.get(host, 0) > 0)
+        await running.add(origin.url("/b", host=7), origin.url("/c", host=7))
+        (poll,) = await running.polled(site_id, 1)
+        assert (poll.outcome, poll.status) == (OutcomeKind.THROTTLED, 429)
+        assert not origin.hits("/b") + origin.hits("/c")
+
+
+async def test_a_429_for_robots_txt_pauses_the_host_whose_rules_are_known(origin: Origin, start: Start) -> None:
+    origin.pages |= {"/a": Page()}
+    origin.robots = Page("User-agent: *\nAllow: /\n")
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 2)
+        origin.robots = Page(status=429, headers={"Retry-After": "3000"})
+        hosts = running.daemon.parts.scheduler.hosts
+        hosts.robots_at[0] -= 2 * 86_400.0
+        running.daemon.parts.scheduler.due.set()
+        await until(lambda: hosts.paused_until[0] > 0)
+        assert hosts.paused_until[0] - time.time() > 2900

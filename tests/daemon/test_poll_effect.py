@@ -1,4 +1,4 @@
-"""What follows from a refusal: the pause grows with every one in a row, and Retry-After can only lengthen it."""
+"""What follows from a failure: the wait grows with every one in a row, and Retry-After can only lengthen it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pollerd.daemon.results.transition import SiteStatus, poll_effect
 from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult
-from pollerd.model import Baseline, Outcome, OutcomeKind, Redirect
+from pollerd.model import Baseline, Outcome, OutcomeKind, Redirect, SiteState
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import SiteContext
 
@@ -18,8 +18,8 @@ SETTINGS = SchedulingSettings(backoff_base_seconds=60.0, backoff_cap_seconds=86_
 
 
 def judged(outcome: Outcome, *, in_a_row: int = 0, seed: int = 0) -> PollEffect:
-    """`in_a_row`: refusals of the host and failures of the site before this one."""
-    standing = SiteStatus(failures=in_a_row, last_seen_at=None, host_throttles=in_a_row)
+    """`in_a_row`: failures of the site before this one."""
+    standing = SiteStatus(failures=in_a_row, last_seen_at=None)
     finding = PollResult(0, SiteContext(1, "http://a.example/", baseline=Baseline()), outcome)
     return poll_effect(finding, standing, "", SETTINGS, np.random.default_rng(seed))
 
@@ -34,29 +34,21 @@ def refusal(status: int, retry_after: float | None) -> Outcome:
     st.integers(2, 12),
     st.integers(0, 2**32 - 1),
 )
-def test_the_pause_is_never_shorter_than_the_backoff(
+def test_the_wait_is_never_shorter_than_the_backoff(
     status: int, retry_after: float | None, in_a_row: int, seed: int
 ) -> None:
     effect = judged(refusal(status, retry_after), in_a_row=in_a_row, seed=seed)
     least = min(SETTINGS.backoff_cap_seconds, 60.0 * 2.0**in_a_row) / 2
-    assert effect.host_pause_seconds is not None
-    assert least <= effect.host_pause_seconds <= SETTINGS.backoff_cap_seconds
     assert effect.not_before is not None
     assert least <= effect.not_before - 1000.0 <= SETTINGS.backoff_cap_seconds
-    assert effect.host_throttles == in_a_row + 1
 
 
-def test_retry_after_lengthens_the_pause() -> None:
-    assert judged(refusal(429, 3000.0)).host_pause_seconds == 3000.0
-    assert judged(refusal(429, 1e9)).host_pause_seconds == 86_400.0
-
-
-@pytest.mark.parametrize(("status", "row"), [(500, 3), (502, 3), (404, 0), (None, 3)])
-def test_only_an_answer_ends_the_row(status: int | None, row: int) -> None:
-    kind = OutcomeKind.TIMEOUT if status is None else OutcomeKind.SERVER_ERROR
-    effect = judged(Outcome(kind, started_at=0.0, duration=0.0, status=status), in_a_row=3)
-    assert effect.host_throttles == row
-    assert effect.host_pause_seconds is None
+@pytest.mark.parametrize(("in_a_row", "least_days", "most_days"), [(0, 1, 2), (1, 2, 4), (3, 8, 16), (60, 15, 30)])
+def test_a_page_that_is_gone_is_requested_again_rarely(in_a_row: int, least_days: float, most_days: float) -> None:
+    effect = judged(Outcome(OutcomeKind.GONE, 1000.0, 0.0, status=410), in_a_row=in_a_row)
+    assert effect.state is SiteState.GONE
+    assert effect.not_before is not None
+    assert least_days * 86_400.0 <= effect.not_before - 1000.0 <= most_days * 86_400.0
 
 
 def test_a_redirect_whose_host_was_busy_waits_for_that_host_and_no_longer() -> None:
@@ -64,4 +56,3 @@ def test_a_redirect_whose_host_was_busy_waits_for_that_host_and_no_longer() -> N
     outcome = Outcome(OutcomeKind.THROTTLED, 1000.0, 0.0, status=302, retry_after=7.0, redirects=hop)
     effect = judged(outcome, in_a_row=9)
     assert effect.not_before == 1007.0
-    assert effect.host_pause_seconds is None

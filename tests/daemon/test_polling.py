@@ -124,6 +124,30 @@ async def test_404_backs_off_and_comes_back(origin: Origin, start: Start) -> Non
         assert (site.state, site.failures) == (SiteState.ACTIVE, 0)
 
 
+async def test_410_is_not_for_ever(origin: Origin, start: Start) -> None:
+    origin.pages["/a"] = Page(status=410)
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        (poll,) = await running.polled(site_id, 1)
+    for answer, state in ((Page(status=410), SiteState.GONE), (Page(html("back")), SiteState.ACTIVE)):
+        polls = len(origin.hits("/a"))
+        async with start() as running:
+            found = await running.control.sites.explain(site_id)
+            assert found.next_poll_at is not None
+            assert found.next_poll_at >= poll.at + 86_400.0
+            assert (found.why_not_now or "").startswith("the server said 410 Gone; it is requested again at 20")
+            assert len(origin.hits("/a")) == polls
+            origin.pages["/a"] = answer
+            sites = running.daemon.parts.scheduler.sites
+            slot = sites.slot_of(site_id)
+            assert slot is not None
+            sites.not_before[slot] = 0.0  # the days are over
+            sites.touch([slot])
+            running.daemon.parts.scheduler.due.set()
+            await running.polled(site_id, polls + 1)
+            assert (await running.site(site_id)).state is state
+
+
 async def test_410_retires_a_site_until_it_is_resumed(origin: Origin, start: Start) -> None:
     origin.pages["/a"] = Page(status=410)
     async with start() as running:

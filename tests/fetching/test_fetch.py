@@ -367,3 +367,23 @@ async def test_closed_fetcher_is_our_fault(serve: Serve, new_fetcher: NewFetcher
     await fetcher.__aexit__(None, None, None)
     with pytest.raises(RuntimeError):
         await fetcher.fetch(Request(site.url()))
+
+
+async def drips_429(_: Seen, writer: asyncio.StreamWriter) -> None:
+    """Sends the head at once, and a byte of the body now and then, for ever."""
+    writer.write(message("429 Slow Down", "Retry-After: 77", "Content-Length: 1000", length=False))
+    while not writer.is_closing():
+        writer.write(b"x")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+
+
+async def test_a_refusal_is_one_by_its_head_even_if_its_body_outlasts_the_deadline(
+    serve: Serve, new_fetcher: NewFetcher
+) -> None:
+    site = await serve(drips_429)
+    fetcher = await new_fetcher(total_timeout_seconds=0.5)
+    outcome = await fetcher.fetch(Request(site.url()))
+    assert (outcome.kind, outcome.status, outcome.retry_after) == (OutcomeKind.THROTTLED, 429, 77.0)
+    robots = await fetcher.fetch_robots(site.url("/robots.txt"))
+    assert (robots.failure, robots.status, robots.retry_after) == (OutcomeKind.THROTTLED, 429, 77.0)

@@ -79,7 +79,7 @@ def test_leaves_out_what_may_not_be_polled(column: str) -> None:
 def test_gone_backing_off_and_too_soon_are_left_out() -> None:
     site_table, host_table = tables(4, 4)
     site_table.state[3] = STATE_CODE[SiteState.GONE]
-    site_table.not_before[2] = NOW + 1
+    site_table.not_before[2:] = NOW + 1
     site_table.last_poll[1] = NOW - 29.9
     assert chosen(site_table, host_table, 4) == [0]
 

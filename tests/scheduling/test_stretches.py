@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pollerd import allocation, columns
 from pollerd.allocation import Allocator, EvidenceBatch
-from pollerd.model import STATE_CODE, STATES, SiteState
+from pollerd.model import STATES
 from pollerd.scheduling import Chooser, HostTable, SchedulingSettings, SiteTable, next_due
 from pollerd.scheduling.politeness.robots_txt import FRESH_SECONDS
 
@@ -63,7 +63,7 @@ def test_who_may_be_polled_is_what_the_rules_say_row_by_row(seed: int, monkeypat
     for slot in range(sites.size):
         own = float(sites.min_interval[slot])
         free = sites.site_id[slot] >= 0 and not sites.paused[slot] and not sites.in_flight[slot]
-        free &= sites.state[slot] != STATE_CODE[SiteState.GONE] and sites.not_before[slot] <= NOW
+        free &= sites.not_before[slot] <= NOW
         spaced = sites.last_poll[slot] + (30.0 if math.isnan(own) else own) <= NOW and sites.quiet_until[slot] <= NOW
         assert pollable[slot] == bool(free and (sites.asap[slot] or spaced))
         assert elapsed[slot] == max(NOW - sites.last_seen[slot], 0.0)

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pollerd.errors import InvalidValueError
+from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling import HostTable, RobotsText, SchedulingSettings, SiteTable, rules_allow, rules_delay
 from pollerd.scheduling.politeness.hosts import PASSING_ROBOTS_BYTES, SPACING_KEPT_SECONDS
 from pollerd.scheduling.politeness.robots_txt import LONG_BYTES, RobotsRules
@@ -206,6 +209,77 @@ def test_a_longer_pause_in_force_stays() -> None:
     hosts.pause(slot, NOW + 100)
     hosts.pause(slot, NOW + 10)
     assert hosts.paused_until[slot] == NOW + 100
+
+
+def answer(status: int | None, retry_after: float | None = None) -> Outcome:
+    return Outcome(OutcomeKind.THROTTLED, NOW, 0.0, status=status, retry_after=retry_after)
+
+
+def refused_before(in_a_row: int) -> HostTable:
+    hosts = HostTable(SchedulingSettings(backoff_base_seconds=60.0, backoff_cap_seconds=86_400.0))
+    hosts.throttles[hosts.add(1, "a:80")] = in_a_row
+    return hosts
+
+
+@given(
+    st.sampled_from([429, 503]),
+    st.one_of(st.none(), st.floats(allow_nan=True)),
+    st.integers(2, 12),
+    st.integers(0, 2**32 - 1),
+)
+def test_a_refusal_pauses_a_host_never_shorter_than_the_backoff(
+    status: int, retry_after: float | None, in_a_row: int, seed: int
+) -> None:
+    hosts = refused_before(in_a_row)
+    hosts.answered(0, answer(status, retry_after), NOW, np.random.default_rng(seed))
+    assert min(86_400.0, 60.0 * 2.0**in_a_row) / 2 <= hosts.paused_until[0] - NOW <= 86_400.0
+    assert (hosts.throttles[0], hosts.touched[0]) == (in_a_row + 1, True)
+
+
+@pytest.mark.parametrize(("retry_after", "pause"), [(3000.0, 3000.0), (1e9, 86_400.0)])
+def test_retry_after_lengthens_the_pause(retry_after: float, pause: float) -> None:
+    hosts = refused_before(0)
+    hosts.answered(0, answer(429, retry_after), NOW, np.random.default_rng(0))
+    assert hosts.paused_until[0] == NOW + pause
+
+
+@pytest.mark.parametrize(("status", "row"), [(503, 1), (500, 0), (None, 0)])
+def test_one_503_pauses_no_host(status: int | None, row: int) -> None:
+    hosts = refused_before(0)
+    hosts.answered(0, answer(status, 60.0), NOW, np.random.default_rng(0))
+    assert (hosts.paused_until[0], hosts.throttles[0]) == (0.0, row)
+
+
+@pytest.mark.parametrize(("status", "row"), [(500, 3), (502, 3), (404, 0), (302, 0), (200, 0), (None, 3)])
+def test_only_an_answer_ends_the_row_of_refusals(status: int | None, row: int) -> None:
+    hosts = refused_before(3)
+    hosts.answered(0, answer(status), NOW, np.random.default_rng(0))
+    assert (hosts.throttles[0], hosts.paused_until[0], hosts.touched[0]) == (row, 0.0, row != 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "obeyed"),
+    [
+        ("User-agent: pollerd", True),
+        ("User-agent: pollerd/0.1.0", True),
+        ("user-agent:POLLERD/0.1.0 (+https://example.org/)", True),
+        ("User-agent: pollerd (+mailto:me@example.org) # please", True),
+        ("User-Agent: Mozilla/5.0 (X11) HeadlessChrome/1 Safari/5 pollerd/0.1.0 (+https://example.org/)", True),
+        ("User-agent: pollerd2", False),
+        ("User-agent: pollerd-bot", False),
+        ("User-agent: my-pollerd", False),
+        ("User-agent: other # pollerd", False),
+        ("Sitemap: https://example.org/ pollerd", False),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_rules_are_found_by_the_product_token(line: str, obeyed: bool, end: str) -> None:
+    """An operator copies what stands in the log, with version and contact (RFC 9309, section 2.2.1)."""
+    text = end.join([line, "Disallow: /", "Crawl-delay: 7", "", "User-agent: *", "Disallow: /private", ""])
+    robots = RobotsText.of(text.encode(), "pollerd")
+    assert rules_allow(robots, "http://a/page") is not obeyed
+    assert rules_delay(robots) == (7.0 if obeyed else 0.0)
+    assert not rules_allow(robots, "http://a/private")
 
 
 @pytest.mark.parametrize(

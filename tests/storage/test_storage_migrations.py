@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
+from pollerd.model import RespectTtl, SiteSpec, TagSettings
 from pollerd.storage import StorageSettings, Store
 from pollerd.storage.db import migrate, steps
 from pollerd.storage.db.engine import Database, database_url
@@ -142,6 +144,34 @@ async def test_signal_sources_go_down_and_up_without_their_hubs(url: str, settin
     await migrate.upgrade(url)
     assert await query(url, "SELECT name, origin FROM signal_source") == [("cms", "api")]
     assert await query(url, "SELECT count(*) FROM hub_subscription") == [(0,)]
+
+
+async def test_whether_ttls_are_respected_goes_down_and_up(url: str, settings: StorageSettings) -> None:
+    """0034 makes numbers of true and false, in sites and tags; a hint becomes the default of earlier versions."""
+    given = {"a": RespectTtl.OFF, "b": RespectTtl.STRICT, "c": RespectTtl.HINT, "d": None}
+    await migrate.upgrade(url)
+    store = await Store.open(url, settings=settings)
+    for name, trust in given.items():
+        specs = [SiteSpec(f"http://h/{name}", respect_ttl=trust)]
+        await store.sites.add(specs, ["h:80"], 1.0, respect_deleted=True)
+        said = {"weight": 2.0} if trust is None else {"weight": 2.0, "respect_ttl": trust}
+        await store.sites.put_tag(TagSettings(name, said, changed_at=5.0), sends=False)
+    await store.close()
+    database = Database(database_url(url), settings, create=False)
+    await database.write(lambda c: steps.down(c, "0032"))
+    await database.close()
+    rows = await query(url, "SELECT respect_ttl FROM site ORDER BY url")
+    assert [value if value is None else bool(value) for (value,) in rows] == [False, True, None, None]
+    tags = [json.loads(text) for (text,) in await query(url, "SELECT settings FROM tag ORDER BY name")]
+    said = [{"respect_ttl": False}, {"respect_ttl": True}, {}, {}]
+    assert json.dumps([one | {"weight": 2.0} for one in said], sort_keys=True) == json.dumps(tags, sort_keys=True)
+    await migrate.upgrade(url)
+    store = await Store.open(url, settings=settings)
+    sites = sorted((await store.sites.page(limit=9)).items, key=lambda site: site.spec.url)
+    kept = [RespectTtl.OFF, RespectTtl.STRICT, None, None]
+    assert [site.spec.respect_ttl for site in sites] == kept
+    assert [tag.settings.get("respect_ttl") for _, tag in sorted((await store.sites.load_tags()).items())] == kept
+    await store.close()
 
 
 async def test_a_reader_creates_nothing(tmp_path: Path) -> None:

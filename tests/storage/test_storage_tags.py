@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pollerd.errors import ConfigError
-from pollerd.model import DAYS, NO_ACCESS, Access, DayWindow, SiteSpec, TagSettings, Windows
+from pollerd.model import DAYS, NO_ACCESS, Access, DayWindow, RespectTtl, SiteSpec, TagSettings, Windows
 from pollerd.storage import StorageSettings, Store, new_key
 from pollerd.storage.db import steps
 from pollerd.storage.db.engine import Database, database_url
@@ -30,7 +30,9 @@ async def put(store: Store, name: str, access: Access = NO_ACCESS, **settings: A
 
 async def test_tags_are_there_after_a_restart(url: str, settings: StorageSettings) -> None:
     store = await Store.open(url, settings=settings)
-    await put(store, "news", SECRET, weight=2.0, windows=NIGHT, respect_ttl=False, tomorrow={"of": ["another"]})
+    await put(
+        store, "news", SECRET, weight=2.0, windows=NIGHT, respect_ttl=RespectTtl.OFF, tomorrow={"of": ["another"]}
+    )
     await put(store, "gone", weight=1.0)
     await store.sites.delete_tag("gone", 6.0, sends=False)
     there = store.sites.tags
@@ -51,7 +53,7 @@ async def test_a_start_reads_what_sites_are_polled_by(store: Store) -> None:
     other = Windows("UTC", (DayWindow(("mon",), "00:00", "24:00"),))
     one, two, three, four = await _four(store, other)
     await put(store, "a", weight=3.0, min_interval=60.0, windows=NIGHT)
-    await put(store, "b", weight=9.0, cost=4.0, respect_ttl=True)
+    await put(store, "b", weight=9.0, cost=4.0, respect_ttl=RespectTtl.STRICT)
     rows = await schedule_of(store)
     assert rows.site_id.tolist() == [one, two, three, four]
     assert [_plain(value) for value in rows.weight] == [1.0, 9.0, 3.0, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,10 +11,11 @@ from pollerd.api.http.limits import check_spec, check_tag
 from pollerd.api.http.parameters import MAX_ID
 from pollerd.api.schemas.common import Given, Moment
 from pollerd.api.schemas.inputs.numbers import MaxInterval, MinInterval, Weight
+from pollerd.api.schemas.inputs.settings import RespectTtlInput
 from pollerd.api.schemas.site_list import SiteFilterSchema
 from pollerd.api.schemas.sites import Tag
 from pollerd.errors import InvalidValueError
-from pollerd.model import JobAction, JobState, SiteSpec
+from pollerd.model import JobAction, JobState, RespectTtl, SiteSpec
 from pollerd.storage import Job, JobSpec
 
 MAX_IDS = 10_000
@@ -21,23 +23,24 @@ _VALUES = {
     JobAction.TAG: 'a tag, as {"tag": "news"}',
     JobAction.UNTAG: 'a tag, as {"tag": "news"}',
     JobAction.WEIGHT: 'a weight or null, as {"weight": 2}',
-    JobAction.LIMITS: 'intervals in s or null, as {"min_interval": 60, "max_interval": null}',
+    JobAction.LIMITS: 'intervals in s, respect_ttl, or null, as {"min_interval": 60, "max_interval": null}',
 }
 _NAMES = {
     JobAction.TAG: {"tag"},
     JobAction.UNTAG: {"tag"},
     JobAction.WEIGHT: {"weight"},
-    JobAction.LIMITS: {"min_interval", "max_interval"},
+    JobAction.LIMITS: {"min_interval", "max_interval", "respect_ttl"},
 }
 
 
 class BulkValue(Given):
-    """What an action needs: a tag, a weight, or intervals. null takes a setting away."""
+    """What an action needs: a tag, a weight, or limits. null takes a setting away."""
 
     tag: Tag = ""
     weight: Weight | None = None
     min_interval: MinInterval | None = None
     max_interval: MaxInterval | None = None
+    respect_ttl: RespectTtlInput | None = None
 
 
 class BulkChange(Given):
@@ -80,6 +83,11 @@ class BulkChange(Given):
         return given
 
 
+def _shown(value: Mapping[str, Any]) -> dict[str, Any]:
+    trust = value.get("respect_ttl")
+    return {**value} if trust is None else {**value, "respect_ttl": RespectTtl(trust).shown}
+
+
 class JobSchema(BaseModel):
     """A job and how far it is. `detail`: why it failed, or why the first site was refused."""
 
@@ -105,7 +113,7 @@ class JobSchema(BaseModel):
         return cls(
             id=job.id,
             action=job.spec.action,
-            value=dict(job.spec.value),
+            value=_shown(job.spec.value),
             state=job.state,
             total=job.total,
             total_is_exact=job.total_is_exact,

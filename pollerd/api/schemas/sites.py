@@ -13,7 +13,7 @@ from pollerd.api.http import limits
 from pollerd.api.http.ports.sites import LiveView
 from pollerd.api.http.rendered import check_render, shown_render
 from pollerd.api.schemas.common import Given, Moment
-from pollerd.api.schemas.inputs.settings import Render, Selections, SettingsFields
+from pollerd.api.schemas.inputs.settings import Render, RespectTtlShown, Selections, SettingsFields
 from pollerd.api.schemas.inputs.windows import WindowsSchema, windows_schema
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
@@ -112,7 +112,7 @@ class SiteSchema(BaseModel):
     min_interval: float | None
     max_interval: float | None
     min_yield: float | None
-    respect_ttl: bool | None
+    respect_ttl: RespectTtlShown | None
     half_life: float | None
     learned_half_life: float | None = Field(
         description="learned from reads of its changes; in force where half_life is null; null: none is"

@@ -12,7 +12,7 @@ from pollerd import model
 from pollerd.api.http import limits
 from pollerd.api.http.rendered import check_render, shown_render
 from pollerd.api.schemas.common import Moment
-from pollerd.api.schemas.inputs.settings import Render, Selections, SettingsFields
+from pollerd.api.schemas.inputs.settings import Render, RespectTtlShown, Selections, SettingsFields
 from pollerd.api.schemas.inputs.windows import EXAMPLE, WindowsSchema, windows_schema
 from pollerd.fetching import without_userinfo
 
@@ -47,7 +47,7 @@ class Tag(BaseModel):
     min_interval: float | None
     max_interval: float | None
     min_yield: float | None
-    respect_ttl: bool | None
+    respect_ttl: RespectTtlShown | None
     half_life: float | None
     deadline: float | None
     windows: WindowsSchema | None

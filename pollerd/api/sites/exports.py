@@ -69,6 +69,7 @@ def settings(spec: SiteSpec) -> dict[str, Any]:
         values["method"] = "POST"
     values["render"] = shown_render(spec.render)
     values["title"] = spec.title or None
+    values["respect_ttl"] = None if spec.respect_ttl is None else spec.respect_ttl.shown
     values["selections"] = orjson.loads(spec.selections) if spec.selections else None
     values["windows"] = windows_as_given(spec.windows)
     return {name: value for name, value in values.items() if value is not None and (name, value) != ("paused", False)}

@@ -21,7 +21,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.inheritance import SETTINGS
 from pollerd.list_document import Entry
 from pollerd.masking import NOT_SHOWN, masked, masked_line
-from pollerd.model import SiteSpec, TagSettings
+from pollerd.model import RespectTtl, SiteSpec, TagSettings
 from pollerd.quantities import seconds, share
 from pollerd.scheduling.windows import windows_of
 from pollerd.urls import normalise_url
@@ -59,7 +59,7 @@ FIELDS = (
 """Columns of CSV, keys of JSON lines and attributes of OPML. Only url is required."""
 KNOWN_FIELDS = (*FIELDS, *(name for name in access.FIELDS if name not in FIELDS))
 """Fields that are read. Headers, credentials and proxies are never written: they are secret."""
-_SWITCHES = frozenset({"paused", "respect_ttl", "keep_screenshots"})
+_SWITCHES = frozenset({"paused", "keep_screenshots"})
 _READERS = {
     "min_interval": seconds,
     "max_interval": seconds,
@@ -232,6 +232,8 @@ def _cell(field: str, text: str) -> object:
         if text.lower() not in ("true", "false"):
             raise InvalidValueError(field, "true or false", text)
         return text.lower() == "true"
+    if field == "respect_ttl":
+        return _respect_ttl(text)
     if field not in (*access.FIELDS, "windows", "selections", "render"):
         return _number(field, text)
     try:
@@ -347,6 +349,14 @@ def _title(value: object) -> str:
     raise InvalidValueError("title", "a text", type(value).__name__)
 
 
+def _respect_ttl(value: object) -> RespectTtl:
+    try:
+        return RespectTtl.of(value)
+    except ValueError as error:
+        given = value if isinstance(value, str) else type(value).__name__
+        raise InvalidValueError("respect_ttl", str(error), given) from error
+
+
 def _as_given(value: object) -> object:
     return value
 
@@ -355,6 +365,7 @@ _TYPED: Mapping[str, Callable[[object], object]] = {
     "url": _text,
     "title": _title,
     "tags": _tags,
+    "respect_ttl": _respect_ttl,
     "windows": windows_of,
     "selections": check_selections,
     "render": _as_given,

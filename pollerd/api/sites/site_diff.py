@@ -122,6 +122,7 @@ def _selections_as_given(selections: str) -> Any:
 
 _READABLE: Mapping[str, Callable[[Any], Any]] = {
     "windows": windows_as_given,
+    "respect_ttl": lambda value: None if value is None else value.shown,
     "tags": list,
     "selections": _selections_as_given,
     "render": shown_render,

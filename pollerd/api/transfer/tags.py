@@ -18,7 +18,7 @@ from pollerd.api.transfer.sites import LEFT_OUT, SEALED, sealed, unsealed
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError
 from pollerd.inheritance import SETTINGS
-from pollerd.model import Tags, TagSettings, Windows
+from pollerd.model import RespectTtl, Tags, TagSettings, Windows
 
 
 class TagsSection:
@@ -64,6 +64,8 @@ def _tag_record(tag: TagSettings, vault: Vault | None) -> Record:
     windows = said.get("windows")
     if isinstance(windows, Windows):
         said["windows"] = windows_as_given(windows)
+    if isinstance(trust := said.get("respect_ttl"), RespectTtl):
+        said["respect_ttl"] = trust.shown
     if said.get("selections"):
         said["selections"] = orjson.loads(str(said["selections"]))
     if said.get("render"):

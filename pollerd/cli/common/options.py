@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from pollerd import quantities
+from pollerd.model import RespectTtl
 
 DURATION = "DURATION"
 """Placeholder of a duration in help: 30s, 5m, 1.5h, 2d."""
@@ -39,6 +40,20 @@ def windows(text: Any) -> Any:
     except ValueError as error:
         example = '{"zone": "Europe/Berlin", "open": [{"from": "08:00", "to": "18:00"}]}'
         raise typer.BadParameter(f"must be JSON, as {example}") from error
+
+
+TRUST = "off|hint|strict"
+"""Placeholder of how far a site's TTL is believed."""
+
+
+def trust(text: str) -> str:
+    """Returns how far a site's TTL is believed, as given by the user, and `NONE` as it is. Raises BadParameter."""
+    if text != NONE:
+        try:
+            RespectTtl.of(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"must be {error}; given: {text!r}") from error
+    return text
 
 
 def _silence(text: str | float) -> float:

@@ -11,7 +11,7 @@ from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
 from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.grouped import grouped
-from pollerd.cli.common.options import DURATION, NONE, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.options import DURATION, NONE, TRUST, Json, Timeout, Token, Url, duration, trust
 from pollerd.cli.common.output import show_json
 from pollerd.cli.common.progress import showing_progress
 from pollerd.cli.sites.filtering import FilterOptions
@@ -40,6 +40,10 @@ def bulk(
     all_: Annotated[bool, typer.Option("--all", help="Every site: needed where no filter is given.")] = False,
     min_interval: Annotated[Any, _interval("With limits: shortest time between two polls.")] = None,
     max_interval: Annotated[Any, _interval("With limits: longest time between two polls.")] = None,
+    respect_ttl: Annotated[
+        Any,
+        typer.Option(help="With limits: how far a TTL is believed.", parser=trust, metavar=f"{TRUST}|{NONE}"),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end.")] = True,
     url: Url = None,
     token: Token = None,
@@ -50,7 +54,7 @@ def bulk(
 
     It goes on in the daemon if this command is ended. `pollerd jobs undo` takes it back for 24 hours.
     """
-    limits = {"min_interval": min_interval, "max_interval": max_interval}
+    limits = {"min_interval": min_interval, "max_interval": max_interval, "respect_ttl": respect_ttl}
     body: dict[str, Any] = {"action": action.value}
     if needed := _value(action, value, limits):
         body["value"] = needed
@@ -65,7 +69,7 @@ def bulk(
 def _value(action: JobAction, value: str | None, limits: dict[str, Any]) -> dict[str, Any]:
     intervals = {name: None if v == NONE else v for name, v in limits.items() if v is not None}
     if intervals and action is not JobAction.LIMITS:
-        raise CallError("--min-interval and --max-interval go with limits")
+        raise CallError("--min-interval, --max-interval and --respect-ttl go with limits")
     match action:
         case JobAction.TAG | JobAction.UNTAG:
             return {"tag": value or ""}

@@ -87,10 +87,11 @@ class PollingOptions:
         ),
     ] = None
     respect_ttl: Annotated[
-        bool | None,
+        str | None,
         typer.Option(
-            "--respect-ttl",
-            help="Leave sites alone for as long as Cache-Control, Expires or a feed's ttl says, at most a day.",
+            metavar="[off|hint|strict]",
+            help="How far max-age, Expires and a feed's ttl are believed. hint: up to 1h, not once a change was found "
+            "earlier; strict: up to a day, also as --respect-ttl alone; off: also as --no-respect-ttl. [default: hint]",
             rich_help_panel=_POLLING,
         ),
     ] = None

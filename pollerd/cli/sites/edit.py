@@ -9,7 +9,7 @@ import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
-from pollerd.cli.common.options import DURATION, NONE, WINDOWS, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.options import DURATION, NONE, TRUST, WINDOWS, Json, Timeout, Token, Url, duration, trust
 from pollerd.cli.common.options import windows as parse_windows
 from pollerd.cli.common.output import show_list
 from pollerd.cli.sites.named import Names, for_each
@@ -38,6 +38,14 @@ def edit(
     min_yield: Annotated[
         str | None, typer.Option(help="No poll while a change is less likely, as 1%; none: the daemon's.")
     ] = None,
+    respect_ttl: Annotated[
+        Any,
+        typer.Option(
+            help="How far its max-age, Expires or ttl is believed. none: the daemon's.",
+            parser=trust,
+            metavar=f"{TRUST}|{NONE}",
+        ),
+    ] = None,
     half_life: Annotated[Any, _interval("For objective interest: when a change is worth half.")] = None,
     deadline: Annotated[Any, _interval("For objective deadline: in which a change should be found.")] = None,
     select: Annotated[
@@ -62,6 +70,7 @@ def edit(
         "min_interval": min_interval,
         "max_interval": max_interval,
         "min_yield": min_yield,
+        "respect_ttl": respect_ttl,
         "half_life": half_life,
         "deadline": deadline,
         "selections": select,

@@ -10,7 +10,7 @@ import typer
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.common.grouped import grouped
-from pollerd.cli.common.options import DURATION, WINDOWS, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.options import DURATION, TRUST, WINDOWS, Json, Timeout, Token, Url, duration, trust
 from pollerd.cli.common.options import windows as parse_windows
 from pollerd.cli.common.output import show_fields, show_json, show_list
 from pollerd.cli.sites.filtering import FilterOptions
@@ -35,6 +35,9 @@ def add(
     min_yield: Annotated[
         str | None, typer.Option(help="No poll while a change is believed less likely, as 1% or 0.01.")
     ] = None,
+    respect_ttl: Annotated[
+        Any, typer.Option(help="How far its max-age, Expires or ttl is believed.", parser=trust, metavar=TRUST)
+    ] = None,
     half_life: Annotated[float | None, _interval("For objective interest: when a change is worth half.")] = None,
     deadline: Annotated[float | None, _interval("For objective deadline: in which a change should be found.")] = None,
     select: Select = NONE,
@@ -52,6 +55,7 @@ def add(
         "min_interval": min_interval,
         "max_interval": max_interval,
         "min_yield": min_yield,
+        "respect_ttl": respect_ttl,
         "half_life": half_life,
         "deadline": deadline,
         "selections": None if select == NONE else select,

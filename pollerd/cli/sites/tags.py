@@ -9,7 +9,7 @@ import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
-from pollerd.cli.common.options import DURATION, NONE, WINDOWS, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.options import DURATION, NONE, TRUST, WINDOWS, Json, Timeout, Token, Url, duration, trust
 from pollerd.cli.common.options import windows as parse_windows
 from pollerd.cli.common.output import show_done, show_list, show_one
 from pollerd.cli.sites.selecting import SELECT_HELP, selections
@@ -53,6 +53,14 @@ def set_(
     min_interval: Annotated[Any, _interval("Shortest time between two polls of a site.")] = None,
     max_interval: Annotated[Any, _interval("Longest time between two polls of a site.")] = None,
     min_yield: Annotated[str | None, typer.Option(help="No poll while a change is less likely, as 1%.")] = None,
+    respect_ttl: Annotated[
+        Any,
+        typer.Option(
+            help="How far its max-age, Expires or ttl is believed. none: unsaid.",
+            parser=trust,
+            metavar=f"{TRUST}|{NONE}",
+        ),
+    ] = None,
     half_life: Annotated[Any, _interval("For objective interest: when a change is worth half.")] = None,
     deadline: Annotated[Any, _interval("For objective deadline: in which a change should be found.")] = None,
     windows: Annotated[Any, typer.Option(help=f"{WINDOWS} none: unsaid.", parser=parse_windows, metavar="JSON")] = None,
@@ -71,6 +79,7 @@ def set_(
         "min_interval": min_interval,
         "max_interval": max_interval,
         "min_yield": min_yield,
+        "respect_ttl": respect_ttl,
         "half_life": half_life,
         "deadline": deadline,
         "windows": windows,

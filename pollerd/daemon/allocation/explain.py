@@ -27,13 +27,12 @@ from pollerd.daemon.state.views import (
     ShadowView,
     SignalYieldView,
 )
-from pollerd.model import STATE_CODE, STATES, SiteState
+from pollerd.model import STATES, SiteState
 from pollerd.scheduling.waiting import at_private_addresses
 from pollerd.wording import counted
 
 DAY_SECONDS = 86_400.0
 HOUR_SECONDS = 3_600.0
-_GONE = STATE_CODE[SiteState.GONE]
 
 
 class ScheduleExplainer:
@@ -213,7 +212,7 @@ class ScheduleExplainer:
     def _earliest(self, slot: int, floor: float) -> float | None:
         """Returns the earliest time of the next poll, epoch s, possibly past; None if there will be none."""
         sites = self._scheduler.sites
-        if sites.paused[slot] or sites.state[slot] == _GONE:
+        if sites.paused[slot]:
             return None
         own = max(float(sites.last_poll[slot]) + floor, float(sites.not_before[slot]))
         soonest = max(own, self._scheduler.hosts.ready_at_of(int(sites.host[slot])))
@@ -235,7 +234,10 @@ class ScheduleExplainer:
         failures = counted(int(sites.failures[slot]), "failure")
         reasons = (
             (bool(sites.paused[slot]), "paused by the user"),
-            (state is SiteState.GONE, "the server said 410 Gone"),
+            (
+                state is SiteState.GONE and waiting,
+                f"the server said 410 Gone; it is requested again at {_moment(earliest or now)}",
+            ),
             (bool(sites.in_flight[slot]), "a poll is under way"),
             (not self._scheduler.is_open(slot, now), f"closed until {_moment(self._once_open(slot, now))}: windows"),
             (

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pollerd.errors import InvalidValueError
-from pollerd.model import JobAction, SiteSpec
+from pollerd.model import JobAction, RespectTtl, SiteSpec
 
 _MOST_TAGS = 64
 _NAMES: dict[JobAction, tuple[str, ...]] = {
@@ -17,7 +17,7 @@ _NAMES: dict[JobAction, tuple[str, ...]] = {
     JobAction.TAG: ("tags",),
     JobAction.UNTAG: ("tags",),
     JobAction.WEIGHT: ("weight",),
-    JobAction.LIMITS: ("min_interval", "max_interval"),
+    JobAction.LIMITS: ("min_interval", "max_interval", "respect_ttl"),
 }
 """Settings that an action changes."""
 
@@ -34,7 +34,7 @@ def after(action: JobAction, value: Mapping[str, Any], spec: SiteSpec) -> SiteSp
         case JobAction.WEIGHT:
             return replace(spec, weight=value["weight"])
         case JobAction.LIMITS:
-            return _limited(replace(spec, **value))
+            return _limited(replace(spec, **_typed(value)))
         case JobAction.DELETE | JobAction.POLL:
             return spec
 
@@ -52,6 +52,12 @@ def _limited(spec: SiteSpec) -> SiteSpec:
     if shortest is not None and longest is not None and shortest > longest:
         raise InvalidValueError("max_interval", f"at least min_interval ({shortest:g} s)", longest)
     return spec
+
+
+def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of settings with their types, which the JSON of a job does not keep."""
+    trust = values.get("respect_ttl")
+    return {**values} if trust is None else {**values, "respect_ttl": RespectTtl(trust)}
 
 
 def before(action: JobAction, spec: SiteSpec) -> dict[str, Any]:
@@ -73,7 +79,7 @@ def taken_back(action: JobAction, value: Mapping[str, Any], kept: Mapping[str, A
         case _:
             did = {"paused": action is JobAction.PAUSE} if "paused" in was else value
             mine = {name: was[name] for name in was if name in did and getattr(spec, name) == did[name]}
-            return replace(spec, **mine)
+            return replace(spec, **_typed(mine))
 
 
 def _with_tag(tags: tuple[str, ...], tag: str, was: tuple[str, ...]) -> tuple[str, ...]:

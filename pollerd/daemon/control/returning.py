@@ -14,7 +14,7 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.errors import InvalidValueError
 from pollerd.model import NUMERIC_SETTINGS
-from pollerd.storage import ScheduleRows, SettingsColumns, SiteStore
+from pollerd.storage import ScheduleRows, SettingsColumns, SiteStore, StoredTtls
 
 _AT_ONCE = 1_000
 
@@ -47,10 +47,6 @@ class SiteReturn:
         add_stored(scheduler, rows, faults, learned, await stored_ttls(scheduler, self._store, rows))
 
 
-StoredTtls = tuple[NDArray[np.int64], NDArray[np.float64]]
-"""Ids of sites, and the TTLs in s that they announced."""
-
-
 async def stored_ttls(scheduler: SchedulerState, store: SiteStore, rows: ScheduleRows) -> StoredTtls | None:
     """Returns what these sites announced; None if none of them is left alone for it.
 
@@ -81,7 +77,7 @@ def add_stored(
         log = structlog.get_logger("pollerd.control")
         log.warning("learned_state_unusable", sites=len(learned), reason=str(error), instead="learning anew")
     if ttls is not None:
-        recall_ttls(scheduler, *ttls)
+        recall_ttls(scheduler, ttls)
     note_quiet(scheduler, slots)
     return slots
 

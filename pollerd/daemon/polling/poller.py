@@ -81,7 +81,7 @@ class Poller:
         try:
             request, send = self._request(slot, context), partial(self._pacer.send, cost)
             outcome = _dated(await self._client.get(context, request, may_follow, send), self._clock())
-            redirects.answered(outcome)
+            redirects.answered(request.url, outcome)
         finally:
             redirects.finish()
             self._hook.responded(time.perf_counter() - began)

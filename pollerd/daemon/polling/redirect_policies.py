@@ -27,8 +27,8 @@ class FollowsRedirects(Protocol):
     def holds(self, url: str) -> bool:
         """Returns whether the URL's host, which was reserved, still is: it may be lent by another node, for a time."""
 
-    def answered(self, outcome: Outcome) -> None:
-        """Notes how the request ended."""
+    def answered(self, url: str, outcome: Outcome) -> None:
+        """Notes how the request of the URL ended, before its hosts are free: one that refused is paused from then."""
 
     def finish(self) -> None:
         """Frees the hosts after the request."""
@@ -46,7 +46,7 @@ class RedirectPolicies:
 
     def __init__(self, *, scheduler: SchedulerState, robots: RobotsKeeper, runtime: Runtime) -> None:
         self._scheduler, self._robots, self._clock = scheduler, robots, runtime.clock
-        self._began_at = runtime.clock()
+        self._rng, self._began_at = runtime.rng, runtime.clock()
 
     def policy(self, own: int, context: SiteContext | None, proxy: str | None) -> RedirectPolicy:
         """Returns a policy; `context` plays no part."""
@@ -56,5 +56,6 @@ class RedirectPolicies:
             own=own,
             unknown_since=self._began_at,
             clock=self._clock,
+            rng=self._rng,
             proxy=proxy,
         )

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from pollerd.daemon.polling.host_reservations import WAIT_SECONDS, HostReservations
 from pollerd.daemon.polling.robots_txt import RobotsKeeper
 from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.fetching import REDIRECT_STATUSES
 from pollerd.model import Outcome
 from pollerd.urls import host_of
 
 _UNSTORED_HOST = -1
+
+
+def answering_host(url: str, outcome: Outcome) -> str:
+    """Returns the host that gave the outcome of the URL: where a redirect was not followed, the one that redirected."""
+    requested = [url, *(hop.url for hop in outcome.redirects)]
+    followed = outcome.status not in REDIRECT_STATUSES or len(requested) == 1
+    return host_of(requested[-1] if followed else requested[-2])
 
 
 class RedirectPolicy:
@@ -20,7 +30,7 @@ class RedirectPolicy:
     comes from that host's robots.txt.
     """
 
-    __slots__ = ("_clock", "_proxy", "_reservations", "_robots", "_scheduler", "_unknown_since", "put_off")
+    __slots__ = ("_clock", "_proxy", "_reservations", "_rng", "_robots", "_scheduler", "_unknown_since", "put_off")
 
     def __init__(
         self,
@@ -30,6 +40,7 @@ class RedirectPolicy:
         own: int,
         unknown_since: float,
         clock: Callable[[], float],
+        rng: np.random.Generator,
         proxy: str | None,
     ) -> None:
         """`own`: the host slot of the poll. `unknown_since`: start of the daemon (epoch s).
@@ -39,7 +50,7 @@ class RedirectPolicy:
         self._scheduler, self._robots = scheduler, robots
         self._reservations = HostReservations(hosts=scheduler.hosts, own=own, clock=clock)
         self._unknown_since, self._clock = unknown_since, clock
-        self._proxy = proxy
+        self._rng, self._proxy = rng, proxy
         self.put_off: float | None = None
 
     async def may_follow(self, url: str) -> bool:
@@ -74,8 +85,12 @@ class RedirectPolicy:
         """Returns True: a host stays reserved until `finish`."""
         return True
 
-    def answered(self, outcome: Outcome) -> None:
-        """Does nothing: what the outcome says of a host is noted with the poll's effect."""
+    def answered(self, url: str, outcome: Outcome) -> None:
+        """Notes the answer with the host that gave it; see `HostTable.answered`."""
+        hosts = self._scheduler.hosts
+        slot = hosts.slot_of(answering_host(url, outcome))
+        if slot is not None:
+            hosts.answered(slot, outcome, self._clock(), self._rng)
 
     def note_written(self) -> None:
         """Notes that the hosts held so far may have been requested until now."""

@@ -92,6 +92,8 @@ class RobotsKeeper:
             )
             text = None if response.body is None else RobotsText.of(response.body, USER_AGENT_TOKEN)
             delay = 0.0 if text is None else await self._delay(text)
+            if response.failure is not None:  # a refusal of robots.txt pauses the host as one of a page does
+                hosts.answered(host, _outcome(response, started_at), self._clock(), self._rng)
         finally:
             borrowed.finish()
             reservations.finish()

@@ -41,7 +41,8 @@ class TableUpdates:
         sites.asap[slots] = sites.in_flight[slots] = False
         sites.touch(slots)
         ttls = np.array([_ttl(result, record) for result, record in zip(results, records, strict=True)])
-        note_announced_ttl(self._scheduler, slots, ttls)
+        broken = np.array([record.context.baseline.ttl_broken for record in records])
+        note_announced_ttl(self._scheduler, slots, ttls, broken)
         self._private.note(slots, records)
         note_quiet(self._scheduler, slots)
 

@@ -9,28 +9,30 @@ from msgspec.structs import replace
 from pollerd.daemon.results.selection_records import selection_records, states_after
 from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult, ProofStatus
+from pollerd.fetching import REDIRECT_STATUSES
 from pollerd.model import Baseline, ChangeVerdict, Media, Outcome, OutcomeKind, Poll, SiteState
 from pollerd.scheduling import SchedulingSettings, backoff_seconds, clamp_retry_after, lengthened
 from pollerd.storage import ChangeDraft, SelectionRecord, SiteContext
 
 ROBOTS_RECHECK_SECONDS = 86_400.0
+GONE_BASE_SECONDS, GONE_CAP_SECONDS = 2 * 86_400.0, 30 * 86_400.0
+"""After 410 Gone a page is requested again in one to two days, then ever more rarely, at least once a month: servers
+say it by mistake, too, and no page is given up for ever."""
 REDIRECT_CONFIRMATIONS = 3
 """Consecutive polls with the same permanent redirect after which it is proposed as the site's URL."""
 WORKER_SHARE = 0.02
 """Largest share of a worker's time that one page takes: its own interval grows with what reading it costs."""
 _SHORTEST_REST_SECONDS = 1.0
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PERMANENT = frozenset({301, 308})
-_REFUSALS = frozenset({429, 503})
-_HOST_THROTTLES = 3
 
 
 class SiteStatus(Struct, frozen=True, gc=False):
-    """The site and its host before the poll."""
+    """The site before the poll."""
 
     failures: int
     last_seen_at: float | None
-    host_throttles: int
+    promised: float = 0.0
+    """Seconds after it was last seen for which it announced that it stays as it is."""
     keeps_changing: bool = False
     """Whether its last polls all found a change."""
 
@@ -44,9 +46,8 @@ def poll_effect(
     informative = kind.informative
     failures = 0 if informative or kind is OutcomeKind.PROVING else before.failures + 1
     state, wait = _site_state(kind, outcome, failures, settings, rng)
-    pause, throttles = host_pause(outcome, before.host_throttles, settings, rng)
     at, rest = outcome.started_at, 0.0 if kind is OutcomeKind.PROVING else _rest(result)
-    context = _context(result, kind)
+    context = _context(result, kind, before)
     selected: tuple[SelectionRecord, ...] = ()
     if result.detection is not None and result.detection.selections:
         states = result.context.states
@@ -61,8 +62,6 @@ def poll_effect(
         last_seen_at=at if informative else before.last_seen_at,
         content=result.detection.content if result.detection is not None else None,
         change=_change(result, kind, before, summary),
-        host_pause_seconds=pause,
-        host_throttles=throttles,
         mask_changed=_marks(context.baseline) != _marks(result.context.baseline),
         misled=_was_misled(result, before, context),
         selections=selected,
@@ -86,7 +85,7 @@ def _with_earlier(
     The site counts as seen when that poll saw it; nothing is learned from it.
     """
     assert earlier.detection is not None
-    context = replace(_context(earlier, OutcomeKind.CHANGED), last_outcome=effect.context.last_outcome)
+    context = replace(_context(earlier, OutcomeKind.CHANGED, before), last_outcome=effect.context.last_outcome)
     selected: tuple[SelectionRecord, ...] = ()
     if earlier.detection.selections:
         selected = selection_records(earlier.detection, earlier.context.states, before.last_seen_at)
@@ -125,29 +124,13 @@ def _site_state(
     if kind.informative or kind is OutcomeKind.PROVING:
         return SiteState.ACTIVE, None
     if kind is OutcomeKind.GONE:
-        return SiteState.GONE, None
+        return SiteState.GONE, backoff_seconds(failures, GONE_BASE_SECONDS, GONE_CAP_SECONDS, rng)
     if kind is OutcomeKind.DENIED:
         return SiteState.BLOCKED, ROBOTS_RECHECK_SECONDS * float(rng.uniform(1.0, 1.1))
     state = SiteState.BLOCKED if kind is OutcomeKind.BLOCKED_ADDRESS else SiteState.BACKING_OFF
-    if kind is OutcomeKind.THROTTLED and outcome.status in REDIRECTS:  # no refusal: the next host was busy
+    if kind is OutcomeKind.THROTTLED and outcome.status in REDIRECT_STATUSES:  # no refusal: the next host was busy
         return state, clamp_retry_after(outcome.retry_after, settings.backoff_cap_seconds)
     return state, _backoff(failures, outcome, settings, rng)
-
-
-def host_pause(
-    outcome: Outcome, throttles: int, settings: SchedulingSettings, rng: np.random.Generator
-) -> tuple[float | None, int]:
-    """Returns the host's pause (s) and refusal count: 429 pauses at once, 503 when repeated. An answer resets the
-    count.
-    """
-    if outcome.status is None:
-        return None, throttles
-    if outcome.status not in _REFUSALS:
-        return None, throttles if outcome.status >= 500 else 0
-    throttles += 1
-    if outcome.status == 503 and throttles < _HOST_THROTTLES:
-        return None, throttles
-    return _backoff(throttles, outcome, settings, rng), throttles
 
 
 def _backoff(failures: int, outcome: Outcome, settings: SchedulingSettings, rng: np.random.Generator) -> float:
@@ -179,7 +162,7 @@ def _poll(result: PollResult, kind: OutcomeKind, before: SiteStatus) -> Poll:
     )
 
 
-def _context(result: PollResult, kind: OutcomeKind) -> SiteContext:
+def _context(result: PollResult, kind: OutcomeKind, status: SiteStatus) -> SiteContext:
     before, outcome = result.context, result.outcome
     if result.detection is None or not kind.informative:
         return replace(before, last_outcome=kind)
@@ -189,7 +172,7 @@ def _context(result: PollResult, kind: OutcomeKind) -> SiteContext:
     return replace(
         before,
         validators=outcome.validators,
-        baseline=_with_ttl(result.detection.baseline, outcome),
+        baseline=_with_ttl(result.detection.baseline, outcome, broken=_broke_promise(result, kind, status)),
         polls_since_full=0 if full else before.polls_since_full + 1,
         content_type=outcome.content_type if full else before.content_type,
         redirect_url=target,
@@ -198,9 +181,22 @@ def _context(result: PollResult, kind: OutcomeKind) -> SiteContext:
     )
 
 
-def _with_ttl(baseline: Baseline, outcome: Outcome) -> Baseline:
+def _with_ttl(baseline: Baseline, outcome: Outcome, *, broken: bool) -> Baseline:
     """Returns the baseline with the TTL of the answer's headers; a feed keeps its own, which not every answer shows."""
-    return baseline if baseline.media is Media.FEED else replace(baseline, ttl=outcome.fresh_for)
+    ttl = baseline.ttl if baseline.media is Media.FEED else outcome.fresh_for
+    return replace(baseline, ttl=ttl, ttl_broken=broken)
+
+
+def _broke_promise(result: PollResult, kind: OutcomeKind, before: SiteStatus) -> bool:
+    """Returns whether a change was ever found inside the time for which the site had announced that there is none."""
+    if result.context.baseline.ttl_broken:
+        return True
+    seen = before.last_seen_at
+    if kind is not OutcomeKind.CHANGED or result.detection is None or seen is None:
+        return False
+    evidence = result.detection.evidence
+    age = 0.0 if evidence is None or evidence.age is None else evidence.age
+    return seen < result.outcome.started_at - age < seen + before.promised
 
 
 def _permanent_target(outcome: Outcome) -> str | None:

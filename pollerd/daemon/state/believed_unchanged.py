@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.scheduling import LONGEST_TTL_SECONDS, Bounds, first_waits, waits
+from pollerd.model import RespectTtl
+from pollerd.scheduling import HINT_TTL_SECONDS, LONGEST_TTL_SECONDS, Bounds, first_waits, waits
+from pollerd.storage import StoredTtls
 
 AT_ONCE = 65_536
 """Largest list computed before the first choice, in half a second; longer ones are computed in the background."""
@@ -65,32 +67,52 @@ def _longest(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.
 
 
 def announced_waits(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Returns the TTLs float64[k] s that the slots announce, where respected; else 0."""
-    announced = np.where(_respected(scheduler, slots), scheduler.sites.announced_ttl[slots], 0.0)
+    """Returns the TTLs float64[k] s that the slots announce, as far as they are believed; else 0.
+
+    A hint does not outweigh a signal that the page has changed.
+    """
+    announced = np.minimum(scheduler.sites.announced_ttl[slots], _believed_for(scheduler, slots))
+    hinted = np.flatnonzero((announced > 0) & (_trust(scheduler, slots) == RespectTtl.HINT))
+    if hinted.size:
+        announced[hinted[scheduler.allocator.signals_waiting(slots[hinted]) > 0]] = 0.0
     return np.minimum(announced, _longest(scheduler, slots))
 
 
-def _respected(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _trust(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the `RespectTtl` of the slots, float64[k]."""
     own = scheduler.sites.respect_ttl[slots]
-    return np.where(np.isnan(own), scheduler.settings.respect_ttl, own > 0)
+    return np.where(np.isnan(own), float(scheduler.settings.respect_ttl), own)
 
 
-def note_announced_ttl(scheduler: SchedulerState, slots: NDArray[np.int64], announced: NDArray[np.float64]) -> None:
-    """Stores the announced TTLs, float64[k] s, of the slots int64[k], where respected."""
-    announced = np.clip(np.nan_to_num(announced), 0.0, LONGEST_TTL_SECONDS)
-    scheduler.sites.put("announced_ttl", slots, np.where(_respected(scheduler, slots), announced, 0.0))
+def _believed_for(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns for how long what the slots announce is believed at most, float64[k] s."""
+    trust = _trust(scheduler, slots)
+    hint = np.where(scheduler.sites.ttl_broken[slots], 0.0, HINT_TTL_SECONDS)
+    return np.select([trust == RespectTtl.STRICT, trust == RespectTtl.HINT], [LONGEST_TTL_SECONDS, hint], 0.0)
+
+
+def note_announced_ttl(
+    scheduler: SchedulerState, slots: NDArray[np.int64], announced: NDArray[np.float64], broken: NDArray[np.bool_]
+) -> None:
+    """Stores the announced TTLs, float64[k] s, of the slots int64[k], as far as they are believed.
+
+    broken bool[k]: whether a change was found inside such a time.
+    """
+    scheduler.sites.put("ttl_broken", slots, broken)
+    believed = np.clip(np.nan_to_num(announced), 0.0, _believed_for(scheduler, slots))
+    scheduler.sites.put("announced_ttl", slots, believed)
 
 
 def listens(scheduler: SchedulerState) -> bool:
     """Returns whether the TTL of any site may be respected."""
-    return scheduler.settings.respect_ttl or not scheduler.sites.is_as_ever("respect_ttl")
+    return bool(scheduler.settings.respect_ttl) or not scheduler.sites.is_as_ever("respect_ttl")
 
 
-def recall_ttls(scheduler: SchedulerState, site_ids: NDArray[np.int64], announced: NDArray[np.float64]) -> None:
-    """Takes in the stored TTLs, float64[k] s, of sites int64[k]; those that are not in memory are skipped."""
-    slots = scheduler.sites.slots_of(site_ids)
+def recall_ttls(scheduler: SchedulerState, stored: StoredTtls) -> None:
+    """Takes in what sites announced; those that are not in memory are skipped."""
+    slots = scheduler.sites.slots_of(stored.site_id)
     known = slots >= 0
-    note_announced_ttl(scheduler, slots[known], announced[known])
+    note_announced_ttl(scheduler, slots[known], stored.ttl[known], stored.broken[known])
 
 
 async def note_all_quiet(scheduler: SchedulerState) -> None:

@@ -9,7 +9,7 @@ from pollerd.storage import ChangeDraft, PageRecord, PollRecord, SelectionRecord
 
 
 class PollEffect(Struct, frozen=True, gc=False):
-    """The effect of one poll on its site and its host. Fields shared with `PollRecord` have the same meaning."""
+    """The effect of one poll on its site. Fields shared with `PollRecord` have the same meaning."""
 
     poll: Poll
     context: SiteContext
@@ -19,10 +19,6 @@ class PollEffect(Struct, frozen=True, gc=False):
     last_seen_at: float | None = None
     content: bytes | None = None
     change: ChangeDraft | None = None
-    host_pause_seconds: float | None = None
-    """Pause of the whole host; None: no pause."""
-    host_throttles: int = 0
-    """Consecutive throttled answers of the host, including this one."""
     mask_changed: bool = False
     misled: bool = False
     selections: tuple[SelectionRecord, ...] = ()

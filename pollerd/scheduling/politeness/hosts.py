@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.columns import Columns, stretches
-from pollerd.model import HostOverride
+from pollerd.model import HostOverride, Outcome
+from pollerd.scheduling.politeness.backoff import backoff_seconds, lengthened
 from pollerd.scheduling.politeness.host_lines import HostLines
 from pollerd.scheduling.politeness.robots_txt import FRESH_SECONDS, RobotsCache, RobotsText
 from pollerd.scheduling.settings import SchedulingSettings
@@ -17,6 +18,11 @@ from pollerd.scheduling.settings import SchedulingSettings
 SPACING_KEPT_SECONDS = 10.0
 """The last request of a host is stored for restarts only where the host's interval is longer than this. Other hosts
 wait their full interval after a restart, which costs less than a row written with every poll."""
+
+_REFUSALS = frozenset({429, 503})
+_UNAVAILABLE = 503
+_UNAVAILABLE_IN_A_ROW = 3
+"""Refusals in a row from which 503 means the whole host, not only the page."""
 
 PASSING_ROBOTS_BYTES = 8 * 1024 * 1024
 """Maximum size of the robots.txt kept of hosts without sites: redirects to ever new hosts must not fill the memory."""
@@ -252,6 +258,25 @@ class HostTable(Columns):
         """Blocks requests to the host until `until` (epoch s); a later pause in force remains."""
         self.paused_until[slot] = max(float(self.paused_until[slot]), until)
         self.touched[slot] = True
+
+    def answered(self, slot: int, outcome: Outcome, now: float, rng: np.random.Generator) -> None:
+        """Notes the answer of a request to the host, before the host is free: 429 pauses it at once, 503 when repeated.
+
+        Each refusal in a row lengthens the pause; any other answer but a 5xx ends the row.
+        """
+        if outcome.status is None:
+            return
+        throttles = int(self.throttles[slot])
+        if outcome.status in _REFUSALS:
+            throttles += 1
+            if outcome.status != _UNAVAILABLE or throttles >= _UNAVAILABLE_IN_A_ROW:
+                cap = self.settings.backoff_cap_seconds
+                own = backoff_seconds(throttles, self.settings.backoff_base_seconds, cap, rng)
+                self.pause(slot, now + lengthened(own, outcome.retry_after, cap))
+        elif outcome.status < 500:
+            throttles = 0
+        if self.throttles[slot] != throttles:  # stored, or an old refusal would count after a restart
+            self.throttles[slot], self.touched[slot] = throttles, True
 
     def override(self, slot: int, override: HostOverride) -> None:
         """Applies an operator's pause by hand, or end of all pauses; the latter resets the count of throttles."""

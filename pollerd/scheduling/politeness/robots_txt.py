@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import zlib
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ class RobotsRules:
 
     def __init__(self, text: bytes, agent: str) -> None:
         """Parses the text; bytes that are not UTF-8 are replaced."""
-        self._parser, self._agent = Protego.parse(text.decode("utf-8-sig", "replace")), agent
+        self._parser = Protego.parse(_by_product_token(text.decode("utf-8-sig", "replace"), agent))
+        self._agent = agent
 
     def allows(self, url: str) -> bool:
         """Returns whether the agent may request the URL."""
@@ -40,6 +42,16 @@ class RobotsRules:
         """Returns the requested seconds between two requests, possibly fractional; 0 without a usable value."""
         delay = self._parser.crawl_delay(self._agent)
         return float(delay) if delay is not None and math.isfinite(delay) and delay > 0 else 0.0
+
+
+def _by_product_token(text: str, agent: str) -> str:
+    """Returns the text with each User-agent line that names the agent, such as `pollerd/0.1.0 (+https://…)`, reduced to
+    its product token (RFC 9309, section 2.2.1): Protego compares whole lines, and operators copy what their log shows.
+    """
+    if agent not in text.lower():
+        return text
+    names_it = re.compile(rf"\s*user[- ]?agent\s*[:\s](?:[^#]*[\s(;,])?{re.escape(agent)}(?![\w-])", re.IGNORECASE)
+    return "\n".join(f"User-agent: {agent}" if names_it.match(line) else line for line in text.splitlines())
 
 
 @dataclass(frozen=True, slots=True)

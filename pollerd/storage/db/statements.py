@@ -67,6 +67,7 @@ HOT_STATE = [
     "redirect_count",
     "items",
     "ttl",
+    "ttl_broken",
     "items_shown",
     "feed_window",
 ]
@@ -156,6 +157,7 @@ MEMORY = [
     "media",
     "items",
     "ttl",
+    "ttl_broken",
     "feed_window",
     "lm_seen",
     "lm_good",

@@ -472,6 +472,7 @@ def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...
         m.redirect_count,
         b.items or None,
         b.ttl,
+        b.ttl_broken,
         *window_columns(b.window),
         record.changes,
         new_content_id,

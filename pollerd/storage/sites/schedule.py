@@ -22,7 +22,7 @@ from pollerd.storage.encoding.row_repair import Field, number
 from pollerd.storage.sites.hosts import read_override
 from pollerd.storage.sites.lists.marks import any_marked, is_marked
 from pollerd.storage.sites.windows import WindowsRead
-from pollerd.storage.values import HostRow, ScheduleRows, StoredRobots
+from pollerd.storage.values import HostRow, ScheduleRows, StoredRobots, StoredTtls
 
 PIECE = 20_000
 _CODES = {state.value: code for state, code in STATE_CODE.items()}
@@ -252,27 +252,27 @@ def learned_of(
     return [(site_id, bytes(state)) for site_id, state in rows]
 
 
-def announced_ttls(connection: Connection, after: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Returns some site ids [k] above `after`, ascending, and the TTLs [k], s, that these sites announced; k = 0: no
-    more.
-    """
-    c = site_state.c
-    return _ttls(_piece(connection, select(c.site_id, c.ttl).where(c.ttl.is_not(None)), c.site_id, after))
+_TTLS = select(site_state.c.site_id, site_state.c.ttl, site_state.c.ttl_broken).where(
+    or_(site_state.c.ttl.is_not(None), site_state.c.ttl_broken)
+)
 
 
-def announced_ttls_of(
-    connection: Connection, sql: Statements, site_ids: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Returns those of these sites that announced a TTL, and it, as `announced_ttls` does."""
-    c = site_state.c
-    wanted = select(c.site_id, c.ttl).where(c.ttl.is_not(None), sql.among(c.site_id, "sites"))
+def announced_ttls(connection: Connection, after: int) -> StoredTtls:
+    """Returns what some sites with ids above `after` announced, by id; none: there are no more."""
+    return _ttls(_piece(connection, _TTLS, site_state.c.site_id, after))
+
+
+def announced_ttls_of(connection: Connection, sql: Statements, site_ids: Sequence[int]) -> StoredTtls:
+    """Returns what these sites announced, as `announced_ttls` does."""
+    wanted = _TTLS.where(sql.among(site_state.c.site_id, "sites"))
     return _ttls(connection.execute(wanted, {"sites": sql.many(site_ids)}).all())
 
 
-def _ttls(rows: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _ttls(rows: Sequence[Any]) -> StoredTtls:
     """Returns the columns of rows; a TTL damaged by hand counts as none."""
-    ids, ttls = list(zip(*rows, strict=True)) or [(), ()]
-    return np.array(ids, np.int64), np.array([number(ttl, 0.0) for ttl in ttls], np.float64)
+    ids, ttls, broken = list(zip(*rows, strict=True)) or [(), (), ()]
+    numbers = [number(ttl, 0.0) for ttl in ttls]
+    return StoredTtls(np.array(ids, np.int64), np.array(numbers, np.float64), np.array(broken, np.bool_))
 
 
 def ids_piece(connection: Connection, tag: str | None, after: int) -> NDArray[np.int64]:

@@ -40,6 +40,7 @@ from pollerd.storage.values import (
     SitePage,
     SiteRestore,
     StoredForecast,
+    StoredTtls,
 )
 
 _PURGED_AT_ONCE = 200
@@ -341,18 +342,18 @@ class SiteStore:
         """Returns (site id, state) of those of these sites of which the allocator has learned, by id."""
         return await self._database.read(lambda c: schedule.learned_of(c, self._sql, allocator, site_ids))
 
-    async def announced_ttls(self) -> AsyncIterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-        """Yields the ids of sites that announced a TTL, ascending, and the TTLs in s, in pieces."""
+    async def announced_ttls(self) -> AsyncIterator[StoredTtls]:
+        """Yields what sites announced, by id, in pieces."""
         after = -1
         while True:
             piece = await self._database.read(lambda c, a=after: schedule.announced_ttls(c, a))  # type: ignore[misc]
-            if not len(piece[0]):
+            if not len(piece.site_id):
                 return
             yield piece
-            after = int(piece[0][-1])
+            after = int(piece.site_id[-1])
 
-    async def announced_ttls_of(self, site_ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Returns those of these sites that announced a TTL, and the TTLs in s."""
+    async def announced_ttls_of(self, site_ids: Sequence[int]) -> StoredTtls:
+        """Returns what these sites announced."""
         return await self._database.read(lambda c: schedule.announced_ttls_of(c, self._sql, site_ids))
 
     async def delete(self, site_id: int, now: float) -> None:

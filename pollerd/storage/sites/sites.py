@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, Site, SiteSpec, SiteState, Windows
+from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, RespectTtl, Site, SiteSpec, SiteState, Windows
 from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema.crawler import page
 from pollerd.storage.db.schema.history import reading, selection_state
@@ -37,6 +37,7 @@ from pollerd.storage.values import NewSettings, SiteChanges, SiteFilter, SitePag
 
 PIECE = 5_000
 _STATES = {state.value: state for state in SiteState}
+_TTL_TRUST = {float(one): one for one in RespectTtl}
 _OUTCOMES = {kind.value: kind for kind in OutcomeKind}
 # Resuming a site restarts it, whatever its state.
 _REVIVED: dict[str, Any] = {"state": SiteState.ACTIVE.value, "not_before": None, "failures": 0}
@@ -61,6 +62,7 @@ _FORGOTTEN: dict[str, Any] = {
     "redirect_count": 0,
     "items": None,
     "ttl": None,
+    "ttl_broken": False,
     "items_shown": None,
     "feed_window": None,
     "rate": -1.0,
@@ -397,7 +399,9 @@ def _sites() -> Select[Any]:
 def _site(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
     """Returns the site of a row; values damaged by hand become those of a new site."""
     access = NO_ACCESS if row.access is None else encryption.open(row.access)
-    numbers = {name: number(getattr(row, name)) for name in NUMERIC_SETTINGS}
+    numbers: dict[str, Any] = {name: number(getattr(row, name)) for name in NUMERIC_SETTINGS}
+    if numbers["respect_ttl"] is not None:
+        numbers["respect_ttl"] = _TTL_TRUST.get(numbers["respect_ttl"])
     return Site(
         id=row.id,
         spec=SiteSpec(

@@ -98,6 +98,7 @@ def _own(spec: SiteSpec) -> dict[str, str]:
         "weight": "" if spec.weight is None else f"{spec.weight:g}",
         "min_interval": "" if spec.min_interval is None else duration(spec.min_interval),
         "max_interval": "" if spec.max_interval is None else duration(spec.max_interval),
+        "respect_ttl": "" if spec.respect_ttl is None else spec.respect_ttl.name.lower(),
         "selections": pretty.decode() if isinstance(pretty, bytes) else pretty,
     }
 
@@ -176,6 +177,7 @@ def _patch(form: PostedForm) -> dict[str, Any]:
         "title": form.text("title"),
         "tags": form.tags("tags"),
         "selections": _selections(form),
+        "respect_ttl": form.text("respect_ttl") or None,
     }
     given["weight"] = form.optional_number("weight")
     return given | {name: form.optional_duration(name) for name in ("min_interval", "max_interval")}

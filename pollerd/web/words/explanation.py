@@ -221,7 +221,10 @@ def _closed(explained: Explained, page: Polled) -> Sentence:
 
 _REASONS: Mapping[str, Callable[[Explained, Polled], Sentence]] = {
     "paused by the user": lambda *_: ("You paused it.",),
-    "the server said 410": lambda *_: ("The server said it is gone (410); it is not polled any more.",),
+    "the server said 410": lambda e, _: (
+        "The server said it is gone (410); it is checked again rarely.",
+        *_again(e, " Next at "),
+    ),
     "a poll is under way": lambda *_: ("It is being polled right now.",),
     "closed until": _closed,
     "its address is private": lambda *_: (

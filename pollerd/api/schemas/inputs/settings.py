@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypeAliasType
 
 from pollerd.api.http.limits import check_selections
@@ -12,6 +12,7 @@ from pollerd.api.schemas.inputs.numbers import Cost, Deadline, HalfLife, MaxInte
 from pollerd.api.schemas.inputs.site_access import AccessFields
 from pollerd.api.schemas.inputs.windows import WINDOWS, WindowsSchema
 from pollerd.inheritance import SETTINGS
+from pollerd.model import RespectTtl
 from pollerd.scheduling.windows import windows_of
 
 _RENDER = (
@@ -34,7 +35,19 @@ Selections = TypeAliasType(
 RenderDefault = TypeAliasType("RenderDefault", Literal["browser"])
 RenderPlanSettings = TypeAliasType("RenderPlanSettings", dict[str, Any])
 Render = RenderDefault | RenderPlanSettings
-_RESPECT_TTL = "leave the site alone for as long as its max-age or feed's ttl says, at most a day; null: the default"
+_RESPECT_TTL = (
+    "leave the site alone for as long as its max-age, Expires or feed's ttl says: strict (or true), at most a day; "
+    "hint, at most an hour, and no more once a change was found inside such a time; off (or false), never; null: the "
+    "default"
+)
+_RESPECT_TTL_SCHEMA = {"anyOf": [{"type": "boolean"}, {"type": "string", "enum": ["off", "hint", "strict"]}]}
+RespectTtlInput = Annotated[
+    RespectTtl, BeforeValidator(RespectTtl.of), WithJsonSchema(_RESPECT_TTL_SCHEMA, mode="validation")
+]
+RespectTtlShown = Annotated[
+    bool | Literal["hint"], BeforeValidator(lambda value: value.shown if isinstance(value, RespectTtl) else value)
+]
+"""As it is shown: true, strict, and false, off, are what they were before there were hints."""
 
 
 class SettingsFields(AccessFields):
@@ -45,7 +58,7 @@ class SettingsFields(AccessFields):
     min_interval: MinInterval | None = None
     max_interval: MaxInterval | None = None
     min_yield: MinYield | None = None
-    respect_ttl: bool | None = Field(None, description=_RESPECT_TTL)
+    respect_ttl: RespectTtlInput | None = Field(None, description=_RESPECT_TTL)
     half_life: HalfLife | None = None
     deadline: Deadline | None = None
     windows: WindowsSchema | None = Field(None, description=WINDOWS)

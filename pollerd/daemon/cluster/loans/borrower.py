@@ -14,7 +14,7 @@ from pollerd.daemon.cluster.loans.lender import NOT_NOW
 from pollerd.daemon.cluster.loans.permits import HostPermits
 from pollerd.daemon.cluster.node_client import NodeClient
 from pollerd.daemon.cluster.node_messages import EndLoan, LendHost, LoanAnswer
-from pollerd.daemon.results.transition import REDIRECTS
+from pollerd.daemon.polling.redirects import answering_host
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import DatabaseUnavailableError, HolderUnavailableError
 from pollerd.model import Outcome
@@ -157,10 +157,9 @@ class BorrowedHosts:
         """Returns whether a host is still lent; None: it is none of these."""
         return self._borrower.permits.lent(name) if name in self._names else None
 
-    def answered(self, outcome: Outcome) -> None:
-        """Notes what the last host answered."""
-        if outcome.redirects and outcome.status not in REDIRECTS:  # else the redirecting host answered
-            self._answered = host_of(outcome.redirects[-1].url), outcome.status, outcome.retry_after
+    def answered(self, url: str, outcome: Outcome) -> None:
+        """Notes what the host that answered the request of the URL said."""
+        self._answered = answering_host(url, outcome), outcome.status, outcome.retry_after
 
     def finish(self) -> None:
         """Gives all hosts back."""

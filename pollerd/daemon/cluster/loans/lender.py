@@ -13,7 +13,6 @@ from pollerd.daemon.cluster.node_messages import EndLoan, LendHost, LoanAnswer
 from pollerd.daemon.polling.redirect_policies import RedirectPolicies
 from pollerd.daemon.polling.redirects import RedirectPolicy
 from pollerd.daemon.results.journal import Journal
-from pollerd.daemon.results.transition import host_pause
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import DatabaseUnavailableError
@@ -229,11 +228,7 @@ class HostLoans:
         slot = hosts.slot_of(ending.answered)
         assert slot is not None
         outcome = Outcome(OutcomeKind.THROTTLED, now, 0.0, ending.status, retry_after=ending.retry_after)
-        pause, throttles = host_pause(outcome, int(hosts.throttles[slot]), self._scheduler.settings, self._rng)
-        if hosts.throttles[slot] != throttles:
-            hosts.throttles[slot], hosts.touched[slot] = throttles, True
-        if pause is not None:
-            hosts.pause(slot, now + pause)
+        hosts.answered(slot, outcome, now, self._rng)
 
     def _done(self, task: asyncio.Task[LoanAnswer]) -> None:
         """Keeps the failure of a task that nobody waits for any more from being lost.

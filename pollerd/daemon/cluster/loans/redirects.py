@@ -104,9 +104,10 @@ class NodeRedirects:
         lent = self._borrowed.holds(name)
         return self._makes.borrower.permits(name) if lent is None else lent
 
-    def answered(self, outcome: Outcome) -> None:
-        """Notes how the request ended, for the holder of the last host."""
-        self._borrowed.answered(outcome)
+    def answered(self, url: str, outcome: Outcome) -> None:
+        """Notes how the request ended, here and for the holder of the host that answered."""
+        self._own.answered(url, outcome)
+        self._borrowed.answered(url, outcome)
 
     def finish(self) -> None:
         """Frees the hosts after the request."""

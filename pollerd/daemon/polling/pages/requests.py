@@ -61,7 +61,7 @@ class PageRequests:
                 return self._budget.pacer.send(cost, partial(_write_if_held, policy, request.url, write))
 
             outcome = await self._client.get(context, request, policy.may_follow, send)
-            policy.answered(outcome)
+            policy.answered(request.url, outcome)
         finally:
             policy.finish()
             self._scheduler.due.set()  # sites may wait for the host

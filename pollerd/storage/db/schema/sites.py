@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, LargeBinary, Table, Text, false
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    false,
+)
 
 from pollerd.storage.db.schema.base import (
     HOT_FILLFACTOR,
@@ -57,7 +70,8 @@ site = Table(
     Column("min_interval", Double),
     Column("max_interval", Double),
     Column("min_yield", Double),
-    Column("respect_ttl", Boolean),
+    # A `model.RespectTtl`.
+    Column("respect_ttl", SmallInteger),
     Column("half_life", Double),
     Column("deadline", Double),
     Column("settings_changed_at", Double),
@@ -140,6 +154,8 @@ site_state = Table(
     Column("redirect_count", Integer, nullable=False, server_default="0"),
     Column("items", LargeBinary),
     Column("ttl", Double),
+    # Whether a change was found inside a time for which the page announced none.
+    Column("ttl_broken", Boolean, nullable=False, server_default=false()),
     # Feeds: how many items it shows beyond which it drops some, and what else is known of them (see `feed_windows`).
     Column("items_shown", Double),
     Column("feed_window", Text),
