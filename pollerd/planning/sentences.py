@@ -13,7 +13,8 @@ _MOST_REASONS = 3
 def sentences(plan: BudgetPlan) -> tuple[str, ...]:
     """Returns the plan in whole sentences, the most important first."""
     if not plan.sites:
-        return (f"No page{_tagged(plan)} is polled yet.",)
+        hint = ": add one by `pollerd sites add URL`" if plan.tag is None else ""
+        return (f"No page{_tagged(plan)} is polled yet{hint}.",)
     if plan.current_share is None:
         return (f"No change of {_pages(plan)} is expected.", _objective(plan))
     return tuple(

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from pollerd.daemon.allocation.binding import Binding
+from pollerd.errors import DatabaseUnavailableError
+from pollerd.scheduling import PollLimit
 from tests.api.conftest import Api
 
 
@@ -45,3 +52,48 @@ async def test_no_switch_to_htraa_while_weights_differ(api: Api) -> None:
     assert (now["allocator"], now["budget"]) == ("whittle", 5.0)
     assert (await api("PATCH", f"/sites/{heavy}", {"weight": 1})).status == 200
     assert (await api("PUT", "/allocation", {"allocator": "htraa"})).status == 200
+
+
+@pytest.mark.parametrize("limit", PollLimit)
+async def test_every_limit_can_be_shown(api: Api, monkeypatch: pytest.MonkeyPatch, limit: PollLimit) -> None:
+    monkeypatch.setattr(api.control.explainer.binding, "now", lambda: Binding(limit, "why"))
+    for reply in (await api("GET", "/allocation"), await api("PUT", "/allocation", {"budget": 3})):
+        assert (reply.status, reply.json["binding"]) == (200, limit.value)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"budget": 3},
+        {"deadline": 60},
+        {"shadows": ["uniform"]},
+        {"allocator": "uniform", "budget": 3},
+        {"objective": "deadline", "deadline": 60, "budget": 3, "shadows": ["uniform"]},
+    ],
+)
+@pytest.mark.parametrize("fails", ["save_allocation", "replace_learned", "last_poll_id"])
+async def test_a_change_that_cannot_be_stored_changes_nothing(
+    api: Api, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, Any], fails: str
+) -> None:
+    await api.add("http://a.example/")
+    assert (await api("PUT", "/allocation", {"shadows": ["htraa"]})).status == 200
+    before, kept = (await api("GET", "/allocation")).json, await api.store.load_allocation()
+
+    async def unavailable(*_: object) -> None:
+        raise DatabaseUnavailableError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(api.store.history if fails == "last_poll_id" else api.store, fails, unavailable)
+        status = (await api("PUT", "/allocation", wanted)).status
+    assert status in (200, 503)
+    if status == 503:
+        after = (await api("GET", "/allocation")).json
+        of_interest = ("allocator", "objective", "deadline", "budget", "spendable")
+        assert {name: after[name] for name in of_interest} == {name: before[name] for name in of_interest}
+        assert [one["allocator"] for one in after["shadows"]] == ["htraa"]
+        assert await api.store.load_allocation() == kept
+    again = await api("PUT", "/allocation", wanted)
+    assert again.status == 200
+    assert {name: again.json[name] for name in wanted if name != "shadows"} == {
+        name: value for name, value in wanted.items() if name != "shadows"
+    }

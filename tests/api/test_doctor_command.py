@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from pollerd.cli.commands import app
 from pollerd.cli.doctor import FINE, NOTE, WRONG, Metrics, calibration, nodes
+from pollerd.daemon.allocation.binding import Binding
 from pollerd.scheduling.waiting import PollLimit
 from tests.api.conftest import Api
 from tests.support.origin import until
@@ -40,6 +41,14 @@ async def test_a_line_and_a_verdict_each(api: Api, monkeypatch: pytest.MonkeyPat
     assert "budget: budget not binding: 0 of 5 polls/s used; waiting for the first answers" in result.output
     assert found["shadow uniform"] == FINE
     assert found["calibration"] == NOTE
+
+
+async def test_closed_sites_are_no_fault(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api.control.health, "alive", lambda: True)
+    monkeypatch.setattr(api.control.explainer.binding, "now", lambda: Binding(PollLimit.CLOSED, "closed: 2"))
+    result = await examined("--url", api.root)
+    assert result.exit_code == 0, result.output
+    assert "budget: budget not binding: 0 of 5 polls/s used; closed: 2" in result.output
 
 
 async def test_what_is_wrong_ends_with_one(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 from typer.testing import CliRunner, Result
 
+from pollerd.allocation import names
 from pollerd.api.schemas.allocation import MeasuredDelay, Plan, PlannedLimit, TagDelays
 from pollerd.cli.commands import app
 from pollerd.planning.budget_plan import BudgetPlan, HeldBack, MeasuredDelays, PlanLimit, TagPlan
@@ -40,7 +41,9 @@ def test_plans_are_shown_whole(shape: type[BaseModel], value: type) -> None:
 
 
 def test_every_limit_is_documented() -> None:
-    assert Plan.model_json_schema()["$defs"]["PlannedLimit"]["properties"]["limit"]["enum"] == [*PlanLimit]
+    defined = Plan.model_json_schema()["$defs"]
+    assert defined["PlannedLimit"]["properties"]["limit"] == {"$ref": "#/$defs/PlanLimit"}
+    assert defined["PlanLimit"]["enum"] == [*PlanLimit]
 
 
 async def test_the_budget_that_a_share_needs(api: Api) -> None:
@@ -85,7 +88,7 @@ async def test_what_cannot_be_planned_is_named(api: Api, query: str, field: str,
 
 
 async def test_the_command_says_it_in_sentences(api: Api, run: Run) -> None:
-    assert (await run()).stdout == "No page is polled yet.\n"
+    assert (await run()).stdout == "No page is polled yet: add one by `pollerd sites add URL`.\n"
     for number in range(3):
         await api.add(f"http://h{number}.example/", tags=["shop"])
     plan = msgspec.convert((await api("GET", "/plan?share=0.9&within=1800&tag=shop")).json, BudgetPlan)
@@ -110,3 +113,20 @@ async def test_the_command_names_what_it_cannot_plan(run: Run) -> None:
         result = await run(*words)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith(f"pollerd: {field}: must be ")
+
+
+@pytest.mark.parametrize("name", names())
+async def test_a_list_without_polled_sites_has_a_plan(api: Api, run: Run, name: str) -> None:
+    assert (await api("PUT", "/allocation", {"allocator": name})).status == 200
+    for case in ("empty", "paused", "deleted"):
+        if case == "paused":
+            site_id = await api.add("http://a.example/", tags=["shop"])
+            await api("POST", f"/sites/{site_id}/pause")
+        elif case == "deleted":
+            await api("DELETE", f"/sites/{site_id}")
+        result = await run()
+        assert (result.exit_code, result.output.strip()) == (
+            0,
+            "No page is polled yet: add one by `pollerd sites add URL`.",
+        ), case
+        assert (await api("GET", "/allocation")).status == 200, case

@@ -20,6 +20,7 @@ from pollerd.model import STATE_CODE, SiteSpec, SiteState
 from pollerd.planning.budget_plan import BudgetPlan, MeasuredDelays, PlanLimit
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import HistoryStore, SiteStore
+from tests.daemon.conftest import Start
 
 NOW = 1_750_000_000.0
 NO_DELAYS = np.empty(0, np.int64), np.empty(0)
@@ -237,3 +238,9 @@ async def test_the_loop_runs_on_and_plans_take_turns() -> None:
     planner = planner_of(scheduler_of(specs_of(30), np.full(30, 1e-3)))
     first, second = await asyncio.gather(planner.plan(0.9, 600.0), planner.plan(0.9, 600.0))
     assert asdict(first) == asdict(second)
+
+
+async def test_an_empty_database_has_a_plan(start: Start, any_database: str) -> None:
+    async with start(url=any_database, allocator="whittle") as running:
+        found = await running.control.planner.plan(0.9, 1_800.0)
+    assert (found.sites, found.budget, found.measured, found.by_tag) == (0, None, None, ())

@@ -102,7 +102,7 @@ def test_a_plan_that_can_be_kept() -> None:
         ),
         ({"budget": None, "most": 0.8999, "limits": ()}, f"{NO}. 90 % is the most."),
         ({"sites": 0}, "No page tagged shop is polled yet."),
-        ({"sites": 0, "tag": None}, "No page is polled yet."),
+        ({"sites": 0, "tag": None}, "No page is polled yet: add one by `pollerd sites add URL`."),
         ({"current_share": None}, "No change of 1,204 pages tagged shop is expected."),
     ],
 )

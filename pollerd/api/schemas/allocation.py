@@ -10,6 +10,8 @@ from pollerd import allocation
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.api.schemas.common import Given
 from pollerd.api.schemas.inputs.numbers import Budget, Deadline
+from pollerd.planning.budget_plan import PlanLimit
+from pollerd.scheduling import PollLimit
 
 AllocatorName = Annotated[str, Field(json_schema_extra={"enum": list(allocation.names())})]
 Objective = Annotated[str, Field(json_schema_extra={"enum": list(OBJECTIVES)})]
@@ -109,21 +111,7 @@ class Allocation(BaseModel):
     budget: float = Field(description="polls per second")
     utilization: float
     spendable: float = Field(description="what of the budget intervals, min_yields and politeness let be spent")
-    binding: Literal[
-        "budget",
-        "no_sites",
-        "private",
-        "first_answers",
-        "host_interval",
-        "min_yield",
-        "ttl",
-        "min_interval",
-        "backoff",
-        "robots",
-        "blocked",
-        "paused",
-        "gone",
-    ] = Field(description="what keeps most sites from being polled more often")
+    binding: PollLimit = Field(description="what keeps most sites from being polled more often")
     binding_in_words: str
     price: float | None = Field(description="value of one more poll per second (theta)")
     expected_detections_per_hour_as_scheduled: float | None = Field(
@@ -184,7 +172,7 @@ class PlannedLimit(BaseModel):
 
     model_config = ConfigDict(from_attributes=True)
 
-    limit: Literal["host_interval", "min_interval", "min_yield", "ttl", "never_polled", "largest_budget"]
+    limit: PlanLimit
     sites: int
     hosts: int = Field(description="hosts of these sites")
     seconds: float | None = Field(

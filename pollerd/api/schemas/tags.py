@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -14,7 +15,9 @@ from pollerd.api.http.rendered import check_render, shown_render
 from pollerd.api.schemas.common import Moment
 from pollerd.api.schemas.inputs.settings import Render, RespectTtlShown, Selections, SettingsFields
 from pollerd.api.schemas.inputs.windows import EXAMPLE, WindowsSchema, windows_schema
+from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
+from pollerd.rendering.settings import DEFAULT_RENDER_COST
 
 
 class NewTag(SettingsFields):
@@ -29,13 +32,38 @@ class NewTag(SettingsFields):
 
     def tag(self, name: str, before: model.TagSettings | None) -> model.TagSettings:
         """Returns the checked settings. Raises `InvalidValueError`."""
-        given = {key: value for key, value in self.inheritable().items() if value is not None}
-        access = self.access(model.NO_ACCESS if before is None else before.access)
         render, typed = check_render(self.render)
-        if render:
-            given["render"] = render
-        access = dataclasses.replace(access, typed=typed)
-        return limits.check_tag_settings(model.TagSettings(name, given, access))
+        kept = model.NO_ACCESS if before is None else before.access
+        access = dataclasses.replace(self.access(kept), typed=typed)
+        return _checked(name, {**self.inheritable(), "render": render}, access)
+
+
+class TagPatch(SettingsFields):
+    """New values for a tag; what is left out stays. null takes a setting away. `headers` replaces all of them."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"weight": 5.0}, {"min_interval": "15m", "windows": None}]}
+    )
+
+    def tag(self, name: str, before: model.TagSettings | None) -> model.TagSettings:
+        """Returns the checked settings, over those that the tag has. Raises `InvalidValueError`."""
+        if before is None:
+            before = model.TagSettings(name)
+        if before.fault:
+            raise InvalidValueError("name", "a tag whose settings can be read: PUT replaces them", before.fault)
+        settings = {**before.settings, **self.inheritable()}
+        access = self.access(before.access)
+        if "render" in self.model_fields_set:
+            settings["render"], typed = check_render(self.render)
+            access = dataclasses.replace(access, typed=typed)
+            if "cost" not in self.model_fields_set and settings.get("cost") == DEFAULT_RENDER_COST:
+                settings["cost"] = None  # what a rendered poll costs belongs to its plan
+        return _checked(name, settings, access)
+
+
+def _checked(name: str, settings: Mapping[str, Any], access: model.Access) -> model.TagSettings:
+    given = {key: value for key, value in settings.items() if value not in (None, "")}
+    return limits.check_tag_settings(model.TagSettings(name, given, access))
 
 
 class Tag(BaseModel):

@@ -12,7 +12,7 @@ from pollerd.api.http.limits import check_tag
 from pollerd.api.http.parameters import Words, json_body
 from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.common import Listing
-from pollerd.api.schemas.tags import NewTag, Tag
+from pollerd.api.schemas.tags import NewTag, Tag, TagPatch
 
 router = api_router("/tags", tag="tags")
 TagName = Annotated[
@@ -43,6 +43,15 @@ async def put_tag(daemon: Daemon, name: TagName, body: NewTag, caller: Caller) -
     async with daemon.turn:
         name = check_tag(name, "name")
         tag = body.tag(name, daemon.control.tags.all().get(name))
+        return Tag.of(await daemon.control.tags.put(tag, by=caller))
+
+
+@router.patch("/{name:path}", dependencies=[Depends(json_body)], summary="Change a tag's settings")
+async def change_tag(daemon: Daemon, name: TagName, patch: TagPatch, caller: Caller) -> Tag:
+    """What is left out stays, also of a tag that has no settings yet; the rest is as for PUT."""
+    async with daemon.turn:
+        name = check_tag(name, "name")
+        tag = patch.tag(name, daemon.control.tags.all().get(name))
         return Tag.of(await daemon.control.tags.put(tag, by=caller))
 
 

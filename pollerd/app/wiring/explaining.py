@@ -30,9 +30,7 @@ def explaining_parts(common: CommonParts, results: ResultParts) -> ExplainingPar
     """Builds the forecast first, then what tells of it."""
     store, scheduler, runtime = common.store, common.scheduler, common.runtime
     forecast = Forecast(scheduler, runtime.clock)
-    shadows = Shadows(
-        store=store.history, scheduler=scheduler, journal=results.journal, forecast=forecast, runtime=runtime
-    )
+    shadows = Shadows(store=store.history, scheduler=scheduler, forecast=forecast, runtime=runtime)
     explainer = ScheduleExplainer(
         scheduler=scheduler,
         meter=common.budget.meter,

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
+from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import REFUSED, daemon_at
 from pollerd.cli.common.options import DURATION, NONE, TRUST, WINDOWS, Json, Timeout, Token, Url, duration, trust
 from pollerd.cli.common.options import windows as parse_windows
@@ -16,7 +16,6 @@ from pollerd.cli.sites.selecting import SELECT_HELP, selections
 
 app = typer.Typer(help="What the sites of a tag inherit.", no_args_is_help=True)
 _COLUMNS = ("name", "weight", "cost", "min_interval", "max_interval", "min_yield", "half_life", "deadline", "windows")
-_SETTINGS = (*_COLUMNS[1:], "respect_ttl")
 TagArgument = Annotated[str, typer.Argument(metavar="TAG", help="The tag.")]
 
 
@@ -72,7 +71,7 @@ def set_(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Gives a tag settings. What is left out stays, also headers, credentials and proxy, which the API sets."""
+    """Gives a tag settings. Settings that are not named stay, also those that only the API or a list can set."""
     given = {
         "weight": _number("weight", weight),
         "cost": _number("cost", cost),
@@ -89,7 +88,7 @@ def set_(
     if not changes:
         _refuse("nothing to change: give a setting, as --min-interval 15m")
     with daemon_at(url, token, timeout) as daemon:
-        show_one(daemon.call("PUT", _path(tag), {**_present(daemon, tag), **changes}), as_json=as_json)
+        show_one(daemon.call("PATCH", _path(tag), changes), as_json=as_json)
 
 
 @app.command()
@@ -100,14 +99,6 @@ def remove(
     with daemon_at(url, token, timeout) as daemon:
         daemon.call("DELETE", _path(tag))
     show_done(f"removed the settings of {tag}", {"name": tag, "removed": True}, as_json=as_json)
-
-
-def _present(daemon: ApiClient, tag: str) -> dict[str, Any]:
-    """Returns what the tag says now; nothing for one without settings."""
-    for one in daemon.call("GET", "/tags")["items"]:
-        if one["name"] == tag.strip():
-            return {name: one[name] for name in _SETTINGS if one[name] is not None}
-    return {}
 
 
 def _number(name: str, text: str | None) -> str | float | None:

@@ -22,7 +22,6 @@ from pollerd.allocation import Allocator
 from pollerd.allocation.core.desired_periods import desired_periods
 from pollerd.daemon.allocation.forecast import BeliefColumns, Forecast
 from pollerd.daemon.allocation.replay import Replay
-from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.state.allocator_commands import AllocatorCommand
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
@@ -93,11 +92,10 @@ class Shadows:
         *,
         store: HistoryStore,
         scheduler: SchedulerState,
-        journal: Journal,
         forecast: Forecast,
         runtime: Runtime,
     ) -> None:
-        self._store, self._scheduler, self._journal, self._forecast = store, scheduler, journal, forecast
+        self._store, self._scheduler, self._forecast = store, scheduler, forecast
         self._instruments, self._rng, self._clock = runtime.instruments, runtime.rng, runtime.clock
         self._shadows: list[ShadowAllocator] = []
         self._wake = asyncio.Event()
@@ -140,20 +138,20 @@ class Shadows:
         budget = self._scheduler.allocator.budget
         return allocation.create(name, budget=budget, objective=objective, rng=self._rng, deadline=deadline)
 
-    async def put(self, names: Sequence[str], allocators: Sequence[Allocator]) -> None:
-        """Replaces all shadows by these, which start learning. No site may be changed meanwhile."""
+    def put(self, names: Sequence[str], allocators: Sequence[Allocator], through: int) -> None:
+        """Replaces all shadows by these, which start learning. No site may be changed and no poll committed meanwhile.
+
+        through: id of the last stored poll.
+        """
         for shadow in self._shadows:
             self._unmeasure(shadow.name)
             if shadow.reason is None:
                 self._scheduler.unfollow(shadow.commands)
         self._shadows = []
-        if names:
-            async with self._journal.quiesced():
-                through = await self._store.last_poll_id()
-                for name, fresh in zip(names, allocators, strict=True):
-                    shadow = ShadowAllocator(name=name, allocator=fresh, scheduler=self._scheduler)
-                    shadow.through = through
-                    self._shadows.append(shadow)
+        for name, fresh in zip(names, allocators, strict=True):
+            shadow = ShadowAllocator(name=name, allocator=fresh, scheduler=self._scheduler)
+            shadow.through = through
+            self._shadows.append(shadow)
         self._wake.set()
 
     async def run(self) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from pollerd import allocation
+from pollerd.allocation import Allocator
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.cluster.splitting import UNSPLIT, unsplit_among
 from pollerd.daemon.allocation.handover import AllocatorHandover
@@ -81,16 +83,10 @@ class AllocationControl:
             wanted = tuple(n for n in before if n != name) if shadows is None else tuple(shadows)
             another = self._is_another(goal, due)
             renewed = shadows is not None or another or wanted != before
-            new = self._shadows.made(wanted, goal, name, due) if renewed else []
-            if another or name != self._scheduler.allocator_name:
-                await self._switch(AllocationRow(name, goal, rate, deadline=due, shadows=wanted))
-            async with self._scheduler.changing_sites:
-                self._budget.rate, self._scheduler.deadline = rate, due
-                self._scheduler.budget_fit.fit(rate)
-                await self._store.save_allocation(AllocationRow(name, goal, rate, deadline=due, shadows=wanted))
-                if renewed:
-                    await self._shadows.put(wanted, new)
-            await self._whole.explainer.begin_anew()
+            new = self._shadows.made(wanted, goal, name, due) if renewed else None
+            row = AllocationRow(name, goal, rate, deadline=due, shadows=wanted)
+            switched = another or name != self._scheduler.allocator_name
+            await self._put(row, switched=switched, shadows=new, save=not switched, rate=rate)
         return await self.over_budgets()
 
     async def _set_for_all(
@@ -137,16 +133,9 @@ class AllocationControl:
             another = self._is_another(row.objective, due)
             switched = another or row.allocator != self._scheduler.allocator_name
             renewed = another or row.shadows != self._shadows.names()
-            new = self._shadows.made(row.shadows, row.objective, row.allocator, due) if renewed else []
-            if switched:
-                await self._switch(replace(row, budget=self._budget.rate, deadline=due))
-            else:
-                self._scheduler.deadline = due
-            if renewed:
-                async with self._scheduler.changing_sites:
-                    await self._shadows.put(row.shadows, new)
-            if switched or renewed:
-                await self._whole.explainer.begin_anew()
+            new = self._shadows.made(row.shadows, row.objective, row.allocator, due) if renewed else None
+            row = replace(row, budget=self._budget.rate, deadline=due)
+            await self._put(row, switched=switched, shadows=new)
 
     def _is_another(self, objective: str, deadline: float) -> bool:
         """Returns whether an allocator for these would choose otherwise than the one that runs."""
@@ -156,19 +145,54 @@ class AllocationControl:
     def _due(self, row: AllocationRow) -> float:
         return self._scheduler.deadline if row.deadline is None else row.deadline
 
-    async def _switch(self, row: AllocationRow) -> None:
-        """Switches allocators in one transaction; polling continues while the candidate learns."""
-        name, objective, deadline = row.allocator, row.objective, self._due(row)
-        spendable = self._scheduler.budget_fit.allocator_budget(row.budget)
-        fresh = allocation.create(name, budget=spendable, objective=objective, rng=self._rng, deadline=deadline)
+    async def _put(
+        self,
+        row: AllocationRow,
+        *,
+        switched: bool,
+        shadows: Sequence[Allocator] | None,
+        save: bool = False,
+        rate: float | None = None,
+    ) -> None:
+        """Puts the allocation in force, stored first: a call that fails changes nothing. Polling goes on meanwhile.
+
+        switched: to a new allocator, which learns from the stored polls first. shadows: new ones; None: they stay.
+        save: store the row itself, which a switch of a daemon that is alone does anyway. rate: a new budget, or None.
+        """
+        handover = await self._prepared(row) if switched else None
+        # No poll may be committed between the replayed polls and the first one that a new allocator observes.
+        learning = switched or shadows is not None
+        async with self._scheduler.changing_sites, self._journal.quiesced() if learning else nullcontext():
+            through = 0 if shadows is None else await self._store.history.last_poll_id()
+            if handover is not None:
+                shared, learned = await handover.finish()
+                await self._store.replace_learned(replace(row, shared_state=shared), learned)
+            elif save:
+                await self._store.save_allocation(row)
+            if handover is not None:
+                self._scheduler.replace_allocator(row.allocator, handover.candidate, row.objective, self._due(row))
+                self._whole.explainer.forget_predictions()
+            self._scheduler.deadline = self._due(row)
+            if rate is not None:
+                self._budget.rate = rate
+                self._scheduler.budget_fit.fit(rate)
+            if shadows is not None:
+                self._shadows.put(row.shadows, shadows, through)
+        if learning or rate is not None:
+            await self._whole.explainer.begin_anew()
+
+    async def _prepared(self, row: AllocationRow) -> AllocatorHandover:
+        """Returns a new allocator that has learned the polls stored so far."""
+        fresh = allocation.create(
+            row.allocator,
+            budget=self._scheduler.budget_fit.allocator_budget(row.budget),
+            objective=row.objective,
+            rng=self._rng,
+            deadline=self._due(row),
+        )
         handover = AllocatorHandover(store=self._store.history, scheduler=self._scheduler, candidate=fresh)
         await handover.prepare()
-        # No poll may be committed between the replayed polls and the first one that the new allocator observes.
-        async with self._scheduler.changing_sites, self._journal.quiesced():
-            shared, learned = await handover.finish()
-            await self._store.replace_learned(replace(row, shared_state=shared), learned)
-            self._scheduler.replace_allocator(name, fresh, objective, deadline)
-            self._whole.explainer.forget_predictions()
+        return handover
 
 
 def check_split(row: AllocationRow, others: Sequence[str]) -> None:

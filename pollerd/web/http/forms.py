@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, TypeVar
 
@@ -39,8 +39,9 @@ class PostedForm:
         return [value for value in self._data.getlist(name) if isinstance(value, str)]
 
     def tags(self, name: str) -> list[str]:
-        """Returns tags given in one field, separated by commas. Raises `InvalidValueError`."""
-        return [check_tag(one, name) for one in self.text(name).split(",") if one.strip()]
+        """Returns tags given in one field, as `tags_in_one_field` writes them. Raises `InvalidValueError`."""
+        text = self.text(name)
+        return [check_tag(one, name) for one in text.split(";" if ";" in text else ",") if one.strip()]
 
     def has(self, name: str) -> bool:
         """Returns whether the field was sent: of a box, whether it is ticked."""
@@ -65,6 +66,12 @@ class PostedForm:
     def optional_duration(self, name: str) -> float | None:
         """Returns seconds, of texts like "90" and "1.5h"; None where it is empty. Raises `InvalidValueError`."""
         return seconds_of(name, self.text(name)) if self.text(name) else None
+
+
+def tags_in_one_field(tags: Iterable[str]) -> str:
+    """Returns tags as one field shows them: separated by commas, or by semicolons if one of them has a comma."""
+    shown = list(tags)
+    return "; ".join(shown) + ";" if any("," in one for one in shown) else ", ".join(shown)
 
 
 def number_of(name: str, text: str) -> float:

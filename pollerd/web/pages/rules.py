@@ -12,7 +12,7 @@ from pollerd.api.schemas.notifications import RuleSchema
 from pollerd.errors import InvalidValueError
 from pollerd.events import EventKind, NoticeState
 from pollerd.storage import NoticeFilter
-from pollerd.web.http.forms import Posted, PostedForm, one_of
+from pollerd.web.http.forms import Posted, PostedForm, one_of, tags_in_one_field
 from pollerd.web.http.page import Page, Shown
 from pollerd.web.http.route import page_router
 from pollerd.web.words.rules import EVENT_WORDS, rule_words
@@ -83,6 +83,7 @@ async def _form(page: Page, rule_id: int | None, rule: dict[str, Any]) -> Respon
         channels=channels,
         kinds=kinds,
         digest=digest,
+        tags=tags_in_one_field((rule.get("sites") or {}).get("tags") or ()),
         digest_at=given.get("at", "08:00") if isinstance(given, dict) else "08:00",
         zone=given.get("zone", "UTC") if isinstance(given, dict) else "UTC",
     )
@@ -115,14 +116,16 @@ async def delete_rule(page: Shown, rule_id: RuleId) -> Response:
 
 def _document(form: PostedForm, kept: dict[str, Any]) -> dict[str, Any]:
     """Returns a rule: what the form says, over what is kept of the rule before."""
-    tags = [one.strip() for one in form.text("tags").split(",") if one.strip()]
+    tags = form.tags("tags")
     sites = {name: value for name, value in (kept.get("sites") or {}).items() if name != "tags"}
+    before = kept.get("digest")
     every = form.text("digest")
     digest: Any = "none"
-    if every == "hour":
-        digest = {"every": "hour", "zone": form.text("zone") or "UTC"}
-    elif every == "day":
-        digest = {"every": "day", "at": form.text("digest_at") or "08:00", "zone": form.text("zone") or "UTC"}
+    if every in ("hour", "day"):
+        kept_of_it = before if isinstance(before, dict) and before.get("every") == every else {}
+        digest = {**kept_of_it, "every": every, "zone": form.text("zone") or "UTC"}
+    if every == "day":
+        digest["at"] = form.text("digest_at") or "08:00"
     document = {
         **{name: value for name, value in kept.items() if name not in ("sites", "digest")},
         "name": form.text("name"),

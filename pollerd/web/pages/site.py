@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import orjson
@@ -22,7 +23,7 @@ from pollerd.model import JobAction, SiteSpec
 from pollerd.quantities import duration
 from pollerd.storage import ChangeFilter, JobSpec
 from pollerd.urls import normalise_url
-from pollerd.web.http.forms import Posted, PostedForm
+from pollerd.web.http.forms import Posted, PostedForm, tags_in_one_field
 from pollerd.web.http.markup import drawing
 from pollerd.web.http.page import Page, Shown
 from pollerd.web.http.route import page_router
@@ -94,7 +95,7 @@ def _own(spec: SiteSpec) -> dict[str, str]:
     return {
         "url": spec.url,
         "title": spec.title,
-        "tags": ", ".join(spec.tags),
+        "tags": tags_in_one_field(spec.tags),
         "weight": "" if spec.weight is None else f"{spec.weight:g}",
         "min_interval": "" if spec.min_interval is None else duration(spec.min_interval),
         "max_interval": "" if spec.max_interval is None else duration(spec.max_interval),
@@ -161,26 +162,32 @@ async def change_site(page: Shown, site_id: SiteId, form: Posted) -> Response:
     """Takes its settings from the form; with the button "preview" shows what the selections would keep instead."""
     if form.has("preview"):
         return await _preview(page, site_id, form)
-    patch = SitePatch.model_validate(_patch(form))
     async with page.ports.turn:
         site = await page.ports.store.sites.get(site_id)
-        changes = site_changes(site.spec, patch)
+        changes = site_changes(site.spec, SitePatch.model_validate(_patch(form, _own(site.spec))))
         if changes:
             await page.ports.control.sites.update(site_id, changes)
     return page.go(f"/sites/{site_id}")
 
 
-def _patch(form: PostedForm) -> dict[str, Any]:
-    """Returns the settings of a form as `PATCH /sites/{id}` takes them. Raises `InvalidValueError`."""
-    given: dict[str, Any] = {
-        "url": form.text("url"),
-        "title": form.text("title"),
-        "tags": form.tags("tags"),
-        "selections": _selections(form),
-        "respect_ttl": form.text("respect_ttl") or None,
+def _patch(form: PostedForm, own: dict[str, str]) -> dict[str, Any]:
+    """Returns the fields of a form that differ from `own` as `PATCH /sites/{id}` takes them, and no others.
+
+    The form rounds numbers, so that sending back those that nobody edited would change them. Raises
+    `InvalidValueError`.
+    """
+    readers: dict[str, Callable[[], Any]] = {
+        "url": lambda: form.text("url"),
+        "title": lambda: form.text("title"),
+        "tags": lambda: form.tags("tags"),
+        "weight": lambda: form.optional_number("weight"),
+        "min_interval": lambda: form.optional_duration("min_interval"),
+        "max_interval": lambda: form.optional_duration("max_interval"),
+        "selections": lambda: _selections(form),
+        "respect_ttl": lambda: form.text("respect_ttl") or None,
     }
-    given["weight"] = form.optional_number("weight")
-    return given | {name: form.optional_duration(name) for name in ("min_interval", "max_interval")}
+    edited = (name for name in readers if form.has(name) and form.text(name).replace("\r", "") != own[name].strip())
+    return {name: readers[name]() for name in edited}
 
 
 def _selections(form: PostedForm) -> Any:

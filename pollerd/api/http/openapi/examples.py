@@ -50,6 +50,7 @@ PARAMETERS: dict[str, Any] = {
     "remove_sites": False,
     "get_tag.name": "offices",
     "put_tag.name": "offices",
+    "change_tag.name": "offices",
     "delete_tag.name": "offices",
     "list_hosts.q": "example.org",
     "list_hosts.cursor": "aDEwMA",
