@@ -112,6 +112,7 @@ CHANGE = [
     "selection",
     "matters",
     "why",
+    "poll_at",
 ]
 SELECTION_STATE = [
     "site_id",
