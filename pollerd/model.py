@@ -572,6 +572,7 @@ class Change:
     site_id: int
     url: str
     detected_at: float
+    """When the answer that shows it was there, so never before the change itself."""
     previous_poll_at: float | None
     kind: Media
     summary: str

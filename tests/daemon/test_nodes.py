@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -20,6 +21,7 @@ from pollerd.daemon import DaemonSettings
 from pollerd.daemon.cluster.cluster_view import ClusterViewer
 from pollerd.daemon.cluster.joining import join
 from pollerd.daemon.signals.signal_settings import SignalSettings
+from pollerd.daemon.state.loading import LONGEST_WAIT_SECONDS
 from pollerd.fetching import FetchSettings
 from pollerd.model import SiteSpec, SiteState
 from pollerd.notifications.settings import NotificationSettings
@@ -28,6 +30,7 @@ from pollerd.storage import GrantStore, NodeInfo, StorageSettings, Store
 from pollerd.telemetry import Instruments
 from pollerd.urls import normalise_url
 from tests.daemon.conftest import Running, steady_clock
+from tests.storage.samples import query
 from tests.support import postgres
 from tests.support.origin import Origin, Page, until
 from tests.support.postgres import postgres_database
@@ -205,6 +208,32 @@ async def test_a_dead_nodes_sites_are_polled_by_the_others_after_its_requests(da
             await a.polled(site_id, len(await a.polls(site_id)) + 1)
         await every_host_polled(origin)
     check_hosts(origin)
+
+
+async def test_times_of_a_node_whose_clock_was_ahead_are_set_right(database: str, origin: Origin) -> None:
+    async with node("a", database) as a:
+        ids = await add_pages(a, origin)
+        await every_host_polled(origin)
+        await until(lambda: sites_of(a) == ids)
+    ahead = 1e7
+    for statement in (
+        f"UPDATE site_state SET last_poll_at = last_poll_at + {ahead}, last_seen_at = last_seen_at + {ahead},"
+        f" not_before = {time.time() + ahead}",
+        f"UPDATE host SET last_start_at = {time.time() + ahead}, paused_until = {time.time() + ahead},"
+        f" robots_at = robots_at + {ahead}",
+    ):
+        await query(database, statement)
+    async with node("b", database) as b:
+        await until(lambda: sites_of(b) == ids)
+        now, sites, hosts = time.time(), b.daemon.parts.scheduler.sites, b.daemon.parts.scheduler.hosts
+        slots = sites.slots_of(np.array(sorted(ids)))
+        for column in (sites.last_poll, sites.last_seen):
+            assert column[slots].max() <= now
+        own = sites.host[slots]
+        for times in (hosts.last_start, hosts.robots_at):
+            assert times[own].max() <= now + HOST_SECONDS
+        for waits in (sites.not_before[slots], hosts.paused_until[own]):
+            assert now + 80_000.0 < waits.max() <= now + LONGEST_WAIT_SECONDS
 
 
 async def test_what_was_lost_with_a_session_is_dropped_before_anything_is_polled(database: str, origin: Origin) -> None:

@@ -58,7 +58,7 @@ async def test_a_change_is_recorded_once_its_proof_shows_the_same(start: Start, 
         assert await outcomes(running, site, 4) == [FIRST, PROVING, CHANGED, UNCHANGED]
         first, proving, found, _ = (await running.polls(site))[:4]
         (change,) = await running.changes()
-        assert (change.previous_poll_at, change.detected_at) == (first.at, found.at)
+        assert (change.previous_poll_at, change.detected_at) == (first.at, found.at + found.duration)
         assert (change.matters, change.why) == (True, "")
         assert "two" in change.summary
         assert found.at - proving.at < 1.5, "it does not wait for the min_interval"
@@ -100,7 +100,11 @@ async def test_a_killed_daemon_finds_the_change_again(start: Start, origin: Orig
         assert await outcomes(running, site, 4) == [FIRST, PROVING, PROVING, CHANGED]
         polls = await running.polls(site)
         (change,) = await running.changes()
-    assert (change.previous_poll_at, change.detected_at, change.why) == (polls[0].at, polls[3].at, "")
+    assert (change.previous_poll_at, change.detected_at, change.why) == (
+        polls[0].at,
+        polls[3].at + polls[3].duration,
+        "",
+    )
     assert "If-None-Match" in page.requests[2].headers
 
 
@@ -112,7 +116,7 @@ async def test_a_change_whose_proof_fails_twice_is_recorded_as_unproven(start: S
         assert kinds == [FIRST, PROVING, OutcomeKind.SERVER_ERROR, OutcomeKind.SERVER_ERROR, UNCHANGED]
         polls = await running.polls(site)
         (change,) = await running.changes()
-        assert (change.previous_poll_at, change.detected_at) == (polls[0].at, polls[3].at)
+        assert (change.previous_poll_at, change.detected_at) == (polls[0].at, polls[3].at + polls[3].duration)
         assert change.why.startswith("unproven")
         assert "two" in change.summary
         content = await running.store.history.get_content(change.after_content_id or 0)

@@ -78,7 +78,7 @@ def record(
         polls_since_full=context.polls_since_full + 1,
         content_type="text/html",
     )
-    values: dict[str, Any] = {"elapsed": 10.0, "status": 200, "duration": 0.1, "bytes": 100, **poll}
+    values: dict[str, Any] = {"elapsed": 10.0, "status": 200, "duration": 0.0, "bytes": 100, **poll}
     return PollRecord(
         Poll(site_id=context.site_id, at=at, outcome=outcome, changed=changed, **values),
         after,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 
 import pytest
 from sqlalchemy import text
 
 from pollerd.cluster.partitions import partition_of
 from pollerd.cluster.roles import NodeRole
-from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, InvalidValueError
+from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
 from pollerd.storage import (
     Batch,
     ClusterStore,
@@ -23,6 +25,8 @@ from pollerd.storage import (
     StorageSettings,
     Store,
 )
+from pollerd.storage.cluster import node_session
+from pollerd.storage.db import migrate, steps
 from pollerd.storage.keys import new_key
 from tests.storage.samples import add, hosts_of, query, record
 from tests.support import postgres
@@ -277,3 +281,71 @@ async def test_polls_are_no_news(join: Join, postgres_url: str) -> None:
     await cluster(a).prepare()
     told = await query(postgres_url, "SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'pollerd_news'")
     assert {row[0] for row in told} == {one.value for one in NewsTable} - {NewsTable.POLL_REQUEST.value}
+
+
+async def test_a_node_whose_schema_was_changed_meanwhile_writes_no_more(join: Join, postgres_url: str) -> None:
+    a = await join("a")
+    await query(postgres_url, "UPDATE alembic_version SET version_num = '9999'")
+    await end_sessions(postgres_url)
+    with suppress(DatabaseUnavailableError):
+        await cluster(a).look()  # the session's end is noticed
+    with pytest.raises(SchemaError, match=r"schema is 9999, not \d{4}, as this node \(a\) needs it"):
+        await cluster(a).look()
+    with pytest.raises(SchemaError):
+        await join("b")
+
+
+@pytest.mark.parametrize("ahead", [45.0, -45.0])
+async def test_a_node_whose_clock_is_wrong_is_refused(
+    join: Join, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    monkeypatch.setattr(node_session, "wall_clock", lambda: time.time() + ahead)
+    with pytest.raises(ConfigError, match=r"node a: the clock .* 4\d\.\d s (ahead of|behind) .* by 30 s"):
+        await join("a")
+
+
+async def test_a_node_says_that_its_clock_is_a_little_wrong(
+    join: Join, postgres_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(node_session, "wall_clock", lambda: time.time() + 10.0)
+    a = await join("a")
+    assert "clock_differs" in capsys.readouterr().out
+    monkeypatch.setattr(node_session, "wall_clock", lambda: time.time() + 100.0)
+    await end_sessions(postgres_url)
+    await until_found(partial(looks, a))
+    assert "clock_differs" in capsys.readouterr().out, "what was joined goes on"
+    monkeypatch.setattr(node_session, "wall_clock", time.time)
+    await join("b")
+    assert "clock_differs" not in capsys.readouterr().out
+
+
+async def looks(store: Store) -> bool:
+    try:
+        return bool((await cluster(store).look()).nodes)
+    except DatabaseUnavailableError:
+        return False
+
+
+async def end_sessions(url: str) -> None:
+    postgres.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        f" WHERE application_name = 'pollerd node' AND datname = '{url.rpartition('/')[2]}'"
+    )
+
+
+async def test_a_migration_waits_for_nodes_and_names_them(
+    join: Join, postgres_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [await join("a"), await join("b")]
+    await query(postgres_url, "UPDATE alembic_version SET version_num = '0001'")
+    with pytest.raises(DatabaseInUseError, match=r"migrated from 0001 to \d{4} .*: a \(1\), b \(1\)"):
+        await migrate.upgrade(postgres_url)
+    migrated: list[None] = []
+    monkeypatch.setattr(steps, "up", lambda _: migrated.append(None))
+    waiting = asyncio.create_task(migrate.upgrade_beside_others(postgres_url, StorageSettings()))
+    await until(lambda: "migration_waits" in capsys.readouterr().out)
+    assert not migrated
+    for one in nodes:
+        await one.close()
+    await waiting
+    assert migrated == [None]

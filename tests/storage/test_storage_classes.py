@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import re
+import socket
 import sqlite3
 import ssl
 from typing import Any
@@ -161,6 +164,36 @@ def test_the_reason_names_the_code() -> None:
 )
 def test_a_connection_that_fails_passes(error: Exception) -> None:
     assert given(error) is DatabaseUnavailableError
+
+
+LOST = "the connection to the database was lost"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('10.0.0.7', 5432)"),
+            "the database cannot be reached: Connection refused",
+        ),
+        (OSError("Multiple exceptions: [Errno 111] Connect call failed"), "the database cannot be reached"),
+        (socket.gaierror(-2, "Name or service not known"), "the database cannot be reached: Name or service not known"),
+        (TimeoutError(), "the database does not answer in time"),
+        (asyncpg.InterfaceError("cannot perform operation: another operation is in progress"), LOST),
+        (asyncpg.InternalClientError("got result for unknown protocol state 3"), LOST),
+        (asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"), LOST),
+        (as_sqlalchemy_gives_it(asyncpg.InternalClientError("another operation (2) is in progress")), LOST),
+        (
+            PoolTimeoutError(
+                "QueuePool limit of size 5 overflow 10 reached (Background on this error at: https://sqlalche.me)"
+            ),
+            "no connection to the database was free in time",
+        ),
+    ],
+)
+def test_the_reason_has_no_words_of_drivers(error: Exception, said: str) -> None:
+    with pytest.raises(DatabaseUnavailableError, match=f"^{re.escape(said)}$"), mapped():
+        raise error
 
 
 @pytest.mark.parametrize("error", [TypeError("ours"), KeyError("ours"), asyncpg.DataError("an int too large")])

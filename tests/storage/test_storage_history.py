@@ -140,3 +140,15 @@ async def test_delays_are_those_of_changes_whose_page_named_a_date(store: Store)
     found, delays = await store.history.dated_delays(100)
     assert sorted(zip(found.tolist(), delays.tolist(), strict=True)) == [(first, 4.0), (first, 6.0), (third, 6.0)]
     assert sorted((await store.history.dated_delays(2))[0].tolist()) == [first, third], "the two newest changes"
+
+
+async def test_a_change_is_detected_when_the_answer_is_there(store: Store) -> None:
+    """A page may change while it is asked for."""
+    (site,) = await add(store, 1)
+    context = (await store.sites.contexts([site]))[site]
+    slow = record(context, 10.0, b"new", changed=True, duration=7.0, age=2.0)
+    await store.commit(Batch([slow]))
+    (change,) = (await store.history.list_changes()).items
+    assert change.detected_at == 17.0
+    sites, ages = await store.history.dated_delays(10)
+    assert (sites.tolist(), ages.tolist()) == ([site], [2.0]), "the poll of the change is found by its own time"

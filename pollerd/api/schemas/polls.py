@@ -42,7 +42,7 @@ class ChangeSchema(BaseModel):
     id: int
     site_id: int
     url: str
-    detected_at: Moment
+    detected_at: Moment = Field(description="when the answer that shows it was there; never before the change itself")
     previous_poll_at: Moment | None
     kind: Media
     summary: str

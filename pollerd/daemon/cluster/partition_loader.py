@@ -89,8 +89,10 @@ class PartitionLoader:
     def _add_hosts(self, hosts: Sequence[HostRow], *, all_hosts: bool) -> None:
         """Brings hosts in; another process may have asked them until now (see `HostTable.asked_until`)."""
         table = self._scheduler.hosts
-        ScheduleLoader(self._scheduler).add_hosts(hosts)
+        loader = ScheduleLoader(self._scheduler)
+        loader.add_hosts(hosts)
         here = table.slots_of_ids(np.array([host.id for host in hosts], np.int64)).astype(np.int64)
+        loader.set_hosts_right(here, self._clock())
         table.asked_until(here, self._clock(), all_hosts=all_hosts)
 
     async def _add_missing_hosts(self, host_ids: NDArray[np.int64]) -> None:
@@ -111,7 +113,7 @@ class PartitionLoader:
         here = self._sites_of.get(partition)
         if here is None or not len(rows):
             return
-        slots = add_stored(scheduler, rows, faults, learned, ttls)
+        slots = add_stored(scheduler, rows, faults, learned, ttls, now=self._clock())
         here.update(rows.site_id.tolist())
         if quiet_seconds:
             quiet = self._clock() + quiet_seconds

@@ -49,7 +49,7 @@ class ManySites:
     ) -> None:
         self._store, self._scheduler, self._site_cache = store, scheduler, site_cache
         self._removal, self._clock = removal, clock
-        self._return = SiteReturn(store=store, scheduler=scheduler)
+        self._return = SiteReturn(store=store, scheduler=scheduler, clock=self._clock)
         self.changing = scheduler.changing_sites
         """Held while sites are changed."""
 

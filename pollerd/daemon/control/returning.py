@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import structlog
@@ -22,8 +22,8 @@ _AT_ONCE = 1_000
 class SiteReturn:
     """Takes stored sites into memory while the daemon runs, as a start does."""
 
-    def __init__(self, *, store: SiteStore, scheduler: SchedulerState) -> None:
-        self._store, self._scheduler = store, scheduler
+    def __init__(self, *, store: SiteStore, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
+        self._store, self._scheduler, self._clock = store, scheduler, clock
 
     async def take_in(self, site_ids: Sequence[int]) -> None:
         """Takes these sites in, ascending; those that are in memory already, or not stored, are skipped."""
@@ -44,7 +44,8 @@ class SiteReturn:
         pairs = zip(rows.host_id.tolist(), rows.site_id.tolist(), strict=True)
         scheduler.hosts.add_many([(host_id, names.get(site_id, "")) for host_id, site_id in pairs])
         learned = await self._store.learned_of(scheduler.allocator_name, site_ids)
-        add_stored(scheduler, rows, faults, learned, await stored_ttls(scheduler, self._store, rows))
+        ttls = await stored_ttls(scheduler, self._store, rows)
+        add_stored(scheduler, rows, faults, learned, ttls, now=self._clock())
 
 
 async def stored_ttls(scheduler: SchedulerState, store: SiteStore, rows: ScheduleRows) -> StoredTtls | None:
@@ -63,14 +64,19 @@ def add_stored(
     faults: Mapping[int, str],
     learned: Sequence[tuple[int, bytes]],
     ttls: StoredTtls | None,
+    *,
+    now: float,
 ) -> NDArray[np.int64]:
     """Adds sites whose hosts are in memory; returns their slots int64[k].
 
     faults: see `ScheduleLoader.add_sites`. learned: (site id, state); unusable ones are learned anew. ttls: as from
-    `stored_ttls`.
+    `stored_ttls`. now: epoch s; later times are of a clock that ran ahead.
     """
-    ScheduleLoader(scheduler).add_sites(rows, faults)
-    slots = scheduler.sites.slots_of(rows.site_id)
+    loader = ScheduleLoader(scheduler)
+    loader.add_sites(rows, faults)
+    slots = scheduler.sites.slots_of(rows.site_id).astype(np.int64)
+    loader.set_sites_right(slots, now)
+    scheduler.sites.touch(slots)
     try:
         scheduler.restore_learned(learned)
     except InvalidValueError as error:

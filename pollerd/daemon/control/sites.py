@@ -55,7 +55,7 @@ class SiteControl:
         """`waiting`: parts that may hold results of a site, which become void when its URL changes."""
         self._store, self._scheduler, self._site_cache, self._removal = store, scheduler, site_cache, removal
         self._waiting, self._views, self._clock = waiting, views, clock
-        self._return = SiteReturn(store=store, scheduler=scheduler)
+        self._return = SiteReturn(store=store, scheduler=scheduler, clock=self._clock)
         self._log = structlog.get_logger("pollerd.control")
 
     @property

@@ -19,7 +19,7 @@ LONGEST_WAIT_SECONDS = 1.1 * 86_400.0
 
 
 class ScheduleLoader:
-    """Fills a scheduler, some rows at a time; at a start `set_right` comes last."""
+    """Fills a scheduler, some rows at a time; `set_right` comes last."""
 
     def __init__(self, scheduler: SchedulerState) -> None:
         self._scheduler, self._sites, self._hosts = scheduler, scheduler.sites, scheduler.hosts
@@ -68,12 +68,22 @@ class ScheduleLoader:
 
         Otherwise a site would not be polled until the clock has caught up.
         """
-        latest = now + max(self._scheduler.settings.backoff_cap_seconds, LONGEST_WAIT_SECONDS)
-        for column in (self._sites.last_poll, self._sites.last_seen, self._hosts.last_start, self._hosts.robots_at):
-            np.minimum(column, now, out=column)
-        for column in (self._sites.not_before, self._hosts.paused_until):
-            np.minimum(column, latest, out=column)
+        self.set_hosts_right(slice(None), now)
+        self.set_sites_right(slice(None), now)
         self._sites.eligibility.touch_all()
+
+    def set_hosts_right(self, slots: NDArray[np.int64] | slice, now: float) -> None:
+        """As `set_right`, of some hosts: another node, or an earlier run, may have left these times."""
+        _at_most(now, slots, self._hosts.last_start, self._hosts.robots_at)
+        _at_most(self._latest(now), slots, self._hosts.paused_until)
+
+    def set_sites_right(self, slots: NDArray[np.int64] | slice, now: float) -> None:
+        """As `set_right`, of some sites, which the caller touches."""
+        _at_most(now, slots, self._sites.last_poll, self._sites.last_seen)
+        _at_most(self._latest(now), slots, self._sites.not_before)
+
+    def _latest(self, now: float) -> float:
+        return now + max(self._scheduler.settings.backoff_cap_seconds, LONGEST_WAIT_SECONDS)
 
     def _hosts_of(self, rows: ScheduleRows) -> NDArray[np.int32]:
         """Returns the slots of the sites' hosts; sites whose host is not stored get one without a name."""
@@ -98,3 +108,8 @@ class ScheduleLoader:
         if robots is not None and robots.kind != "unreachable":
             text = None if robots.body is None else RobotsText.of(robots.body, USER_AGENT_TOKEN)
             hosts.load_rules(slot, text, robots.at, robots.crawl_delay or 0.0)
+
+
+def _at_most(highest: float, slots: NDArray[np.int64] | slice, *columns: NDArray[np.float64]) -> None:
+    for column in columns:
+        column[slots] = np.minimum(column[slots], highest)

@@ -157,7 +157,10 @@ def _channel_down(words: _Words) -> Description:
     name = f"Channel {channel}" if channel else "A channel"
     if words.data.get("over"):
         return Description(f"{name} works again", words.said("detail") or "What waited is sent now.", words.facts())
-    said = words.said("detail") or "Its receiver refuses our credentials. What is to be words waits."
+    said = (
+        words.said("detail")
+        or "The receiver refuses the credentials. Messages are kept, and sent once the channel works again."
+    )
     return Description(f"{name} is down", said, words.facts())
 
 

@@ -8,18 +8,22 @@ locks, so whoever takes one of them afterwards sees everything that was committe
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import asyncpg
+import structlog
 from sqlalchemy import Connection, text
 
-from pollerd.errors import ConfigError, DatabaseInUseError
+from pollerd.errors import ConfigError, DatabaseInUseError, SchemaError
 from pollerd.storage.cluster.cluster_values import SILENT_SECONDS, LockTable, NodeInfo
-from pollerd.storage.db.session_lock import OpenConnection, SessionLock, key_here, try_for_a_while
+from pollerd.storage.db.migrate import head
+from pollerd.storage.db.session_lock import OpenConnection, SessionLock, class_here, key_here, try_for_a_while
 
 _SERVER_PATIENCE_SECONDS = 15
 """Silence of a node after which the server ends its session; longer, so that the node has stopped before."""
-_CLASS_BITS = 0x7FFF_FFFF
+_CLOCK_WARNS_SECONDS, _CLOCK_REFUSES_SECONDS = 2.0, 30.0
+"""Differences from the server's clock. As sessions come back, a node goes on with a larger one, and warns."""
+wall_clock: Callable[[], float] = time.time
 _UNSIGNED = 1 << 32
 
 _TAKE = text("SELECT unit FROM unnest(CAST(:units AS int[])) AS unit WHERE pg_try_advisory_lock(:class, unit)")
@@ -101,8 +105,9 @@ class NodeSession(SessionLock):
     async def take(self, connection: asyncpg.Connection, open_one: OpenConnection) -> None:
         """Introduces the node on a new connection, and takes again what it held on the last one, unless others have.
 
-        Raises `DatabaseInUseError` while a daemon that is no node holds the database, and `ConfigError` behind a
-        connection pooler that gives each transaction another session.
+        Raises `DatabaseInUseError` while a daemon that is no node holds the database, `SchemaError` if its schema is
+        not this program's, and `ConfigError` behind a connection pooler that gives each transaction another session,
+        and for a clock that differs by more than 30 s.
         """
         if await _behind_pooler(connection, open_one):
             # It may have left out what was asked for at the start of the connection.
@@ -112,9 +117,14 @@ class NodeSession(SessionLock):
         if not await try_for_a_while(connection, self.attempt, key):
             why = "as one does with the focused crawler, and with an allocator that cannot be split"
             raise DatabaseInUseError(f"a daemon that runs alone holds the database {place}, {why}")
-        _, nodes = await key_here(connection, "pollerd nodes")
-        _, units = await key_here(connection, "pollerd units")
-        self._classes = nodes & _CLASS_BITS, units & _CLASS_BITS
+        # Under the lock nobody migrates. While this node had no session, another program may have.
+        revision = await connection.fetchval("SELECT version_num FROM alembic_version")
+        if revision != head():
+            raise SchemaError(
+                f"the database's schema is {revision}, not {head()}, as this node ({self.info.name}) needs it"
+            )
+        await self._compare_clocks(connection)
+        self._classes = await class_here(connection, "pollerd nodes"), await class_here(connection, "pollerd units")
         await self._introduce(connection, place)
         kept, asked_at = set[int](), time.monotonic()
         for unit in sorted(self.held):
@@ -125,6 +135,25 @@ class NodeSession(SessionLock):
         self.held = kept
         self._connection = connection
         self.answered(asked_at)
+
+    async def _compare_clocks(self, connection: asyncpg.Connection) -> None:
+        """Warns if this machine's clock differs from the server's. Raises `ConfigError` for too much when it joins.
+
+        Nodes write times that others go by: when a site was polled, until when it waits, when a change was detected.
+        """
+        before = wall_clock()
+        server = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+        after = wall_clock()
+        ahead = 0.0 if before <= server <= after else min(before - server, after - server, key=abs)
+        if abs(ahead) < _CLOCK_WARNS_SECONDS:
+            return
+        said = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} that of the database's server"
+        if abs(ahead) > _CLOCK_REFUSES_SECONDS and not self.node_id:
+            raise ConfigError(
+                f"node {self.info.name}: the clock of this machine is {said}; nodes may differ by"
+                f" {_CLOCK_REFUSES_SECONDS:g} s: synchronise the clocks (NTP), and start the node again"
+            )
+        structlog.get_logger("pollerd.cluster").warning("clock_differs", node=self.info.name, clock=said)
 
     async def _introduce(self, connection: asyncpg.Connection, place: str) -> None:
         """Adds the node's row, and takes its lock before anybody sees the row: a row without lock is a dead node's."""

@@ -7,7 +7,10 @@ same statement would always be refused.
 
 from __future__ import annotations
 
+import os
+import socket
 import sqlite3
+import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +59,8 @@ _CUT = (
     "InternalClientError",  # the server is not PostgreSQL, or sent an unsolicited message, as when it shuts down
 )
 
+_CONNECTION_CLASS = "08"
+"""SQLSTATEs of connections that ended: the driver says them itself."""
 _OF_POOLER = "unsupported startup parameter"
 """What PgBouncer says of settings that it does not hand on; PostgreSQL itself never does."""
 _BEHIND_POOLER = (
@@ -131,6 +136,30 @@ def _is_damage(cause: BaseException) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
+    """Returns what a user is shown: what the server says, or a sentence; not how a driver or a pool words it."""
+    code = getattr(error, "sqlstate", None) or ""
+    if isinstance(error, _of_driver(_CUT)) or code.startswith(_CONNECTION_CLASS):
+        return "the connection to the database was lost"
+    if isinstance(error, PoolTimeoutError):
+        return "no connection to the database was free in time"
+    if isinstance(error, PendingRollbackError):
+        return "a transaction was broken off by the database"
+    if isinstance(error, OSError):
+        return _not_reached(error)
     words = str(error).split("\n", 1)[0].strip() or type(error).__name__
-    code = getattr(error, "sqlstate", None)
     return f"{words} (SQLSTATE {code})" if code else words
+
+
+def _not_reached(error: OSError) -> str:
+    """Returns why there is no connection, without the address, which `/readyz` would show to strangers."""
+    if isinstance(error, TimeoutError):
+        return "the database does not answer in time"
+    if isinstance(error, ssl.SSLError):
+        why = getattr(error, "verify_message", "") or "TLS failed"
+    elif isinstance(error, socket.gaierror):
+        why = error.strerror or ""
+    elif error.errno:
+        why = os.strerror(error.errno)
+    else:
+        why = "the server refuses TLS (SSL)" if "SSL" in str(error) else ""
+    return f"the database cannot be reached{': ' if why else ''}{why}"

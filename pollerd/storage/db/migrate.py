@@ -7,6 +7,7 @@ import re
 import time
 from pathlib import Path
 
+import structlog
 from sqlalchemy import Connection, inspect, text
 
 from pollerd.errors import DatabaseInUseError, SchemaError
@@ -38,17 +39,20 @@ async def upgrade(url: str, settings: StorageSettings | None = None, *, create: 
 
 
 async def upgrade_beside_others(url: str, settings: StorageSettings) -> None:
-    """Migrates as `upgrade`, for one of several that start at once: waits for one that is migrating already.
+    """Migrates as `upgrade`, for one of several: waits for one that is migrating already, and for nodes to end.
 
     Raises `DatabaseInUseError` if the database is held for longer, as by a daemon that runs alone.
     """
-    until = time.monotonic() + _OTHERS_MIGRATE_SECONDS
+    until, said = time.monotonic() + _OTHERS_MIGRATE_SECONDS, ""
     while True:
         try:
             await upgrade(url, settings, create=False)
-        except DatabaseInUseError:
+        except DatabaseInUseError as error:
             if time.monotonic() > until:
                 raise
+            if str(error) != said:
+                said = str(error)
+                structlog.get_logger("pollerd.storage").warning("migration_waits", reason=said)
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         else:
             return
@@ -60,7 +64,11 @@ async def bring_up(database: Database) -> None:
     check_known(revision)
     if revision == head():
         return
-    await database.lock()
+    try:
+        await database.lock()
+    except DatabaseInUseError as error:
+        steps_to = f"the schema has to be migrated from {revision or 'nothing'} to {head()} by a program that is alone"
+        raise DatabaseInUseError(f"{steps_to}, but {error}") from error
     # Alembic takes 11 MB permanently, and is needed only for a migration.
     from pollerd.storage.db import steps
 

@@ -14,6 +14,12 @@ from pollerd.storage.db.writer_locks import lock_key
 
 _TRY_AGAIN_SECONDS = 0.1
 _TRIES = 20
+_CLASS_BITS = 0x7FFF_FFFF
+_LIVING = (
+    "SELECT name, version FROM node WHERE id IN (SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory'"
+    " AND granted AND objsubid = 2 AND classid = $1"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) ORDER BY name"
+)
 OpenConnection = Callable[[], Awaitable[asyncpg.Connection]]
 
 
@@ -67,7 +73,9 @@ class SessionLock:
         """
         place, key = await key_here(connection, "pollerd")
         if not await try_for_a_while(connection, self.attempt, key):
-            raise DatabaseInUseError(f"another daemon holds the database {place}")
+            nodes = await living_nodes(connection)
+            who = f"nodes are running on the database {place}: {', '.join(nodes)}"
+            raise DatabaseInUseError(who if nodes else f"another daemon holds the database {place}")
 
     async def _end_lost_session(self, connection: asyncpg.Connection) -> None:
         """Ends our last session if the network lost it: the server might keep it, and the lock, for hours."""
@@ -82,6 +90,20 @@ async def key_here(connection: asyncpg.Connection, name: str) -> tuple[str, int]
     """Returns database and schema as "database/schema", and the key, int64, of the lock of this name on them."""
     place = await connection.fetchval("SELECT current_database() || '/' || current_schema()")
     return place, lock_key(f"{name}:{place}")
+
+
+async def class_here(connection: asyncpg.Connection, name: str) -> int:
+    """Returns the class of the locks of this name: "pollerd nodes" (of nodes, by id), "pollerd units"."""
+    _, key = await key_here(connection, name)
+    return key & _CLASS_BITS
+
+
+async def living_nodes(connection: asyncpg.Connection) -> list[str]:
+    """Returns the names of the nodes whose sessions are open, with their versions; a new database has none."""
+    if await connection.fetchval("SELECT to_regclass('node')") is None:
+        return []
+    rows = await connection.fetch(_LIVING, await class_here(connection, "pollerd nodes"))
+    return [f"{name} ({version})" for name, version in rows]
 
 
 async def try_for_a_while(connection: asyncpg.Connection, attempt: str, *arguments: Any) -> bool:

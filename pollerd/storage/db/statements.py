@@ -113,6 +113,7 @@ CHANGE = [
     "selection",
     "matters",
     "why",
+    "poll_at",
 ]
 SELECTION_STATE = [
     "site_id",

@@ -117,8 +117,8 @@ class OutboxStatements:
         t = site_tag.c
         tags = select(t.site_id, t.tag).where(sql.among(t.site_id, "ids")).order_by(t.site_id, t.position, t.tag)
         a = attempt.c
-        others = exists().where(_C.message_id == a.message_id, _C.kind != FIRST_SEEN)
-        recent = select(a.at, a.events, ~others).where(
+        tells_more = exists().where(_C.message_id == a.message_id, _C.kind != FIRST_SEEN)
+        recent = select(a.at, a.events, ~tells_more).where(
             a.channel_id == bindparam("channel"), a.at > bindparam("since", type_=Double)
         )
         sent = recent.where(a.outcome == literal_column(f"'{NoticeState.SENT}'")).order_by(a.id)

@@ -356,7 +356,7 @@ class Commit:
         for i, r in enumerate(records):
             names: list[str | None] = [None] if r.change is not None else []
             names += [one.state.name for one in r.selections if one.change is not None]
-            keys += [(i, (r.poll.site_id, r.poll.at, name)) for name in names]
+            keys += [(i, (r.poll.site_id, _answered_at(r.poll), name)) for name in names]
         current, _, living = self._living(found)
         fresh = {r.poll.site_id: id_ for _, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None}
         return CommitResult(
@@ -437,7 +437,7 @@ def _change_row(
 ) -> tuple[Any, ...]:
     return (
         poll.site_id,
-        poll.at,
+        _answered_at(poll),
         draft.previous_poll_at,
         draft.kind.value,
         storable_word(draft.summary),
@@ -446,7 +446,13 @@ def _change_row(
         selection,
         draft.verdict.matters,
         storable_word(draft.verdict.why),
+        poll.at,
     )
+
+
+def _answered_at(poll: Poll) -> float:
+    """Returns when the answer was there: what it shows may have changed while the poll was under way."""
+    return poll.at + poll.duration
 
 
 def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...]:

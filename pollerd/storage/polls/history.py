@@ -79,7 +79,8 @@ def dated_delays(connection: Connection, changes: int) -> tuple[NDArray[np.int64
     changes lay between two polls, the date is the last one's.
     """
     older = select(change.c.id).order_by(change.c.id.desc()).offset(changes).limit(1).scalar_subquery()
-    of_poll = and_(poll.c.at == change.c.detected_at, poll.c.site_id == change.c.site_id)
+    polled_at = func.coalesce(change.c.poll_at, change.c.detected_at)
+    of_poll = and_(poll.c.at == polled_at, poll.c.site_id == change.c.site_id)
     statement = (
         select(poll.c.id, poll.c.site_id, poll.c.age)
         .join_from(change, poll, of_poll)

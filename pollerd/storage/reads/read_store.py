@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import structlog
-from sqlalchemy import Connection, Select, bindparam, delete, func, literal, select, update
+from sqlalchemy import Connection, Double, Select, bindparam, delete, func, literal, literal_column, select, update
 
 from pollerd.allocation.reads.half_life import NO_EVIDENCE, HalfLife, HostEvidence
 from pollerd.allocation.reads.read_changes import OpenChange, PublishedChange, Read, ReadCounts, SiteReads
@@ -27,7 +27,8 @@ REMEMBERED_SECONDS = 2 * 86_400.0
 MOST_CHANGES = 20_000
 """Changes that the reads of one report may span."""
 _PARTS = ("reads", "unknown_sites", "before_changes", "other_changes", "between_polls")
-_OF_CHANGE = ("id", "site_id", "detected_at", "previous_poll_at")
+_OF_CHANGE = ("id", "site_id", "detected_at", "previous_poll_at", "poll_at")
+_LONGEST_POLL_SECONDS = 600
 
 
 class ReadStore:
@@ -147,7 +148,8 @@ class ReadStore:
             row = rows[id_]
             known, detected = found[row.site_id], row.detected_at
             before = min(detected if row.previous_poll_at is None else row.previous_poll_at, detected)
-            dated = None if row.age is None else min(max(detected - row.age, before), detected)
+            polled = detected if row.poll_at is None else row.poll_at
+            dated = None if row.age is None else min(max(polled - row.age, before), detected)
             earliest = known[-1].published_at if known else -math.inf
             begun = opened.get(id_, max(detected if dated is None else dated, earliest))
             known.append(PublishedChange(id_, begun, before if dated is None else dated))
@@ -173,7 +175,8 @@ class ReadStore:
         of_site = poll.c.site_id + 0 == c.site_id
         if not self._sql.is_sqlite:
             of_site = (poll.c.site_id == c.site_id) & self._sql.among(poll.c.site_id, "sites")
-        same = of_site & (poll.c.at == c.detected_at) & (poll.c.at > bindparam("oldest"))
+        since = bindparam("oldest", type_=Double) - literal_column(str(_LONGEST_POLL_SECONDS))
+        same = of_site & (poll.c.at == func.coalesce(c.poll_at, c.detected_at)) & (poll.c.at > since)
         wanted = select(*(c[name] for name in _OF_CHANGE), poll.c.age)
         wanted = wanted.outerjoin_from(change, poll, same)
         wanted = wanted.where(self._sql.among(c.site_id, "sites"), c.detected_at > bindparam("oldest"), c.matters)

@@ -102,8 +102,8 @@ class MailChannel:
     def _answer_to(self, error: Exception) -> Answer:
         """Returns what an error means. Before the e-mail itself is offered, a refusal says nothing about it."""
         if not isinstance(error, aiosmtplib.SMTPException):
-            kind, detail = why_not_dialled(error)
-            return unanswered(kind, self._hidden(detail))
+            why, detail = why_not_dialled(error)
+            return unanswered(why, self._hidden(detail))
         if not isinstance(error, aiosmtplib.SMTPResponseException):
             return Answer(AnswerKind.RETRY, None, self._hidden(str(error.message)))
         code = error.code

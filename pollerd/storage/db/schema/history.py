@@ -166,6 +166,8 @@ change = Table(
     # The verdict of its conditions.
     Column("matters", Boolean, nullable=False, server_default=true()),
     Column("why", Text, nullable=False, server_default=""),
+    # When the poll that found it began: `at` of that poll. NULL: at `detected_at`, as earlier versions wrote it.
+    Column("poll_at", Double),
     # A site's changes in either order, without sorting.
     Index(None, "site_id", "id"),
     Index(None, "detected_at"),
