@@ -11,8 +11,8 @@ import pytest
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from pollerd.api.http import database_patience
-from pollerd.api.http.database_patience import DatabasePatience
+from pollerd.api.http import problems
+from pollerd.api.http.problems import DatabasePatience
 
 
 class Database:
@@ -36,7 +36,7 @@ class Database:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_patience, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(problems, "LOOK_SECONDS", 0.02)
 
 
 def client(app: Callable[..., Any], database: Database) -> httpx.AsyncClient:
