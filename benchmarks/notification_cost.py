@@ -89,7 +89,8 @@ async def outbox(store: Store, announcer: Announcer, sites: list[int], turns: in
             for start in range(0, len(changes), AT_ONCE):
                 results, records = zip(*changes[start : start + AT_ONCE], strict=True)
                 if told:
-                    records = await announcer.announce(results, records)
+                    lines, _ = await announcer.lines_of(results)
+                    records = await announcer.announce(results, records, lines)
                 await store.commit(Batch(records))
 
         found[told].append(await cpu(commit) / len(sites))

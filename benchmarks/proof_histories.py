@@ -69,7 +69,7 @@ def built(cls: type[Any], **parts: object) -> Any:
 class Workers:
     """Does at once what the daemon's pool does beside the loop."""
 
-    async def do(self, work: Any, *arguments: object) -> Any:
+    async def do(self, work: Any, *arguments: object, effort: object = None) -> Any:
         """Returns what the work returns."""
         return work(*arguments)
 
@@ -135,9 +135,9 @@ class Site:
             self._scheduler.sites.proofs.choose([0])
         last = float(self._scheduler.sites.last_seen[0])
         elapsed = self._now - last if last > 0 else None
-        result = PollResult(0, self._context, outcome, detect(outcome, self._context.baseline, elapsed))
-        results, summaries = await self._noise.recognise([result])
-        results, effects = self._status.effects(results, summaries)
+        result = PollResult(0, self._context, outcome, detect(outcome, self._context.baseline, elapsed), alone=True)
+        found = await self._noise.recognise([result])
+        results, effects = self._status.effects(found.results, found.summaries)
         records = [effect.record() for effect in effects]
         self._tables.apply(results, records)
         self._proofs.apply(results)

@@ -28,7 +28,6 @@ from pollerd.api.collection import routes as collection
 from pollerd.api.http import problems
 from pollerd.api.http.answer_headers import AnswerHeaders
 from pollerd.api.http.context import ApiPorts
-from pollerd.api.http.database_patience import DatabasePatience
 from pollerd.api.http.openapi import document as openapi
 from pollerd.api.http.ports.control import ControlPort
 from pollerd.api.http.routing import add_routers, operation_id
@@ -102,7 +101,7 @@ def create_api(
     add_routers(app, (*(part.router for part in parts), cluster.internal, hub_routes.router, index_now_routes.router))
     app.add_middleware(AuthMiddleware, recognition=app.state.recognition, policies=app.state.policies)
     if not store.database.is_sqlite:
-        app.add_middleware(DatabasePatience, not_ready=control.health.not_ready)
+        app.add_middleware(problems.DatabasePatience, not_ready=control.health.not_ready)
     problems.install(app)
     openapi.install(app)
     return app

@@ -172,3 +172,19 @@ async def test_what_no_waiting_mends_ends_it_at_once(tmp_path: Path) -> None:
     ended = await command("run", "--database", f"sqlite:///{file}", "--listen", "127.0.0.1:0")
     assert ended.code == 2
     assert len(ended.err.strip().splitlines()) == 1
+
+
+async def test_a_reload_asked_for_meanwhile_is_done_once_it_has_begun(closed: str, tmp_path: Path) -> None:
+    async with waiting(closed, tmp_path) as daemon:
+        daemon.send(signal.SIGHUP)
+        daemon.send(signal.SIGHUP)
+        open_again(closed)
+        await daemon.said("event=reloaded")
+        assert daemon.log.count("event=reloaded") == 1
+        assert daemon.log.index("event=started") < daemon.log.index("event=reloaded")
+        daemon.send(signal.SIGHUP)
+        for _ in range(1_000):
+            if daemon.log.count("event=reloaded") == 2:
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(daemon.log)

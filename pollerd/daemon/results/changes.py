@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from pollerd.daemon.results.gathering import LeavesBatchError, here_or_beside
 from pollerd.daemon.results.proofs.candidates import Candidates
 from pollerd.daemon.results.proofs.findings import WHOLE_PAGE, Ruling
 from pollerd.daemon.results.proofs.proof_status import failed, held, kind_of, posts, status_of
 from pollerd.daemon.results.proofs.prover import Prover
 from pollerd.daemon.results.proofs.still_noise import StillNoise
 from pollerd.daemon.results.selections import SelectionStep
-from pollerd.daemon.results.slow_results import LeavesBatchError, here_or_beside
 from pollerd.daemon.state.poll_result import Candidate, PollResult, ProofStatus
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState

@@ -13,8 +13,8 @@ from typing import TypeVar
 import structlog
 
 from pollerd.daemon.process.blindness import BlindCause
+from pollerd.daemon.results.gathering import SlowResults
 from pollerd.daemon.results.processor import PreparedBatch, ResultProcessor
-from pollerd.daemon.results.slow_results import SlowResults
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.storage_health import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from pollerd.daemon.results.gathering import LeavesBatchError, here_or_beside
 from pollerd.daemon.results.proofs.findings import Ruling
 from pollerd.daemon.results.proofs.proof_status import status_of
 from pollerd.daemon.results.proofs.prover import Prover
-from pollerd.daemon.results.slow_results import LeavesBatchError, here_or_beside
 from pollerd.daemon.state.poll_result import Candidate, PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.errors import DatabaseUnavailableError

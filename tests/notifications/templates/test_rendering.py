@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from pollerd.daemon.process.workers import WorkerPool
+from pollerd.errors import TooHeavyError
 from pollerd.events import EventKind
 from pollerd.notifications.messages.build import message_of_group, message_of_one
 from pollerd.notifications.messages.escaping import Medium
@@ -255,10 +256,10 @@ async def test_in_a_process_with_limits() -> None:
         with pytest.raises(TemplateError, match="line 1"):
             await pool.do(render, "{{ change.nothing }}", Medium.TEXT, CONTEXT)
         endless = "{% for i in range(90000) %}{{ range(90000)|sort|sum }}{% endfor %}"
-        with pytest.raises(TimeoutError) as caught:
+        with pytest.raises(TooHeavyError) as caught:
             await pool.do(render, endless, Medium.TEXT, CONTEXT)
         body = body_of(MESSAGE, Medium.TEXT, caught.value)
-        assert body == Body(MESSAGE.text, "template: it takes too long")
+        assert body == Body(MESSAGE.text, "template: it takes more than 2 s of CPU time")
     finally:
         pool.close()
 
@@ -269,4 +270,5 @@ def test_where_a_template_fails_the_built_in_message_is_sent() -> None:
     for medium, text in ((Medium.TEXT, MESSAGE.text), (Medium.HTML, MESSAGE.html), (Medium.MARKDOWN, MESSAGE.markdown)):
         assert body_of(MESSAGE, medium, failed) == Body(text, "template, line 3: 'x' is undefined")
     assert body_of(MESSAGE, Medium.TEXT, " \n") == Body(MESSAGE.text, "template: it renders nothing")
-    assert body_of(MESSAGE, Medium.TEXT, MemoryError()).problem == "template: its process ended (MemoryError)"
+    heavy = TooHeavyError("its process ended twice")
+    assert body_of(MESSAGE, Medium.TEXT, heavy).problem == "template: its process ended twice"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pollerd.daemon.results.slow_results import LeavesBatchError, here_or_beside
+from pollerd.daemon.results.gathering import LeavesBatchError, here_or_beside
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.detection.selection.conditions.line_changes import LineChanges

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from pollerd.daemon.results.gathering import LeavesBatchError, here_or_beside
 from pollerd.daemon.results.proofs.findings import ContentFinding, Ruling, findings
 from pollerd.daemon.results.proofs.proof_status import posts
 from pollerd.daemon.results.proofs.shared_masks import SharedMasks
-from pollerd.daemon.results.slow_results import LeavesBatchError, here_or_beside
 from pollerd.daemon.state.poll_result import Candidate, PollResult, ProofResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
