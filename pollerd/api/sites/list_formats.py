@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from pollerd.api.http import access
-from pollerd.api.http.format_names import MEDIA, Format, media_type
+from pollerd.api.http.format_names import MEDIA, Format, media_type, text_of_csv
 from pollerd.api.http.limits import check_selections, check_spec, check_tag_settings
 from pollerd.api.http.rendered import check_render
 from pollerd.api.sites import opml
@@ -213,7 +213,7 @@ def _from_csv(header: list[str], line: str) -> SiteSpec | None:
     cells = _cells(line, "line")
     if len(cells) > len(header):
         raise InvalidValueError("line", f"at most {len(header)} cells, as the header", f"{len(cells)} cells")
-    return check_spec(_from_texts(zip(header, cells, strict=False)))
+    return check_spec(_from_texts(zip(header, map(text_of_csv, cells), strict=False)))
 
 
 def _from_texts(fields: Iterable[tuple[str, str]]) -> SiteSpec:
