@@ -23,6 +23,7 @@ mapped where they enter, with their cause kept.
 from __future__ import annotations
 
 from pollerd.masking import masked
+from pollerd.wording import soon
 
 
 class PollerdError(Exception):
@@ -108,5 +109,5 @@ class TooManyError(TransientError):
     """More was sent than may be in a time; nothing of it was taken."""
 
     def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(f"too many {what}: again in {seconds:.1f} s")
+        super().__init__(f"too many {what}: try again {soon(seconds)}")
         self.what, self.seconds = what, seconds

@@ -1,4 +1,5 @@
-"""How far an announced TTL is believed: off, strictly or as a hint; and whether a site broke such a promise."""
+"""How far an announced TTL is believed: off, strictly or as a hint; whether a site broke such a promise; and an index
+by which sites that redirect permanently to one URL are found."""
 
 from __future__ import annotations
 
@@ -24,10 +25,15 @@ def upgrade() -> None:
     op.execute("ALTER TABLE site RENAME COLUMN trust TO respect_ttl")
     op.add_column("site_state", sa.Column("ttl_broken", sa.Boolean, nullable=False, server_default=sa.false()))
     _of_tags({True: _STRICT, False: _OFF})
+    few = sa.text("redirect_url IS NOT NULL")
+    op.create_index(
+        "ix_site_state_redirect_url", "site_state", ["redirect_url"], postgresql_where=few, sqlite_where=few
+    )
 
 
 def downgrade() -> None:
     """A hint becomes what earlier versions did by default."""
+    op.drop_index("ix_site_state_redirect_url", "site_state")
     _of_tags({_STRICT: True, _OFF: False})
     op.drop_column("site_state", "ttl_broken")
     op.add_column("site", sa.Column("respected", sa.Boolean))

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from pollerd import quantities
 from pollerd.allocation.registered import Objective
-from pollerd.api.http.settings import ApiSettings, EntranceSettings
+from pollerd.api.http.settings import SHORTEST_TOKEN, ApiSettings, EntranceSettings, is_hash
 from pollerd.app.environment import PREFIX, SECRET_FILES, SECRETS, variable, variables, with_secrets_read
 from pollerd.daemon.signals.signal_settings import SignalSettings
 from pollerd.daemon.state.settings import DaemonSettings
@@ -135,6 +135,11 @@ class Config:
     def is_set(self, option: str) -> bool:
         """Returns whether the user set the option anywhere."""
         return self.sources[option] != "default"
+
+    def short_tokens(self) -> list[str]:
+        """Returns which tokens are too short to be safe, by option; of a hash the length is not known."""
+        given = {"token": self.options.token, "read_token": self.options.read_token}
+        return [name for name, token in given.items() if token and not is_hash(token) and len(token) < SHORTEST_TOKEN]
 
     def shown(self) -> dict[str, tuple[str, str]]:
         """Returns option -> (value as text, source); secrets are masked."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pollerd.api import Tokens
+from pollerd.api.http.settings import SHORTEST_TOKEN
 from pollerd.app.config import Config
 from pollerd.app.listed.url_list import list_at_once, read_list
 from pollerd.daemon import Daemon
@@ -25,12 +26,19 @@ if TYPE_CHECKING:  # loaded where a browser is named
 _BROWSER = ("browser", "browser_no_sandbox", "browser_proxy")
 _ENTRANCE = ("sign_in", "trusted_proxy", "user_header")
 _NOTIFICATIONS = ("public_url", "allow_private_channels")
-_SINGLE = ("database", "listen", "secret_key", "max_inflight", "topic", "seeds", "no_web")
+_SINGLE = ("database", "node", "node_address", "listen", "secret_key", "max_inflight", "topic", "seeds", "no_web")
 _SIGNALS = ("callback_url", "indexnow")
 NEEDS_RESTART = frozenset({*_SIGNALS, *_SINGLE, *_BROWSER, *_ENTRANCE, *_NOTIFICATIONS})
 _ALLOCATION = ("allocator", "objective", "deadline", "budget")
 _NOTHING_TO_APPLY = frozenset({"urls", "sync", "no_wait"})
 """Options read whenever they are needed."""
+
+
+def warn_of_short_tokens(config: Config) -> None:
+    """Logs which tokens the next version will refuse."""
+    for name in config.short_tokens():
+        allowed = f"at least {SHORTEST_TOKEN} characters"
+        structlog.get_logger("pollerd").warning("short_token", setting=name, must_have=allowed, next_version="refused")
 
 
 class Reload:
@@ -78,6 +86,7 @@ class Reload:
             self._log.warning("restart_needed", settings=", ".join(waiting))
         in_force = {name: getattr(self._config.options, name) for name in waiting}
         self._config = replace(config, options=config.options.model_copy(update=in_force))
+        warn_of_short_tokens(config)
         self._log.info("reloaded", changed=", ".join(sorted(changed - NEEDS_RESTART)) or "nothing")
         if lines is not None and config.options.urls is not None:
             await read_list(config.options.urls, self._daemon.control, sync=config.options.sync, file=lines)

@@ -28,7 +28,7 @@ from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.app.config import Config
 from pollerd.app.environment import DEFAULT_URL
 from pollerd.app.listed.url_list import read_list
-from pollerd.app.reload import Reload
+from pollerd.app.reload import Reload, warn_of_short_tokens
 from pollerd.app.startup import begun, served
 from pollerd.app.topic_file import read_mission
 from pollerd.daemon import Control, Daemon, DaemonSettings, StorageHealth
@@ -211,6 +211,7 @@ async def _run_all(
         with _signals(stop, reload):
             _say_started(daemon, listener)
             _say_new_default(config)
+            warn_of_short_tokens(config)
             watching = None if watch is None else partial(look_on, watch)
             store = daemon.parts.store
             news = store.listen_for_changes if store.several_writers else None

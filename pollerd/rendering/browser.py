@@ -22,6 +22,7 @@ from pollerd.fetching import user_agent
 from pollerd.rendering.failures import browser_fault
 from pollerd.rendering.launching import LAUNCH_SECONDS, UNWANTED_DEFAULTS, environment, new_home, switches
 from pollerd.rendering.settings import RenderingSettings
+from pollerd.wording import soon
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
@@ -68,7 +69,7 @@ class BrowserLink:
                 return self._open
             loop = asyncio.get_running_loop()
             if loop.time() < self._retry_at:
-                raise browser_fault(f"it is tried again in {self._retry_at - loop.time():.0f} s")
+                raise browser_fault(f"it is tried again {soon(self._retry_at - loop.time())}")
             await self._drop()
             self.starts += 1
             try:

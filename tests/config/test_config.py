@@ -11,6 +11,7 @@ import pytest
 from pollerd.api import ApiSettings, hash_of
 from pollerd.app.config import Config, Options, load
 from pollerd.app.environment import client_defaults
+from pollerd.app.reload import NEEDS_RESTART
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.model import RespectTtl
 
@@ -82,7 +83,7 @@ def test_every_option_has_its_variable(loading: Loading, name: str) -> None:
     samples |= {"browser_pages": "7", "browser_deadline": "7", "browser_no_sandbox": "yes"}
     samples |= {"sign_in": "yes", "allowed_host": "a.example, b.example:8080", "trusted_proxy": "10.0.0.0/8, ::1"}
     samples |= {"user_header": "X-Remote-User"}
-    needed = {"trusted_proxy": {"POLLERD_USER_HEADER": "X-U"}, "user_header": {"POLLERD_TRUSTED_PROXY": "::1"}}
+    needed = {"user_header": {"POLLERD_TRUSTED_PROXY": "::1"}}
     config = loading(**{f"POLLERD_{name.upper()}": samples.get(name, "60")} | needed.get(name, {}))
     assert config.sources[name] == "environment"
     assert getattr(config.options, name) != getattr(Options(), name)
@@ -338,3 +339,38 @@ def test_the_file_may_say_true_or_a_word(tmp_path: Path, given: str, value: Resp
     file.write_text("respect_ttl = 3\n", encoding="utf-8")
     with pytest.raises(InvalidValueError, match="off, hint or strict"):
         load({}, file=file, environ={})
+
+
+@pytest.mark.parametrize(
+    ("environ", "short"),
+    [
+        ({}, []),
+        ({"POLLERD_TOKEN": "sesame"}, ["token"]),
+        ({"POLLERD_TOKEN": "x" * 15, "POLLERD_READ_TOKEN": "y" * 16}, ["token"]),
+        ({"POLLERD_READ_TOKEN": "sesame"}, ["read_token"]),
+        ({"POLLERD_TOKEN": hash_of("sesame")}, []),
+    ],
+)
+def test_short_tokens_are_named(environ: dict[str, str], short: list[str], tmp_path: Path) -> None:
+    assert load({}, environ=environ).short_tokens() == short
+    for name, value in environ.items():
+        (tmp_path / name).write_text(value + "\n", encoding="utf-8")
+    files = {f"{name}_FILE": str(tmp_path / name) for name in environ}
+    assert load({}, environ=files).short_tokens() == short
+
+
+APPLIED_BY_A_RELOAD = """
+    budget allocator objective deadline shadow host_interval min_interval max_interval min_yield max_silence
+    respect_ttl contact allow_private token read_token allowed_host metrics_version proxy log_format log_level
+    total_timeout connect_timeout max_body_bytes tls_session_bytes ca_file full_get_every keep_contents
+    content_retention content_cap_bytes change_retention poll_retention browser_pages browser_deadline
+    browser_page_bytes
+"""
+
+
+def test_each_option_is_applied_by_a_reload_or_needs_a_restart() -> None:
+    """What a reload names as changed is in force; so a new option has to be put in one of these."""
+    read_when_needed = {"urls", "sync", "no_wait"}
+    applied = set(APPLIED_BY_A_RELOAD.split())
+    assert set(Options.model_fields) == applied | NEEDS_RESTART | read_when_needed
+    assert not applied & NEEDS_RESTART

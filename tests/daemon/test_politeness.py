@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
+import structlog
 from aiohttp import web
 from aiohttp.connector import Connection
 
@@ -459,3 +460,14 @@ async def test_a_429_for_robots_txt_pauses_the_host_whose_rules_are_known(origin
         running.daemon.parts.scheduler.due.set()
         await until(lambda: hosts.paused_until[0] > 0)
         assert hosts.paused_until[0] - time.time() > 2900
+
+
+async def test_an_outage_of_our_own_link_is_no_line_a_second(origin: Origin, start: Start) -> None:
+    """Hosts whose robots.txt is not known are tried every second."""
+    with structlog.testing.capture_logs() as lines:
+        async with start(budget=100.0) as running:
+            urls = [f"http://127.3.0.{n}:9/" for n in range(1, 31)]  # nothing listens there
+            await running.add(*urls)
+            await until(lambda: running.metric("pollerd_robots_fetches_total", result="unreachable") >= 25)
+    said = [line for line in lines if line["event"] == "robots_unreachable"]
+    assert len(said) == 1

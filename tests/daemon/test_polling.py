@@ -14,9 +14,9 @@ from pollerd.fetching import FetchSettings
 from pollerd.model import OutcomeKind, SiteState
 from pollerd.scheduling import SchedulingSettings
 from pollerd.urls import host_of
-from tests.daemon.conftest import FAST, Start
+from tests.daemon.conftest import FAST, Running, Start
 from tests.daemon.windows import assert_windows
-from tests.support.origin import Origin, Page, until
+from tests.support.origin import Origin, Page, until, until_found
 
 LATE = "Wed, 01 Jan 2041 00:00:00 GMT"
 
@@ -468,3 +468,46 @@ async def test_a_lone_host_is_asked_again_as_soon_as_it_has_answered(start: Star
     async with start(budget=200.0, tick_seconds=1.0) as running:
         *_, last = await running.add(*(origin.url(path) for path in paths))
         await running.polled(last, 1, seconds=20)
+
+
+def moved_for_good(origin: Origin, path: str, to: str) -> None:
+    origin.pages[path] = Page(status=301, headers={"Location": origin.url(to, host=9)})
+
+
+async def changes_once(running: Running, origin: Origin, ids: list[int]) -> list[tuple[int, bool]]:
+    """Has the page change, and waits until all of these sites have seen it: site and importance of each change."""
+    for site_id in ids:
+        polls = len(await running.polls(site_id))
+        await running.polled(site_id, polls + 2)
+    before = len(await running.changes())
+    origin.pages["/page"] = Page(html(f"another text {before}"))
+    await until_found(lambda: _changed(running, before + len(ids)))
+    return sorted((one.site_id, one.matters) for one in (await running.changes())[before:])
+
+
+async def _changed(running: Running, number: int) -> bool:
+    return len(await running.changes()) >= number
+
+
+@pytest.mark.parametrize("watched", [False, True])
+async def test_a_permanent_redirect_seen_from_two_sites_is_one_change(
+    origin: Origin, start: Start, any_database: str, watched: bool
+) -> None:
+    """At the site of the target if there is one, else at the first that redirects there."""
+    origin.pages["/page"] = Page(html("one"))
+    moved_for_good(origin, "/old", "/page")
+    moved_for_good(origin, "/older", "/page")
+    async with start(url=any_database) as running:
+        ids = await running.add(origin.url("/old", host=1), origin.url("/older", host=2))
+        if watched:
+            ids += await running.add(origin.url("/page", host=9))
+        reports = ids[-1] if watched else ids[0]
+        assert await changes_once(running, origin, ids) == [(one, one == reports) for one in ids]
+        whys = {change.why for change in await running.changes() if not change.matters}
+        assert len(whys) == 1
+        assert "by a permanent redirect" in whys.pop()
+    async with start(url=any_database) as running:
+        await running.control.sites.pause(reports, True)
+        left = [one for one in ids if one != reports]
+        found = await changes_once(running, origin, left)
+        assert found == [(one, one == left[0]) for one in left], "one that is paused reports nothing"

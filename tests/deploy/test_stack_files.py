@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from pollerd import __version__
+from pollerd.api.http.settings import EntranceSettings
 from pollerd.app.config import load
 
 SERVICES = ("secrets", "postgres", "pollerd", "balancer", "browser", "prometheus", "grafana")
@@ -94,8 +95,26 @@ def test_one_address_leads_to_every_replica(compose: dict[str, Any], top: Path) 
     assert listened is not None
     assert balancer["ports"] == [f"127.0.0.1:8080:{listened[1]}"]
     assert set(balancer["networks"]) <= set(pollerd["networks"])
+    assert "location ~ ^/(api/|" in text
+    assert text.count(f"proxy_pass http://$nodes:{port};") == 2
     (mounted,) = balancer["volumes"]
     assert mounted["target"] in balancer["entrypoint"]
+
+
+def test_calls_keep_their_addresses_behind_the_balancer(compose: dict[str, Any], top: Path) -> None:
+    """Else ten wrong sign-ins of one caller would keep all others waiting."""
+    services, front = compose["services"], compose["networks"]["front"]
+    (subnet,) = front["ipam"]["config"]
+    given = services["pollerd"]["environment"]["POLLERD_TRUSTED_PROXY"]
+    assert given == subnet["subnet"]
+    default = re.fullmatch(r"\$\{POLLERD_FRONT_NETWORK:-(.+)\}", given)
+    assert default is not None
+    assert EntranceSettings.of(trusted_proxies=[default[1]]).trusted_proxies[0].is_private
+    assert services["balancer"]["networks"] == ["front"]
+    assert {name for name, one in services.items() if "front" in one.get("networks", ())} == {"balancer", "pollerd"}
+    text = (top / "deploy/nginx/nginx.conf").read_text()
+    assert "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;" in text
+    assert "gzip on;" not in text.partition("location /")[0], "pages carry secrets"
 
 
 def test_prometheus_finds_every_replica(compose: dict[str, Any], top: Path) -> None:
@@ -140,6 +159,7 @@ def test_every_setting_is_one_that_pollerd_knows(compose: dict[str, Any], tmp_pa
     samples |= {"POLLERD_ALLOW_PRIVATE": "true", "POLLERD_SYNC": "true", "POLLERD_LOG_FORMAT": "json"}
     samples |= {"POLLERD_MIN_YIELD": "2%", "POLLERD_RESPECT_TTL": "true"}
     samples |= {"POLLERD_BROWSER": "http://browser:9222", "POLLERD_BROWSER_PROXY": "proxy.pollerd:3129"}
+    samples |= {"POLLERD_TRUSTED_PROXY": "172.31.250.0/24"}  # what Compose makes of it
     samples |= {"POLLERD_LOG_LEVEL": "info", "POLLERD_PROXY": "http://proxy.example.org:3128"}
     for name, value in environment.items():
         if name.endswith("_FILE"):

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from pollerd.inheritance import SETTINGS, access_of_tags, effective, inherit, inherit_all, may_leak, of_tags
-from pollerd.model import NUMERIC_SETTINGS, Access, Credentials, DayWindow, SiteSpec, TagSettings, Windows
+from pollerd.model import NUMERIC_SETTINGS, Access, Credentials, DayWindow, RespectTtl, SiteSpec, TagSettings, Windows
 
 NIGHT = Windows("UTC", (DayWindow(("mon",), "22:00", "06:00"),))
 NEWS = TagSettings("news", {"weight": 3.0, "min_interval": 60.0, "windows": NIGHT})
-SLOW = TagSettings("slow", {"min_interval": 600.0, "cost": 2.0, "respect_ttl": False})
+SLOW = TagSettings("slow", {"min_interval": 600.0, "cost": 2.0, "respect_ttl": RespectTtl.OFF})
 TAGS = {"news": NEWS, "slow": SLOW}
 
 
 def test_a_site_goes_before_its_tags_and_they_go_before_defaults() -> None:
     found, origins = effective(SiteSpec("http://h/", weight=1.0, tags=("none", "slow", "news")), TAGS)
     assert (found.weight, found.cost, found.min_interval, found.max_interval) == (1.0, 2.0, 600.0, None)
-    assert (found.respect_ttl, found.windows) == (False, NIGHT)
+    assert (found.respect_ttl, found.windows) == (RespectTtl.OFF, NIGHT)
     assert {name: origins[name] for name in ("weight", "cost", "min_interval", "max_interval", "windows")} == {
         "weight": "site",
         "cost": "tag slow",
@@ -71,7 +71,7 @@ def test_every_setting_of_a_site_is_inherited_but_for_what_makes_it_one() -> Non
 
 
 numbers = {name: st.one_of(st.none(), st.floats(0.5, 9.0)) for name in NUMERIC_SETTINGS if name != "respect_ttl"}
-said = st.fixed_dictionaries({**numbers, "respect_ttl": st.one_of(st.none(), st.booleans())})
+said = st.fixed_dictionaries({**numbers, "respect_ttl": st.one_of(st.none(), st.sampled_from(RespectTtl))})
 names = st.lists(st.sampled_from("abcd"), unique=True, max_size=4).map(tuple)
 known = st.dictionaries(st.sampled_from("abc"), said)
 

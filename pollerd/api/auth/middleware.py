@@ -49,6 +49,10 @@ _MAX_DRAINED_BYTES = 2 * MAX_IMPORT_BYTES
 _REALM = 'Bearer realm="pollerd"'
 _API = ("/api/", "/openapi.json")
 _ENDED = "the bearer token was replaced, or the session ended, meanwhile"
+_UNKNOWN_TOKEN = (
+    "the bearer token is not known: send the token that the daemon was started with (token, POLLERD_TOKEN), or make "
+    "one with `pollerd tokens add NAME`"
+)
 _OVER = "the session is over: sign in again"
 _LAST_WORD_SECONDS = 1.0
 _EVENT_STREAM = b"text/event-stream"
@@ -181,7 +185,7 @@ class AuthMiddleware:
         if not self._recognition.tokens.was_revoked(digest) and self._wrong.wrong(address):
             self._log.warning("wrong_tokens", address=address, instead="its tokens are looked at one a second")
         challenge = {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'}
-        return problem(HTTPStatus.UNAUTHORIZED, "the bearer token is not known", headers=challenge)
+        return problem(HTTPStatus.UNAUTHORIZED, _UNKNOWN_TOKEN, headers=challenge)
 
     def _address(self, scope: Connection) -> str:
         """Returns the caller's address: the peer's, or as a trusted proxy has it."""

@@ -13,10 +13,10 @@ from pollerd.limits.leaky_buckets import MOST_KEYS, LeakyBuckets
 
 BURST = 10
 """Wrong sign-ins of an address, and of a name, in a burst."""
-ADDRESS_SECONDS = 6.0
+ADDRESS_SECONDS = 3.0
 """Time in which an address may have one more."""
-NAME_SECONDS = 30.0
-"""Time in which a name may have one more."""
+NAME_SECONDS = 5.0
+"""Time in which a name may have one more. It is also how long wrong sign-ins may keep a right one waiting."""
 _NAME_LENGTH = 64
 
 

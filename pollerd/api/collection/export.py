@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from pollerd.api.collection import graphml
 from pollerd.api.collection.routes import KnownPage, require_collection
 from pollerd.api.http.context import Daemon
-from pollerd.api.http.format_names import CollectionFormat, CollectionPart
+from pollerd.api.http.format_names import CollectionFormat, CollectionPart, csv_text
 from pollerd.api.http.routing import api_router
 from pollerd.storage import CrawlStore
 
@@ -119,8 +119,16 @@ def _csv(values: dict[str, Any]) -> str:
 
 
 def _cells(values: Iterable[Any]) -> list[str]:
-    """Formats cells: null is empty, numbers are exact, booleans lower case."""
-    return ["" if value is None else str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+    """Formats cells: null is empty, numbers are exact, booleans lower case, texts never formulas."""
+    return [_cell(value) for value in values]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return csv_text(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _json_line(values: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 
@@ -76,3 +77,17 @@ COLLECTION_SUFFIXES = {
 def media_type(content_type: str) -> str:
     """Returns the media type without its parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()
+
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""What a spreadsheet takes for a formula, or what already stands for such a text."""
+
+
+def csv_text(text: str) -> str:
+    """Returns a text as a CSV cell that no spreadsheet evaluates: page titles and tags are others' words."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def text_of_csv(cell: str) -> str:
+    """Returns the text of a cell that `csv_text` may have made."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -17,6 +17,8 @@ _HASHED = "sha256:"
 _HASH = re.compile(r"sha256:(?P<digest>[0-9a-f]{64})")
 _MAX_PORT = 65_535
 _HOST_NAME = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\.?)+(?::[0-9]{1,5})?|\[[0-9a-f:.]+\](?::[0-9]{1,5})?")
+SHORTEST_TOKEN = 16
+"""Characters. A shorter token can be guessed; it is warned of, and the next version refuses it."""
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
 _NOT_FOR_USERS = frozenset(
     {"authorization", "cookie", "host", "origin", "content-type", "content-length", "x-forwarded-for", "x-csrf-token"}
@@ -82,9 +84,9 @@ class EntranceSettings:
     allowed_hosts: tuple[str, ...] = ()
     """Names, perhaps with a port, under which pages of ours are reached, in small letters."""
     trusted_proxies: tuple[Network, ...] = ()
-    """Addresses of proxies that say who calls."""
+    """Addresses of proxies that say from where calls come (X-Forwarded-For, X-Forwarded-Proto)."""
     user_header: str | None = None
-    """Header in which they name the user."""
+    """Header in which they also name the user; None: they do not."""
 
     def __post_init__(self) -> None:
         for host in self.allowed_hosts:
@@ -95,8 +97,6 @@ class EntranceSettings:
         ):
             allowed = "the name of a header that only the proxy sets, such as X-Remote-User"
             raise InvalidValueError("user_header", allowed, self.user_header)
-        if self.trusted_proxies and self.user_header is None:
-            raise InvalidValueError("user_header", "given where trusted_proxy is", None)
         if self.user_header is not None and not self.trusted_proxies:
             raise InvalidValueError("trusted_proxy", "given where user_header is", None)
 

@@ -12,7 +12,7 @@ from fastapi import Query
 from fastapi.responses import StreamingResponse
 
 from pollerd.api.http.context import Daemon
-from pollerd.api.http.format_names import Format
+from pollerd.api.http.format_names import Format, csv_text
 from pollerd.api.http.rendered import shown_render
 from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.inputs.windows import windows_as_given
@@ -95,7 +95,7 @@ def _text_line(spec: SiteSpec) -> str:
 
 def _csv_line(spec: SiteSpec) -> str:
     texts = _texts(spec)
-    return _csv([texts.get(name, "") for name in FIELDS])
+    return _csv([csv_text(texts.get(name, "")) for name in FIELDS])
 
 
 def _csv(cells: Sequence[str]) -> str:

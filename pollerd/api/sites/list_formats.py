@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from pollerd.api.http import access
-from pollerd.api.http.format_names import MEDIA, Format, media_type
+from pollerd.api.http.format_names import MEDIA, Format, media_type, text_of_csv
 from pollerd.api.http.limits import check_selections, check_spec, check_tag_settings
 from pollerd.api.http.rendered import check_render
 from pollerd.api.sites import opml
@@ -69,6 +69,8 @@ _READERS = {
 }
 """Parsers of numbers with optional units."""
 _COMMENT = re.compile(r"(?:^|\s)#")
+_NOT_BLANK = re.compile(rb"[^\s][^\r\n]*")
+_BLOCK_BYTES = 64 * 1024
 _BREATH = 1_000
 _HEADER_WITHIN = 1_000
 
@@ -122,7 +124,7 @@ def parse_file(file: BinaryIO, form: Format) -> Iterator[Line]:
     return _parse(rows, partial(_from_csv, header))
 
 
-def parse_text(file: Iterable[bytes]) -> Iterator[Line]:
+def parse_text(file: BinaryIO) -> Iterator[Line]:
     """Yields the sites of plain text, as `parse_list`, read lazily from an open binary file."""
     return _parse(_texts(_lines(file)), _from_text)
 
@@ -140,13 +142,40 @@ def parse_entries(entries: Iterable[Entry]) -> Iterator[Line]:
     return _parse(iter(entries), _from_entry)
 
 
-def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yields the lines of a binary file, numbered from 1, with any line ending; skips a byte order mark."""
-    number = 0
-    for piece in file:
-        for line in piece.splitlines():
-            number += 1
-            yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines of a binary file that are not blank, numbered from 1, with any line ending, without the blanks
+    before them; skips a byte order mark.
+
+    Of millions of blank lines it yields an empty one now and then: they are searched through, not read one by one.
+    """
+    read = getattr(file, "read1", file.read)  # what a pipe has, at once
+    number, rest = 1, b""
+    while more := read(_BLOCK_BYTES):
+        block = rest + more
+        whole = max(block.rfind(b"\n"), block.rfind(b"\r", 0, -1)) + 1  # the last byte may be half of "\r\n"
+        block, rest = block[:whole], block[whole:]
+        yield from _numbered(block, number)
+        number += _ends(block, 0, whole)
+        if whole and not block.strip():
+            yield number - 1, b""
+    yield from _numbered(rest, number)
+
+
+def _numbered(block: bytes, number: int) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines of a block that are not blank; `number`: of its first line."""
+    at = 0
+    for match in _NOT_BLANK.finditer(block):
+        start, end = match.span()
+        number += 1 if start - at == 1 else _ends(block, at, start)  # most lines follow one another
+        line, at = block[start:end], end
+        yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+
+
+def _ends(block: bytes, start: int, end: int) -> int:
+    """Returns how many lines end between two places."""
+    ends = block.count(b"\n", start, end)
+    others = block.count(b"\r", start, end)
+    return ends + others - block.count(b"\r\n", start, end) if others else ends
 
 
 def _texts(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
@@ -155,7 +184,7 @@ def _texts(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
 
 
 def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec | None]) -> Iterator[Line]:
-    """Yields the results of `read` by line. Of empty results, yields one in a thousand.
+    """Yields the results of `read` by line. Of empty results, yields one in a thousand, and those of `_lines`.
 
     Otherwise a caller would wait through any number of empty lines.
     """
@@ -169,7 +198,7 @@ def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec | No
                 found = error
             if found is None:
                 nothing += 1
-                if nothing % _BREATH:
+                if line not in ("", b"") and nothing % _BREATH:
                     continue
         yield number, found
 
@@ -213,7 +242,7 @@ def _from_csv(header: list[str], line: str) -> SiteSpec | None:
     cells = _cells(line, "line")
     if len(cells) > len(header):
         raise InvalidValueError("line", f"at most {len(header)} cells, as the header", f"{len(cells)} cells")
-    return check_spec(_from_texts(zip(header, cells, strict=False)))
+    return check_spec(_from_texts(zip(header, map(text_of_csv, cells), strict=False)))
 
 
 def _from_texts(fields: Iterable[tuple[str, str]]) -> SiteSpec:

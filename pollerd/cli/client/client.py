@@ -163,6 +163,9 @@ class ApiClient:
         return UnansweredError(f"no daemon answers at {self._address}: {reason}")
 
 
+_GIVE_TOKEN = "give it with --token or POLLERD_TOKEN"
+
+
 def _refusal(error: urllib.error.HTTPError) -> str:
     """Returns the detail of a problem document, or the HTTP reason."""
     try:
@@ -172,5 +175,6 @@ def _refusal(error: urllib.error.HTTPError) -> str:
     except (ValueError, LookupError, TypeError, AttributeError, OSError, http.client.HTTPException):
         return f"the daemon refuses: {error.code} {error.reason}"
     if error.code == HTTPStatus.UNAUTHORIZED:
-        return f"{detail}: give it with --token or POLLERD_TOKEN"
+        sent = "invalid_token" in (error.headers.get("WWW-Authenticate") or "")
+        return f"{detail}; --token or POLLERD_TOKEN holds another" if sent else f"{detail}: {_GIVE_TOKEN}"
     return detail if given is None else f"{detail}; given: {given!r}"

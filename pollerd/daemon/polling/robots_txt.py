@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -22,6 +23,7 @@ from pollerd.storage import StoredRobots
 from pollerd.urls import host_of, robots_url
 
 _RETRY_CAP_SECONDS = 3_600.0
+_LOG_SECONDS = 60.0
 
 
 class BorrowsHosts(Protocol):
@@ -71,6 +73,7 @@ class RobotsKeeper:
         self._workers, self._requests = runtime.workers, runtime.instruments.robots
         self._rng, self._clock = runtime.rng, runtime.clock
         self._turn = asyncio.Lock()
+        self._unsaid, self._said_at = 0, -math.inf
         self._log = structlog.get_logger("pollerd.robots")
 
     async def ask(self, host: int, page_url: str, proxy: str | None) -> Outcome | None:
@@ -151,12 +154,20 @@ class RobotsKeeper:
             own = backoff_seconds(failures, self._scheduler.settings.backoff_base_seconds, cap, self._rng)
             wait = lengthened(own, response.retry_after, self._scheduler.settings.backoff_cap_seconds)
             hosts.robots_unreachable(host, now + wait)
-            self._log.info("robots_unreachable", host=hosts.names[host], reason=response.detail)
+            self._say_unreachable(hosts.names[host], response.detail)
             return
         hosts.set_rules(host, text, now, delay)
         kept = StoredRobots(response.kind, now, response.body, response.detail, delay or None)
         if hosts.host_id[host] >= 0:
             self._journal.put_robots(host, kept)
+
+    def _say_unreachable(self, host: str, reason: str) -> None:
+        """Logs it once a minute at most: while our own link is down, hosts are tried every second."""
+        if self._clock() - self._said_at < _LOG_SECONDS:
+            self._unsaid += 1
+            return
+        self._log.info("robots_unreachable", host=host, reason=reason, others_since=self._unsaid)
+        self._unsaid, self._said_at = 0, self._clock()
 
 
 def _outcome(response: RobotsResponse, started_at: float) -> Outcome:

@@ -204,6 +204,10 @@ class SiteStore:
         """Returns the sites at these URLs, by URL; other URLs are missing."""
         return await self._database.read(lambda c: self._sites.at(c, urls))
 
+    async def redirecting_to(self, urls: Sequence[str]) -> dict[str, list[int]]:
+        """Returns the ids of sites that redirect permanently to these URLs, ascending, by URL; some of very many."""
+        return await self._database.read(lambda c: self._sites.redirecting_to(c, urls))
+
     async def urls_at(self, urls: Sequence[str]) -> set[str]:
         """Returns those of the URLs at which there are sites."""
         return await self._database.read(lambda c: self._sites.urls_at(c, urls))

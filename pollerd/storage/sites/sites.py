@@ -37,6 +37,8 @@ from pollerd.storage.values import NewSettings, SiteChanges, SiteFilter, SitePag
 
 PIECE = 5_000
 _STATES = {state.value: state for state in SiteState}
+_REDIRECTING = 10
+"""Sites that redirect to one URL, of which one may report its changes."""
 _TTL_TRUST = {float(one): one for one in RespectTtl}
 _OUTCOMES = {kind.value: kind for kind in OutcomeKind}
 # Resuming a site restarts it, whatever its state.
@@ -117,6 +119,14 @@ class Sites:
         """Returns the sites at these URLs, by URL."""
         found = self._read(connection, self._at, {"urls": self._sql.texts(urls)})
         return {one.spec.url: one for one in found}
+
+    def redirecting_to(self, connection: Connection, urls: Sequence[str]) -> dict[str, list[int]]:
+        """Returns the ids of sites that redirect permanently to these URLs, ascending, by URL; some of very many."""
+        c, found = site_state.c, defaultdict[str, list[int]](list)
+        for url in urls:
+            wanted = select(c.site_id).where(c.redirect_url == url).order_by(c.site_id).limit(_REDIRECTING)
+            found[url] = list(connection.execute(wanted).scalars())
+        return found
 
     def urls_at(self, connection: Connection, urls: Sequence[str]) -> set[str]:
         """Returns those of the URLs at which there are sites."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.events import Incident
+from pollerd.inheritance import inherit
+from pollerd.model import ChangeVerdict, Site, SiteState
 from pollerd.storage import HistoryStore, PollRecord, SiteStore
 
 if TYPE_CHECKING:
@@ -16,6 +21,12 @@ if TYPE_CHECKING:
     from pollerd.daemon.results.announcing.changed_lines import Lines
     from pollerd.daemon.results.announcing.rules_in_force import RulesInForce
     from pollerd.notifications.rules.rule import Rule
+
+
+def _target(record: PollRecord) -> str:
+    """Returns where the page of a change that matters has moved for good; empty: nowhere."""
+    matters = record.change is not None and record.change.verdict.matters
+    return (record.context.redirect_url or "") if matters else ""
 
 
 class Announcer:
@@ -70,9 +81,40 @@ class Announcer:
         self, results: Sequence[PollResult], records: tuple[PollRecord, ...], lines: Lines | None
     ) -> tuple[PollRecord, ...]:
         """Returns the records with their notices. `lines`: of their changes. Raises DatabaseUnavailableError."""
+        records = await self._once(records)
         if self._step is None or not self._rules:
             return records
         return await self._step.announce(results, records, lines or {})
+
+    async def _once(self, records: tuple[PollRecord, ...]) -> tuple[PollRecord, ...]:
+        """Returns the records; a change that a site found where another one sees it, too, does not matter.
+
+        Of the sites that are at one URL, or redirect there permanently, the first reports its changes.
+        """
+        moved = [record for record in records if _target(record)]
+        if not moved:
+            return records
+        targets = sorted({_target(record) for record in moved})
+        at = await self._sites.at([*targets, *(record.context.url for record in moved)])
+        redirecting = await self._sites.redirecting_to(targets)
+        others = {site.id: site for site in await self._sites.get_many(sorted({*chain(*redirecting.values())}))}
+        out = []
+        for record in records:
+            target, own = _target(record), at.get(record.context.url)
+            earlier = [id_ for id_ in redirecting.get(target, ()) if id_ < record.poll.site_id]
+            candidates = [at.get(target), *map(others.get, earlier)]
+            twin = next((one for one in candidates if own and one and self._reports_for(one, own)), None)
+            if twin is not None and record.change is not None:
+                why = f"the same page as {twin.spec.url}, by a permanent redirect: its change is reported there"
+                record = replace(record, change=replace(record.change, verdict=ChangeVerdict(matters=False, why=why)))
+            out.append(record)
+        return tuple(out)
+
+    def _reports_for(self, one: Site, other: Site) -> bool:
+        """Returns whether what rules and readers see of a site's changes is seen of the other's as well."""
+        spec = inherit(one.spec, self._sites.tags)
+        same = one.id != other.id and one.state is SiteState.ACTIVE and not spec.selections and not spec.render
+        return same and set(other.spec.tags) <= set(one.spec.tags)
 
     def apply_committed(self, records: Sequence[PollRecord]) -> None:
         """Follows what was committed."""

@@ -168,6 +168,8 @@ site_state = Table(
     Index(None, "rate", "site_id"),
     Index(None, "last_change_at", "site_id"),
     Index(None, "failures", "site_id"),
+    # Few pages redirect permanently.
+    partial_index("ix_site_state_redirect_url", "redirect_url", where="redirect_url IS NOT NULL"),
     postgresql_with={"fillfactor": HOT_FILLFACTOR},
 )
 
