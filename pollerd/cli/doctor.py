@@ -98,6 +98,7 @@ def examined(daemon: ApiClient) -> Iterator[CheckResult]:
     yield _states(metrics)
     yield _robots(metrics)
     yield from _sources(metrics)
+    yield from fences(daemon.call("GET", "/channels")["items"])
     yield from nodes(daemon.call("GET", "/cluster"))
     yield _faults(metrics)
     yield _lag(metrics)
@@ -212,6 +213,13 @@ def _sources(metrics: Metrics) -> Iterator[CheckResult]:
         yield CheckResult(NOTE, "sources", f"{text} `pollerd sources list` says why")
     elif reads:
         yield CheckResult(FINE, "sources", f"{counted(reads, 'reading')}, all lists are read")
+
+
+def fences(channels: list[dict[str, Any]]) -> Iterator[CheckResult]:
+    """Checks what `GET /channels` shows of processes that the kernel should fence; nothing where there are none."""
+    for channel in channels:
+        if reason := channel.get("not_fenced"):
+            yield CheckResult(NOTE, f"channel {channel['name']}", f"not fenced: {reason}")
 
 
 def nodes(cluster: dict[str, Any]) -> Iterator[CheckResult]:

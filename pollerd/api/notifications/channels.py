@@ -28,9 +28,12 @@ async def list_channels(daemon: Daemon) -> Listing[ChannelSchema]:
 
 async def shown_channels(daemon: ApiPorts) -> list[ChannelSchema]:
     """Returns all channels, by id, without secrets."""
-    store, shown = daemon.store.notifications, daemon.control.notifications.shown
+    store, control = daemon.store.notifications, daemon.control.notifications
     rows, counts = await store.channels(), await store.counts()
-    return [ChannelSchema.of(row, shown(row), counts.get(row.id, _NOTHING)) for row in rows]
+    return [
+        ChannelSchema.of(row, control.shown(row), counts.get(row.id, _NOTHING), not_fenced=control.not_fenced(row))
+        for row in rows
+    ]
 
 
 @router.post("", status_code=HTTPStatus.CREATED, dependencies=_JSON, summary="Add a channel")
@@ -102,4 +105,5 @@ async def resend_channel(daemon: Daemon, channel_id: ChannelId) -> Resent:
 async def _shown(daemon: ApiPorts, row: StoredChannel, *, with_secret: bool = False) -> ChannelSchema:
     counts = (await daemon.store.notifications.counts()).get(row.id, _NOTHING)
     control = daemon.control.notifications
-    return ChannelSchema.of(row, control.shown(row), counts, control.signing_secret(row) if with_secret else None)
+    secret = control.signing_secret(row) if with_secret else None
+    return ChannelSchema.of(row, control.shown(row), counts, not_fenced=control.not_fenced(row), secret=secret)

@@ -143,11 +143,21 @@ class ChannelSchema(BaseModel):
     last_sent_at: Moment | None
     last_error: str = Field(description="of the last attempt; empty: it was sent, or there was none")
     queue: QueueSchema
+    not_fenced: str | None = Field(
+        None,
+        description="of Apprise: why the kernel does not fence its plugins; null: it does, or needs not",
+    )
     secret: str | None = Field(None, description="of a webhook: shown once, when it was made")
 
     @classmethod
     def of(
-        cls, row: storage.StoredChannel, shown: Document, counts: storage.QueueCounts, secret: str | None = None
+        cls,
+        row: storage.StoredChannel,
+        shown: Document,
+        counts: storage.QueueCounts,
+        *,
+        not_fenced: str | None = None,
+        secret: str | None = None,
     ) -> ChannelSchema:
         """Returns the channel in the API's words. `shown`: its settings without secrets."""
         return cls(
@@ -165,6 +175,7 @@ class ChannelSchema(BaseModel):
             last_sent_at=row.last_sent_at,
             last_error=row.last_error,
             queue=QueueSchema.of(counts),
+            not_fenced=not_fenced,
             secret=secret,
         )
 

@@ -176,7 +176,8 @@ def _settings(there: dict[str, Any]) -> dict[str, Any]:
 def _state(one: dict[str, Any]) -> str:
     if not one["enabled"]:
         return "disabled"
-    return "paused" if one["paused_at"] is not None else "active"
+    state = "paused" if one["paused_at"] is not None else "active"
+    return f"{state}, not fenced" if one.get("not_fenced") else state
 
 
 def _show(one: dict[str, Any], as_json: bool) -> None:

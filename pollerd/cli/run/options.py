@@ -40,23 +40,23 @@ class PollingOptions:
     budget: Annotated[
         str | None,
         typer.Option(
-            help="At most so many polls: 5 a second, 20/min, 300/h, 5000/d. [default: 5]", rich_help_panel=_POLLING
+            help="At most so many polls: 5 a second, 20/min, 300/h, 5000/d. Default: 5.", rich_help_panel=_POLLING
         ),
     ] = None
     allocator: Annotated[
         str | None,
         typer.Option(
-            help=f"Who decides whom to poll: {', '.join(NAMES)}. [default: whittle]",
+            help=f"Who decides whom to poll: {', '.join(NAMES)}. Default: whittle.",
             rich_help_panel=_POLLING,
         ),
     ] = None
     objective: Annotated[
-        str | None, typer.Option(help=f"{', '.join(OBJECTIVES)}. [default: changes]", rich_help_panel=_POLLING)
+        str | None, typer.Option(help=f"{', '.join(OBJECTIVES)}. Default: changes.", rich_help_panel=_POLLING)
     ] = None
     deadline: Annotated[
         str | None,
         typer.Option(
-            help="For objective deadline: in which a change should be found. [default: 30m]", rich_help_panel=_POLLING
+            help="For objective deadline: in which a change should be found. Default: 30m.", rich_help_panel=_POLLING
         ),
     ] = None
     shadow: Annotated[
@@ -66,24 +66,24 @@ class PollingOptions:
         ),
     ] = None
     host_interval: Annotated[
-        str | None, typer.Option(help="Between two requests to one host. [default: 1s]", rich_help_panel=_POLLING)
+        str | None, typer.Option(help="Between two requests to one host. Default: 1s.", rich_help_panel=_POLLING)
     ] = None
     min_interval: Annotated[
         str | None,
-        typer.Option(help="Shortest time between two polls of a site. [default: 30s]", rich_help_panel=_POLLING),
+        typer.Option(help="Shortest time between two polls of a site. Default: 30s.", rich_help_panel=_POLLING),
     ] = None
-    max_interval: Annotated[str | None, typer.Option(help="Longest. [default: none]", rich_help_panel=_POLLING)] = None
+    max_interval: Annotated[str | None, typer.Option(help="Longest. Default: none.", rich_help_panel=_POLLING)] = None
     min_yield: Annotated[
         str | None,
         typer.Option(
-            help="No poll while a change is believed less likely; 0: whatever is believed. [default: 1%]",
+            help="No poll while a change is believed less likely; 0: whatever is believed. Default: 1%.",
             rich_help_panel=_POLLING,
         ),
     ] = None
     max_silence: Annotated[
         str | None,
         typer.Option(
-            help="After so long a site may be polled whatever is believed. [default: 1d]", rich_help_panel=_POLLING
+            help="After so long a site may be polled whatever is believed. Default: 1d.", rich_help_panel=_POLLING
         ),
     ] = None
     respect_ttl: Annotated[
@@ -117,7 +117,7 @@ class PollingOptions:
         ),
     ] = None
     browser_pages: Annotated[
-        int | None, typer.Option(help="Most pages rendered at once. [default: 2]", rich_help_panel=_POLLING)
+        int | None, typer.Option(help="Most pages rendered at once. Default: 2.", rich_help_panel=_POLLING)
     ] = None
     sync: Annotated[
         bool | None,
@@ -164,7 +164,7 @@ class ProcessOptions:
         ),
     ] = None
     listen: Annotated[
-        str | None, typer.Option(help="Address of the API. [default: 127.0.0.1:8080]", rich_help_panel=_DAEMON)
+        str | None, typer.Option(help="Address of the API. Default: 127.0.0.1:8080.", rich_help_panel=_DAEMON)
     ] = None
     sign_in: Annotated[
         bool | None,
@@ -229,7 +229,7 @@ class ProcessOptions:
     secret_key_file: Annotated[
         Path | None,
         typer.Option(
-            help="Holds the key that sites' credentials are sealed with. [default: beside an SQLite file]",
+            help="Holds the key that sites' credentials are sealed with. Default: beside an SQLite file.",
             rich_help_panel=_DAEMON,
         ),
     ] = None

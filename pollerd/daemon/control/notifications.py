@@ -244,6 +244,13 @@ class NotificationControl:
         except InvalidValueError as error:
             return {"fault": str(error)}
 
+    def not_fenced(self, row: StoredChannel) -> str | None:
+        """Returns why the kernel does not hold the plugins of an Apprise channel; None: it does, or there are none."""
+        from pollerd.notifications.channels.apprise.fence import missing
+        from pollerd.notifications.channels.apprise.settings import APPRISE
+
+        return missing() if row.spec.kind == APPRISE else None
+
     def signing_secret(self, row: StoredChannel) -> str | None:
         """Returns the secret by which a webhook signs, for its one showing; None: it is none."""
         secrets: dict[str, str] = orjson.loads(row.spec.secrets) if row.spec.secrets else {}

@@ -17,6 +17,7 @@ from tests.support.nameserver import look_up, name_server
 
 PROGRAM = f"""
 import importlib.util
+import logging
 specification = importlib.util.spec_from_file_location("child", {child.__file__!r})
 child = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(child)
@@ -24,7 +25,11 @@ from apprise.decorators import notify
 
 @notify(on="hostile")
 def run(body, title, notify_type, *args, **kwargs):
-    exec(body, {{}})
+    try:
+        exec(body, {{}})
+    except BaseException as error:
+        logging.getLogger("apprise").warning("%s: %s", type(error).__name__, error)
+        raise
     return True
 
 child.main()
@@ -45,7 +50,7 @@ assert any(stat.S_ISREG(mode) for mode in found)  # what the daemon talks over i
 ATTACKS = {
     "connect": TCP + "s.connect(('127.0.0.1', PORT))",
     "connect by name": TCP + "s.connect(('localhost', PORT))",
-    "connect without raising": TCP + "s.connect_ex(('127.0.0.1', PORT))",
+    "connect without raising": TCP + "s.connect_ex(('127.0.0.1', PORT)) == 0 or 1 / 0",
     "metadata": "import requests; requests.get('http://169.254.169.254/', timeout=1)",
     "below the look-up": "import _socket; _socket.getaddrinfo('localhost', 80)",
     "gethostbyname": "import socket; socket.gethostbyname('localhost')",

@@ -46,6 +46,7 @@ _CHANNEL: dict[str, Any] = {
     "last_sent_at": _LATER,
     "last_error": "",
     "queue": _QUEUE,
+    "not_fenced": None,
     "secret": None,
 }
 _DELIVERY: dict[str, Any] = {

@@ -82,5 +82,8 @@ class NotificationsPort(Protocol):
     def shown(self, row: StoredChannel) -> dict[str, Any]:
         """Returns the settings of a channel without secrets."""
 
+    def not_fenced(self, row: StoredChannel) -> str | None:
+        """Returns why the kernel does not hold the plugins of an Apprise channel; None: it does, or there are none."""
+
     def signing_secret(self, row: StoredChannel) -> str | None:
         """Returns the secret by which a webhook signs, for its one showing."""
