@@ -13,6 +13,7 @@ from pollerd.api.schemas.inputs.site_access import AccessFields
 from pollerd.api.schemas.inputs.windows import WINDOWS, WindowsSchema
 from pollerd.inheritance import SETTINGS
 from pollerd.scheduling.windows import windows_of
+from pollerd.storage import Rebase
 
 _RENDER = (
     "browser, or a plan of what a browser does (docs/rendering.md): the page is rendered, at a cost of 20 unless cost "
@@ -35,6 +36,13 @@ RenderDefault = TypeAliasType("RenderDefault", Literal["browser"])
 RenderPlanSettings = TypeAliasType("RenderPlanSettings", dict[str, Any])
 Render = RenderDefault | RenderPlanSettings
 _RESPECT_TTL = "leave the site alone for as long as its max-age or feed's ttl says, at most a day; null: the default"
+
+
+REBASE = (
+    "if this call changes selections or render: keep compares the next poll with the content from before, so that a "
+    "difference is reported; anew begins anew, without a change; null: keep if nothing was selected last, else anew"
+)
+RebaseChoice = Annotated[Rebase | None, Field(description=REBASE)]
 
 
 class SettingsFields(AccessFields):
