@@ -314,7 +314,7 @@ class SelectionState(Struct, frozen=True):
 
     name: str
     version: bytes
-    """Of its settings; another one begins anew."""
+    """Of the settings that its base was read by; another one begins anew, unless it `outlives_edit`."""
     baseline: Baseline = Baseline()
     content_id: int | None = None
     """Its current content."""
@@ -325,6 +325,13 @@ class SelectionState(Struct, frozen=True):
     """The values at the last change that mattered, or at the first poll."""
     missing: str = ""
     """Why the last poll found nothing of it; empty: it did."""
+    keeps_base: bool = False
+    """Whether a user who edited its settings wants it to be compared with the content from before."""
+
+    @property
+    def outlives_edit(self) -> bool:
+        """Whether its base is kept if its settings have another version by now: an edit then is a repair."""
+        return self.keeps_base or self.missing != ""
 
 
 class ChangeVerdict(Struct, frozen=True, gc=False):

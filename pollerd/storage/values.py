@@ -6,7 +6,7 @@ import uuid
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypedDict, TypeVar
+from typing import Generic, Literal, TypedDict, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -436,8 +436,14 @@ class SiteFilter:
     """Epoch s: a change was detected then or later."""
 
 
+Rebase = Literal["keep", "anew"]
+"""What an edit makes of the content that the next poll is compared with."""
+
+
 class SiteChanges(TypedDict, total=False):
-    """New values for a site; omitted keys stay. `host` is given with `url`."""
+    """New values for a site; omitted keys stay. `host` is given with `url`. `rebase` is no setting."""
+
+    rebase: Rebase | None
 
     url: str
     host: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from pollerd.api.http.limits import check_selections, check_spec
 from pollerd.api.http.rendered import check_render
 from pollerd.errors import InvalidValueError
-from pollerd.model import NO_ACCESS, OutcomeKind, SiteSpec
+from pollerd.model import NO_ACCESS, OutcomeKind, SiteSpec, TagSettings
 from pollerd.rendering.settings import RenderingSettings
 from tests.daemon.conftest import Running, Start
 from tests.support.chromium import chromium_path
@@ -107,3 +108,33 @@ async def test_a_screenshot_is_kept_with_each_new_content(start: Start, origin: 
         second = await running.store.history.get_screenshot(changes[0].after_content_id or 0)
         assert second.startswith(b"\x89PNG\r\n\x1a\n")
         assert second != first
+
+
+@pytest.mark.parametrize("way", ["site", "tag"])
+@pytest.mark.parametrize("selected", ["", "h1"])
+async def test_switching_the_browser_on_and_off_begins_anew_without_a_change(
+    start: Start, origin: Origin, way: str, selected: str
+) -> None:
+    script = "<html><body><h1>plain</h1><script>document.querySelector('h1').textContent = 'rendered'</script></body>"
+    origin.pages["/app"] = Page(body=script)
+    settings = RenderingSettings(browser=chromium_path(), browser_no_sandbox=True, browser_deadline_seconds=30.0)
+    keep = check_selections({"default": {"steps": [{"keep": {"css": selected}}]}}) if selected else ""
+
+    async def switched(site: int, render: str, rebase: Any = None) -> None:
+        changes = len(await running.changes())
+        if way == "site":
+            await running.control.sites.update(site, {"render": render, "cost": 1.0, "rebase": rebase})
+        else:
+            given = {"render": render} if render else {}
+            await running.control.tags.put(TagSettings("shop", given | {"cost": 1.0}), by="test", rebase=rebase)
+        await running.polled(site, len(await running.polls(site)) + 4, PATIENCE_SECONDS)
+        assert len(await running.changes()) == changes + (rebase == "keep")
+
+    async with start(allocator="whittle", budget=100.0, rendering=settings) as running:
+        (site,) = await running.add(origin.url("/app"), tags=("shop",), selections=keep)
+        await running.polled(site, 3, PATIENCE_SECONDS)
+        await switched(site, "{}")
+        await switched(site, "")
+        await switched(site, "{}", "keep")
+        outcomes = {poll.outcome for poll in await running.polls(site)}
+        assert outcomes <= {OutcomeKind.FIRST, OutcomeKind.UNCHANGED, OutcomeKind.CHANGED, OutcomeKind.PROVING}

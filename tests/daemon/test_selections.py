@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from pollerd.api.http.limits import check_selections
 from pollerd.fetching import FetchSettings
-from pollerd.model import Change, OutcomeKind, SelectionState, SiteSpec
+from pollerd.model import Change, OutcomeKind, SelectionState, SiteSpec, TagSettings
+from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import ChangeFilter, Order, ReadingFilter
-from tests.daemon.conftest import Running, Start
+from tests.daemon.conftest import FAST, Running, Start
 from tests.support.origin import Origin, Page, until
 
 PATIENCE_SECONDS = 60.0
@@ -292,3 +294,122 @@ async def test_a_preview_never_reaches_private_addresses(start: Start, origin: O
         assert seen.outcome is not None
         assert seen.outcome.kind is OutcomeKind.BLOCKED_ADDRESS
         assert origin.hits() == []
+
+
+OLD, NEW = ({"default": {"steps": [{"keep": {"css": one}}]}} for one in ("#price", "#cost"))
+
+
+def moved_page(price: str) -> str:
+    """The shop after a relaunch: the price is under another id."""
+    return page(price).replace("id=price", "id=cost")
+
+
+async def nothing_found(running: Running, site: int) -> SelectionState:
+    """Waits until the selection matches nothing."""
+    for _ in range(int(PATIENCE_SECONDS / 0.03)):
+        state = await state_of(running, site)
+        if state.missing:
+            return state
+        await asyncio.sleep(0.03)
+    raise AssertionError(f"it matches: {state}")
+
+
+SLOW_BACKOFF = SchedulingSettings(**{**asdict(FAST), "backoff_base_seconds": 3_600.0, "backoff_cap_seconds": 86_400.0})
+
+
+async def edit(running: Running, site: int, way: str, wanted: dict[str, Any], rebase: Any = None) -> None:
+    """Edits what is selected, on the site or on its tag."""
+    written = check_selections(wanted)
+    if way == "site":
+        await running.control.sites.update(site, {"selections": written, "rebase": rebase})
+    else:
+        await running.control.tags.put(TagSettings("shop", {"selections": written}), by="test", rebase=rebase)
+
+
+async def watched(running: Running, origin: Origin, way: str) -> int:
+    """A site whose price is selected, on itself or on its tag."""
+    put(origin, "/shop", page("10.00"))
+    if way == "tag":
+        await edit(running, 0, "tag", OLD)
+    given = {"selections": check_selections(OLD)} if way == "site" else {}
+    (site,) = await running.add(origin.url("/shop"), tags=("shop",), **given)
+    await polled_again(running, site)
+    return site
+
+
+@pytest.mark.parametrize("way", ["site", "tag"])
+@pytest.mark.parametrize(
+    ("rebase", "price", "reported"),
+    [(None, "11.00", True), (None, "10.00", False), ("keep", "11.00", True), ("anew", "11.00", False)],
+)
+async def test_a_repaired_selection_reports_what_changed_behind_it(
+    start: Start, origin: Origin, way: str, rebase: Any, price: str, *, reported: bool
+) -> None:
+    async with start(scheduling=SLOW_BACKOFF) as running:
+        site = await watched(running, origin, way)
+        base = (await state_of(running, site)).content_id
+        put(origin, "/shop", moved_page(price))
+        assert (await nothing_found(running, site)).content_id == base
+        still_wrong = {"default": {"steps": [{"keep": {"css": "#prize"}}]}}
+        polls = len(await running.polls(site))
+        await edit(running, site, way, still_wrong)
+        await running.polled(site, polls + 1, PATIENCE_SECONDS)  # at once, not in an hour
+        assert (await nothing_found(running, site)).content_id == base
+        await edit(running, site, way, NEW, rebase)
+        await polled_again(running, site)
+        changes = await running.changes()
+        assert len(changes) == reported
+        if reported:
+            assert changes[0].before_content_id == base
+            assert (await running.store.history.get_content(changes[0].after_content_id or 0)).body == b"11.00"
+        put(origin, "/shop", moved_page("12.00"))
+        assert len(await found(running, site, reported + 1)) == reported + 1
+
+
+@pytest.mark.parametrize("way", ["site", "tag"])
+@pytest.mark.parametrize(("rebase", "reported"), [(None, 0), ("anew", 0), ("keep", 1)])
+async def test_an_edit_of_a_selection_that_matches_begins_anew_unless_it_is_to_keep(
+    start: Start, origin: Origin, way: str, rebase: Any, reported: int
+) -> None:
+    async with start() as running:
+        site = await watched(running, origin, way)
+        await edit(running, site, way, {"default": {"steps": [{"keep": {"css": "h1"}}]}}, rebase)
+        await polled_again(running, site)
+        assert len(await running.changes()) == reported
+        await edit(running, site, way, OLD)  # and the next edit is one like any other
+        await polled_again(running, site)
+        assert len(await running.changes()) == reported
+
+
+async def test_a_repair_is_judged_against_what_was_announced(start: Start, origin: Origin) -> None:
+    def wanted(css: str) -> dict[str, Any]:
+        values = {"price": {"kind": "price", "from": {"css": css}, "decimal": "."}}
+        below = {"value": "price", "changed_by": {"percent": -20}, "against": "announced"}
+        return {"default": {"steps": [{"keep": {"css": css}}], "values": values, "conditions": below}}
+
+    async with start(scheduling=SLOW_BACKOFF, full_get_every=1) as running:
+        put(origin, "/shop", page("10.00"))
+        (site,) = await running.add(origin.url("/shop"), selections=check_selections(wanted("#price")))
+        await polled_again(running, site)
+        put(origin, "/shop", page("9.00"))
+        (small,) = await found(running, site, 1)
+        assert not small.matters
+        put(origin, "/shop", moved_page("7.50"))
+        state = await nothing_found(running, site)
+        assert (state.announced["price"].text, state.readings["price"].text) == ("10", "9")
+        await edit(running, site, "site", wanted("#cost"))
+        (_, large) = await found(running, site, 2)
+        assert large.matters
+        assert "9 -> 7.5" in large.summary
+
+
+@pytest.mark.parametrize("way", ["site", "tag"])
+async def test_a_repair_survives_a_kill(start: Start, origin: Origin, way: str) -> None:
+    async with start(kill=True, scheduling=SLOW_BACKOFF) as running:
+        site = await watched(running, origin, way)
+        put(origin, "/shop", moved_page("11.00"))
+        await nothing_found(running, site)
+    async with start(scheduling=SLOW_BACKOFF) as running:
+        await edit(running, site, way, NEW)
+        (change,) = await found(running, site, 1)
+        assert "11.00" in change.summary

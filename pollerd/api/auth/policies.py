@@ -196,6 +196,7 @@ API_ROUTES = """
     write   POST   /api/v1/tags/diff
     read    GET    /api/v1/tags/{name:path}
     write   PUT    /api/v1/tags/{name:path}
+    write   PATCH  /api/v1/tags/{name:path}
     write   DELETE /api/v1/tags/{name:path}
 """
 """All routes of the API."""

@@ -13,7 +13,7 @@ from pollerd.api.http import limits
 from pollerd.api.http.ports.sites import LiveView
 from pollerd.api.http.rendered import check_render, shown_render
 from pollerd.api.schemas.common import Given, Moment
-from pollerd.api.schemas.inputs.settings import Render, RespectTtlShown, Selections, SettingsFields
+from pollerd.api.schemas.inputs.settings import RebaseChoice, Render, RespectTtlShown, Selections, SettingsFields
 from pollerd.api.schemas.inputs.windows import WindowsSchema, windows_schema
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
@@ -71,6 +71,7 @@ class SitePatch(SettingsFields):
     url: Url = ""
     title: str = Field("", description="what users call it", max_length=limits.MAX_TITLE_LENGTH)
     tags: Tags = Field([])
+    rebase: RebaseChoice = None
 
 
 class SiteSelection(Given):

@@ -13,7 +13,7 @@ from pollerd import model
 from pollerd.api.http import limits
 from pollerd.api.http.rendered import check_render, shown_render
 from pollerd.api.schemas.common import Moment
-from pollerd.api.schemas.inputs.settings import Render, RespectTtlShown, Selections, SettingsFields
+from pollerd.api.schemas.inputs.settings import RebaseChoice, Render, RespectTtlShown, Selections, SettingsFields
 from pollerd.api.schemas.inputs.windows import EXAMPLE, WindowsSchema, windows_schema
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
@@ -30,6 +30,8 @@ class NewTag(SettingsFields):
         json_schema_extra={"examples": [{"weight": 2.0, "min_interval": 900.0}, {"windows": EXAMPLE}]}
     )
 
+    rebase: RebaseChoice = None
+
     def tag(self, name: str, before: model.TagSettings | None) -> model.TagSettings:
         """Returns the checked settings. Raises `InvalidValueError`."""
         render, typed = check_render(self.render)
@@ -44,6 +46,8 @@ class TagPatch(SettingsFields):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"weight": 5.0}, {"min_interval": "15m", "windows": None}]}
     )
+
+    rebase: RebaseChoice = None
 
     def tag(self, name: str, before: model.TagSettings | None) -> model.TagSettings:
         """Returns the checked settings, over those that the tag has. Raises `InvalidValueError`."""

@@ -159,7 +159,8 @@ def site_changes(spec: SiteSpec, patch: SitePatch) -> SiteChanges:
         if "cost" not in given and spec.cost in (None, DEFAULT_RENDER_COST):
             given["cost"] = None  # what a rendered poll costs belongs to its plan
     checked = check_spec(_merged(spec, given)) if given else spec
-    return cast(SiteChanges, {name: getattr(checked, name) for name in given})
+    changes = {name: getattr(checked, name) for name in given}
+    return cast(SiteChanges, changes | {"rebase": patch.rebase} if changes and patch.rebase else changes)
 
 
 def _merged(spec: SiteSpec, given: dict[str, Any]) -> SiteSpec:

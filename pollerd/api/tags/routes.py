@@ -43,7 +43,7 @@ async def put_tag(daemon: Daemon, name: TagName, body: NewTag, caller: Caller) -
     async with daemon.turn:
         name = check_tag(name, "name")
         tag = body.tag(name, daemon.control.tags.all().get(name))
-        return Tag.of(await daemon.control.tags.put(tag, by=caller))
+        return Tag.of(await daemon.control.tags.put(tag, by=caller, rebase=body.rebase))
 
 
 @router.patch("/{name:path}", dependencies=[Depends(json_body)], summary="Change a tag's settings")
@@ -52,7 +52,7 @@ async def change_tag(daemon: Daemon, name: TagName, patch: TagPatch, caller: Cal
     async with daemon.turn:
         name = check_tag(name, "name")
         tag = patch.tag(name, daemon.control.tags.all().get(name))
-        return Tag.of(await daemon.control.tags.put(tag, by=caller))
+        return Tag.of(await daemon.control.tags.put(tag, by=caller, rebase=patch.rebase))
 
 
 @router.delete(

@@ -69,5 +69,13 @@ Timeout = Annotated[
     float,
     typer.Option(help="How long the daemon may be silent.", parser=_silence, metavar=DURATION, show_default="10s"),
 ]
+Rebase = Annotated[
+    str | None,
+    typer.Option(
+        help="With an edit of selections: keep compares the next poll with the content before, anew begins anew. "
+        "Left out: keep if nothing was selected last.",
+        metavar="keep|anew",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON, as the API has it.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file; also POLLERD_CONFIG.")]

@@ -9,7 +9,19 @@ import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
-from pollerd.cli.common.options import DURATION, NONE, TRUST, WINDOWS, Json, Timeout, Token, Url, duration, trust
+from pollerd.cli.common.options import (
+    DURATION,
+    NONE,
+    TRUST,
+    WINDOWS,
+    Json,
+    Rebase,
+    Timeout,
+    Token,
+    Url,
+    duration,
+    trust,
+)
 from pollerd.cli.common.options import windows as parse_windows
 from pollerd.cli.common.output import show_list
 from pollerd.cli.sites.named import Names, for_each
@@ -55,6 +67,7 @@ def edit(
     windows: Annotated[
         Any, typer.Option(help=f"{WINDOWS} none: its tags'.", parser=parse_windows, metavar="JSON")
     ] = None,
+    rebase: Rebase = None,
     new_url: Annotated[str | None, typer.Option(help="Moves the site there: for one site only.")] = None,
     url: Url = None,
     token: Token = None,
@@ -75,6 +88,7 @@ def edit(
         "deadline": deadline,
         "selections": select,
         "windows": windows,
+        "rebase": rebase,
     }
     patch = {name: None if value == NONE else value for name, value in given.items() if value is not None}
     more, less = add_tag or (), remove_tag or ()

@@ -9,7 +9,19 @@ import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import REFUSED, daemon_at
-from pollerd.cli.common.options import DURATION, NONE, TRUST, WINDOWS, Json, Timeout, Token, Url, duration, trust
+from pollerd.cli.common.options import (
+    DURATION,
+    NONE,
+    TRUST,
+    WINDOWS,
+    Json,
+    Rebase,
+    Timeout,
+    Token,
+    Url,
+    duration,
+    trust,
+)
 from pollerd.cli.common.options import windows as parse_windows
 from pollerd.cli.common.output import show_done, show_list, show_one
 from pollerd.cli.sites.selecting import SELECT_HELP, selections
@@ -66,6 +78,7 @@ def set_(
     select: Annotated[
         Any, typer.Option(help=f"{SELECT_HELP} none: unsaid.", parser=selections, metavar="SELECTION")
     ] = None,
+    rebase: Rebase = None,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
@@ -83,6 +96,7 @@ def set_(
         "deadline": deadline,
         "windows": windows,
         "selections": select,
+        "rebase": rebase,
     }
     changes = {name: None if value == NONE else value for name, value in given.items() if value is not None}
     if not changes:

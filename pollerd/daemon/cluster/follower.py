@@ -96,6 +96,8 @@ class Follower:
             await self._sites.adopt_tag(name)
         asked = sorted({int(one.key) for one in received if one.table is NewsTable.POLL_REQUEST})
         self._sites.poll_soon(asked)
+        changed = sorted({int(one.key) for one in received if one.table is NewsTable.SETTINGS_POLL})
+        self._sites.poll_anew(changed)
         hosts = sorted(int(one.key) for one in received if one.table is NewsTable.HOST_OVERRIDE)
         if hosts:
             await self._sites.adopt_hosts(hosts)

@@ -11,6 +11,7 @@ from pollerd.daemon.cluster.partition_loader import PartitionLoader
 from pollerd.daemon.control.returning import adopt_stored
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
+from pollerd.inheritance import read_by_polls
 from pollerd.storage import ClusterStore, ScheduleRows, SiteStore
 
 _AT_ONCE = 1_000
@@ -52,9 +53,12 @@ class SiteFollower:
 
     async def adopt_tag(self, name: str) -> None:
         """Adopts the settings of a tag, which its sites inherit."""
+        before = self._store.tags.get(name)
         tags = await self._store.load_tags()
         async for columns, _ in self._store.tagged(name, tags):
             await self.adopt(columns.site_id.tolist())
+            if read_by_polls(before) != read_by_polls(tags.get(name)):
+                self.poll_anew(columns.site_id.tolist())
 
     async def adopt_hosts(self, host_ids: Sequence[int]) -> None:
         """Adopts pauses of hosts, and ends of pauses, by hand."""
@@ -65,6 +69,12 @@ class SiteFollower:
                 hosts.override(slot, row.override)
                 if not row.override.paused:
                     self._scheduler.end_backoffs(self._scheduler.backing_off_on(slot, self._clock()).tolist())
+        self._scheduler.due.set()
+
+    def poll_anew(self, site_ids: Sequence[int]) -> None:
+        """Has those of these sites that are here polled before all others, not after their backoffs."""
+        slots = self._scheduler.sites.slots_of(np.array(site_ids, np.int64))
+        self._scheduler.poll_anew(slots[slots >= 0])
         self._scheduler.due.set()
 
     def poll_soon(self, site_ids: Sequence[int]) -> None:

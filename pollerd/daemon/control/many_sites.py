@@ -14,7 +14,7 @@ from pollerd.daemon.control.sites import unseen
 from pollerd.daemon.state.scheduler_state import SchedulerState, by_render, weight_and_cost
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.errors import InvalidValueError
-from pollerd.inheritance import inherit
+from pollerd.inheritance import inherit, polled_otherwise
 from pollerd.model import Site, SiteSpec
 from pollerd.storage import NewSettings, SiteStore
 
@@ -88,10 +88,14 @@ class ManySites:
 
     async def set_settings(self, wanted: Mapping[int, SiteSpec]) -> None:
         """Gives sites new settings, but for URL and pause; what was learned of them stays."""
-        now, ids = self._clock(), sorted(wanted)
+        now, ids, tags = self._clock(), sorted(wanted), self._store.tags
+        before = {site.id: site.spec for site in await self._store.get_many(ids)} if tags else {}
         await self._store.put_settings([NewSettings(i, wanted[i], resumed=False) for i in ids], now)
         rows, faults = await self._store.schedule_of(ids)
         adopt_stored(self._scheduler, self._site_cache, rows, faults, dict.fromkeys(ids, now))
+        otherwise = [i for i, spec in before.items() if polled_otherwise(inherit(spec, tags), inherit(wanted[i], tags))]
+        slots = self._scheduler.sites.slots_of(np.array(otherwise, np.int64))
+        self._scheduler.poll_anew(slots[slots >= 0])
         await self._scheduler.budget_fit.fit_by_and_by()
         self._scheduler.due.set()
 

@@ -20,7 +20,7 @@ from pollerd.daemon.state.scheduler_state import SchedulerState, by_render, weig
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.daemon.state.views import ExplanationView, LiveSite
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.inheritance import inherit, inherit_all, may_leak
+from pollerd.inheritance import inherit, inherit_all, may_leak, polled_otherwise
 from pollerd.model import Site, SiteSpec, Tags, differing
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import (
@@ -191,8 +191,8 @@ class SiteControl:
             note_quiet(self._scheduler, self._slots(site_id))
             if "paused" in changes:
                 self._scheduler.set_paused(site_id, changes["paused"])
-            if site.spec.selections != before.spec.selections:
-                await self._poll_soon(site_id)
+            if polled_otherwise(self._inherit(before.spec), self._inherit(site.spec)):
+                await self._poll_anew([site_id])
         self._scheduler.due.set()
         return site
 
@@ -247,8 +247,8 @@ class SiteControl:
             self._scheduler.settings_pending[one.site_id] = now
             self._site_cache.forget(one.site_id)
             self._scheduler.update(one.site_id, self._inherit(one.spec))
-            if one.spec.selections != before[one.site_id].spec.selections:
-                await self._poll_soon(one.site_id)
+            if polled_otherwise(self._inherit(before[one.site_id].spec), self._inherit(one.spec)):
+                await self._poll_anew([one.site_id])
             if one.spec.paused != before[one.site_id].spec.paused:
                 self._scheduler.set_paused(one.site_id, one.spec.paused)
         self._scheduler.due.set()
@@ -259,16 +259,21 @@ class SiteControl:
         Raises InvalidValueError if the active allocator cannot hold one of them.
         """
         async with self._scheduler.changing_sites:
-            result = await self._store.restore(pieces, self._admission(), self._clock())
+            otherwise: list[int] = []
+            result = await self._store.restore(pieces, self._admission(otherwise), self._clock())
             for start in range(0, len(result.touched), _TAKEN_OVER_AT_ONCE):
                 ids = result.touched[start : start + _TAKEN_OVER_AT_ONCE]
                 await self._take_over(await self._store.get_many(ids))
+            await self._poll_anew(otherwise)
         await self._scheduler.budget_fit.fit_to_growth()
         self._scheduler.due.set()
         return result
 
-    def _admission(self) -> Callable[[Sequence[SiteRestore], Mapping[str, Site]], None]:
-        """Returns a check that raises InvalidValueError for pieces of one list that the allocator cannot hold."""
+    def _admission(self, otherwise: list[int]) -> Callable[[Sequence[SiteRestore], Mapping[str, Site]], None]:
+        """Returns a check that raises InvalidValueError for pieces of one list that the allocator cannot hold.
+
+        It adds the ids of sites that will be polled otherwise to the list.
+        """
         first: list[SiteSpec] = []
 
         def admit(piece: Sequence[SiteRestore], there: Mapping[str, Site]) -> None:
@@ -282,8 +287,11 @@ class SiteControl:
             for error in filter(None, (unseen(one.spec, self._store.tags) for one in piece)):
                 raise error
             for one in piece:
-                if one.spec.url in there:
-                    self._scheduler.admit(there[one.spec.url].id, *weight_and_cost(self._inherit(one.spec)))
+                site = there.get(one.spec.url)
+                if site is not None:
+                    self._scheduler.admit(site.id, *weight_and_cost(self._inherit(one.spec)))
+                    if polled_otherwise(self._inherit(site.spec), self._inherit(one.over(site.spec))):
+                        otherwise.append(site.id)
             first[:] = first or fresh[:1]
 
         return admit
@@ -354,6 +362,14 @@ class SiteControl:
         """Returns the site's slot, int64[1], or int64[0]: another node polls it."""
         slots = self._scheduler.sites.slots_of(np.array([site_id], np.int64))
         return slots[slots >= 0]
+
+    async def _poll_anew(self, site_ids: Sequence[int]) -> None:
+        """Has sites with new settings polled before all others, not after their backoffs, by whichever nodes do it."""
+        slots = self._scheduler.sites.slots_of(np.array(site_ids, np.int64))
+        self._scheduler.poll_anew(slots[slots >= 0])
+        if not self._scheduler.alone:
+            for site_id in np.array(site_ids)[slots < 0].tolist():
+                await self._store.ask_to_poll(site_id, anew=True)
 
     async def _poll_soon(self, site_id: int) -> None:
         """Has the site polled before all others, by whichever node polls it. Raises NotFoundError."""

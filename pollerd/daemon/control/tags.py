@@ -13,13 +13,12 @@ from pollerd.daemon.state.believed_unchanged import note_quiet
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.errors import NotFoundError
-from pollerd.model import NO_ACCESS, Tags, TagSettings
-from pollerd.storage import SettingsColumns, SiteStore
+from pollerd.inheritance import read_by_polls
+from pollerd.model import Tags, TagSettings
+from pollerd.storage import Rebase, SettingsColumns, SiteStore
 
 _AT_ONCE = 1_000
 """Sites that get their new settings before the loop runs on: some milliseconds."""
-
-_READ_BY_POLLS = ("selections", "render", "keep_screenshots")
 
 
 class TagControl:
@@ -42,18 +41,19 @@ class TagControl:
             raise NotFoundError("tag", name)
         return found
 
-    async def put(self, given: TagSettings, *, by: str) -> TagSettings:
+    async def put(self, given: TagSettings, *, by: str, rebase: Rebase | None = None) -> TagSettings:
         """Gives the tag these settings in place of those that it had, and to its sites what follows from them.
 
         They are in force once the tag's row is committed: sites get them in pieces, and at a start from the row. `by`:
-        the user, for the log. Raises InvalidValueError if the active allocator cannot hold the sites with them.
+        the user, for the log. rebase: as for `SiteChanges`. Raises InvalidValueError if the active allocator cannot
+        hold the sites with them.
         """
         async with self._scheduler.changing_sites:
             before = self._store.tags.get(given.name)
             if before is not None and not before.fault and _said(before) == _said(given):
                 return before
             tag = replace(given, changed_at=self._clock(), fault="")
-            await self._change(tag.name, tag)
+            await self._change(tag.name, tag, rebase)
         self._log.warning("tag_set", tag=tag.name, settings=", ".join(tag.settings), by=by)
         return tag
 
@@ -64,7 +64,7 @@ class TagControl:
             await self._change(name, None)
         self._log.warning("tag_settings_removed", tag=name, by=by)
 
-    async def _change(self, name: str, tag: TagSettings | None) -> None:
+    async def _change(self, name: str, tag: TagSettings | None, rebase: Rebase | None = None) -> None:
         before = self._store.tags.get(name)
         after = {other: one for other, one in self._store.tags.items() if other != name}
         after |= {} if tag is None else {name: tag}
@@ -72,13 +72,13 @@ class TagControl:
         for columns, _ in pieces:
             self._scheduler.admit_settings(columns)
             await asyncio.sleep(0)
-        sends = _sent(before) != _sent(tag)
+        sends = read_by_polls(before) != read_by_polls(tag)
         now = self._clock() if tag is None or tag.changed_at is None else tag.changed_at
         try:
             if tag is None:
                 await self._store.delete_tag(name, now, sends=sends)
             else:
-                await self._store.put_tag(tag, sends=sends)
+                await self._store.put_tag(tag, sends=sends, rebase=rebase)
         except BaseException:
             self._site_cache.forget_all()
             raise
@@ -98,14 +98,8 @@ class TagControl:
             for site_id in np.asarray(columns.site_id)[slots >= 0].tolist():
                 self._scheduler.settings_pending[site_id] = sent_anew_at
                 self._site_cache.forget(site_id)
+            self._scheduler.poll_anew(slots[slots >= 0])
 
 
 def _said(tag: TagSettings) -> tuple[object, object]:
     return dict(tag.settings), tag.access
-
-
-def _sent(tag: TagSettings | None) -> tuple[object, object, object]:
-    """Returns what decides what its sites send, and what of the answers counts: their next polls must be full ones."""
-    if tag is None:
-        return NO_ACCESS, "", None
-    return tag.access, tag.fault, tuple(tag.settings.get(name) for name in _READ_BY_POLLS)

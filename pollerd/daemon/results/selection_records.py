@@ -31,12 +31,20 @@ def states_after(
 def _record(
     part: SelectionDetection, before: SelectionState | None, previous_poll_at: float | None
 ) -> SelectionRecord | None:
-    same = before is not None and before.version == part.version
-    state = before if before is not None and same else SelectionState(part.name, part.version)
+    kept = before is not None and (before.version == part.version or before.outlives_edit)
+    state = before if before is not None and kept else SelectionState(part.name, part.version)
     if part.kind is OutcomeKind.NOTHING_SELECTED:
-        after = replace(state, missing=part.missing)
+        after = replace(state, missing=part.missing, keeps_base=False)  # the version stays that of the base
         return None if after == before else SelectionRecord(after)
-    after = replace(state, baseline=part.baseline, readings=part.readings, missing="")
+    after = replace(
+        state,
+        version=part.version,
+        baseline=part.baseline,
+        readings=part.readings,
+        announced={**part.readings, **state.announced} if state.version != part.version else state.announced,
+        missing="",
+        keeps_base=False,
+    )
     read = tuple(name for name, value in part.readings.items() if state.readings.get(name) != value)
     if part.kind is OutcomeKind.UNCHANGED:
         return None if after == before else SelectionRecord(after, read=read)

@@ -113,6 +113,17 @@ class SchedulerState:
         self.sites.asap[slot] = True
         self.sites.touch([slot])
 
+    def poll_anew(self, slots: NDArray[np.int64]) -> None:
+        """Makes the next polls of the slots int64[k] come before all others, not after their backoffs.
+
+        For sites whose settings have changed such that they may be read now. Pauses of their hosts go on.
+        """
+        waiting = slots[self.sites.state[slots] == STATE_CODE[SiteState.BACKING_OFF]]
+        self.sites.not_before[waiting] = 0.0
+        self.look_again_at_blocked(slots)
+        self.sites.asap[slots] = True
+        self.sites.touch(slots)
+
     def look_again_at_blocked(self, slots: NDArray[np.int64]) -> None:
         """Makes the blocked ones of the slots int64[k] eligible: the settings may have changed since.
 

@@ -50,12 +50,13 @@ def detect_selections(
     """Classifies a response of a site with selections; the counterpart of `detect`.
 
     settings: as returned by `canonical`. baseline: of the site as a whole. states: what is known of its selections;
-    one of another version, or none, begins anew: its first content is no change. The detection's `selections` has one
-    for each; its evidence is "any of them changed". Raises SelectionLimitError where a page takes too long.
+    one of another version, or none, begins anew: its first content is no change. Only one that `outlives_edit` is
+    compared all the same. The detection's `selections` has one for each; its evidence is "any of them changed". Raises
+    SelectionLimitError where a page takes too long.
     """
     selections = compiled(settings).all
     known = _known(selections, states)
-    whole = len(known) == len(selections)
+    whole = not begins_anew(settings, states)
     if outcome.body is None:
         return Detection(OutcomeKind.NOT_MODIFIED, baseline, None if elapsed is None else _UNCHANGED)
     raw = xxhash.xxh3_128_digest(outcome.body)
@@ -108,28 +109,31 @@ def as_unchanged(part: SelectionDetection, baseline: Baseline) -> SelectionDetec
 def begins_anew(settings: str, states: Sequence[SelectionState]) -> bool:
     """Returns whether a selection has no baseline under its present settings, so that a whole page is needed."""
     selections = compiled(settings).all
-    return len(_known(selections, states)) < len(selections)
+    known = _known(selections, states)
+    return any(one.name not in known or known[one.name].version != one.version for one in selections)
 
 
 def resealed(settings: str, part: SelectionDetection, baseline: Baseline) -> Baseline:
     """Returns a baseline whose fingerprint is of the content only, as one of the selection's detection."""
-    return _sealed(compiled(settings)[part.name], baseline, _readable(part.readings))
+    return _sealed(compiled(settings)[part.name].version, baseline, _readable(part.readings))
 
 
-def _sealed(selection: Selection, baseline: Baseline, readings: Mapping[str, StoredReading]) -> Baseline:
+def _sealed(version: bytes, baseline: Baseline, readings: Mapping[str, StoredReading]) -> Baseline:
     """Returns the baseline with a fingerprint of its selection's own: of the content, and of the values besides."""
-    parts = [selection.version, baseline.fingerprint or b""]
+    parts = [version, baseline.fingerprint or b""]
     parts += [f"\0{name}\0{readings[name].text}".encode("utf-8", "replace") for name in sorted(readings)]
     return replace(baseline, fingerprint=xxhash.xxh3_128_digest(b"".join(parts)))
 
 
 def _known(selections: Sequence[Selection], states: Sequence[SelectionState]) -> dict[str, SelectionState]:
-    """Returns the states that belong to the selections as they are now and that have a baseline."""
+    """Returns the states that have a baseline, and belong to the selections as they are now or outlive their edit."""
     versions = {one.name: one.version for one in selections}
     return {
         state.name: state
         for state in states
-        if versions.get(state.name) == state.version and state.baseline.fingerprint is not None
+        if state.name in versions
+        and state.baseline.fingerprint is not None
+        and (versions[state.name] == state.version or state.outlives_edit)
     }
 
 
@@ -148,13 +152,14 @@ def _compared(
         media=found.media,
         items=items.remember(before.items, found.entries) if found.media is Media.FEED else b"",
     )
-    after = _sealed(selection, after, _readable(readings))
+    bare, after = after, _sealed(selection.version, after, _readable(readings))
     part = SelectionDetection(
         selection.name, selection.version, OutcomeKind.FIRST, after, content=found.content, readings=readings
     )
     if state is None:
         return part
-    if after.fingerprint == before.fingerprint and after.media is before.media:
+    sealed = after if state.version == selection.version else _sealed_as_before(bare, readings, state)
+    if sealed.fingerprint == before.fingerprint and after.media is before.media:
         return as_unchanged(part, after)
     fresh = items.unseen(before.items, found.entries)
     return replace(
@@ -162,6 +167,13 @@ def _compared(
         kind=OutcomeKind.CHANGED,
         age=items.age(fresh or found.entries, outcome, elapsed) if elapsed is not None else None,
         count=items.count(fresh, found.entries) if before.media is found.media else None,
+    )
+
+
+def _sealed_as_before(bare: Baseline, readings: Mapping[str, StoredReading], state: SelectionState) -> Baseline:
+    """Returns the baseline sealed as the base of a repaired selection was, whose values may have been others."""
+    return _sealed(
+        state.version, bare, _readable({name: readings.get(name, one) for name, one in state.readings.items()})
     )
 
 

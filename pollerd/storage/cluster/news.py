@@ -12,7 +12,7 @@ from enum import StrEnum
 from sqlalchemy import Connection, text
 
 from pollerd.storage.db.writer_locks import WriterLocks
-from pollerd.storage.sites.poll_request import NEWS_CHANNEL, POLL_REQUEST
+from pollerd.storage.sites.poll_request import NEWS_CHANNEL, POLL_REQUEST, SETTINGS_POLL
 
 _FUNCTION = f"""
     CREATE OR REPLACE FUNCTION pollerd_notify() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -45,6 +45,8 @@ class NewsTable(StrEnum):
     """Half-lives that were learned from reads: written when one moved noticeably."""
     POLL_REQUEST = POLL_REQUEST
     """No table: somebody asked for a poll of a site."""
+    SETTINGS_POLL = SETTINGS_POLL
+    """No table: a site has settings by which it may be read now."""
 
 
 _KEYS = {
@@ -69,7 +71,7 @@ def create_triggers(connection: Connection, locks: WriterLocks) -> None:
 
     Where it does already nothing is written: a trigger's creation waits for every transaction on its table.
     """
-    wanted = set(NewsTable) - {NewsTable.POLL_REQUEST}
+    wanted = set(NewsTable) - {NewsTable.POLL_REQUEST, NewsTable.SETTINGS_POLL}
     there = "SELECT count(*) FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid WHERE tgname = 'pollerd_news'"
     there += " AND c.relnamespace = current_schema()::regnamespace"
     if connection.execute(text(there)).scalar_one() == len(wanted):

@@ -129,6 +129,7 @@ SELECTION_STATE = [
     "readings",
     "announced",
     "missing",
+    "keeps_base",
 ]
 NOTICE = [
     "event_id",
@@ -470,6 +471,8 @@ class Statements:
                 site.c.id,
                 site.c.url,
                 site.c.selections,
+                site.c.settings_changed_at,
+                site_state.c.fingerprint.is_(None).label("begins_anew"),
                 site_state.c.content_id,
                 *(site_state.c[name] for name in LISTED_STATE),
             )

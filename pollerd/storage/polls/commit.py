@@ -145,14 +145,21 @@ class Commit:
         their index.
 
         rows: of `_begin`. A record of a site that has another URL or other selections by now is left out, and of a site
-        in a partition that this node lost.
+        in a partition that this node lost. So is one that was polled before an edit after which the site begins anew:
+        it would be what the next poll is compared with.
         """
         settings = {row[0]: (row[1], row[2] or "") for row in rows}
-        current = {row[0]: row[3] for row in rows}
-        listed: dict[int, ListedState] = {row[0]: row[4:] for row in rows}
-        numbered = enumerate(self._batch.records)
-        polled = [(i, r, (r.context.url, r.context.own_selections)) for i, r in numbered]
-        return current, listed, [(i, r) for i, r, as_polled in polled if settings.get(r.poll.site_id) == as_polled]
+        anew_since = {row[0]: row[3] for row in rows if row[4]}
+        current = {row[0]: row[5] for row in rows}
+        listed: dict[int, ListedState] = {row[0]: row[6:] for row in rows}
+        living = [
+            (i, record)
+            for i, record in enumerate(self._batch.records)
+            if settings.get(record.poll.site_id) == (record.context.url, record.context.own_selections)
+            and anew_since.get(record.poll.site_id, record.context.settings_changed_at)
+            == record.context.settings_changed_at
+        ]
+        return current, listed, living
 
     def _write_contents(
         self, connection: Connection, living: list[tuple[int, PollRecord]], current: dict[int, int | None]

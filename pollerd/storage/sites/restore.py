@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sqlalchemy import Connection, select
 
-from pollerd.model import Site
+from pollerd.model import Site, Tags
 from pollerd.storage.db.schema.sites import deleted_url
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.sites.imports import SiteImport
@@ -25,9 +25,12 @@ class Restore:
         self._sql, self._sites, self._imports = sql, sites, imports
 
     def sites(
-        self, connection: Connection, pieces: Iterator[list[SiteRestore]], admit: Admit, now: float
+        self, connection: Connection, pieces: Iterator[list[SiteRestore]], admit: Admit, now: float, tags: Tags
     ) -> RestoreResult:
-        """Adds new sites; existing ones get the settings of the export. An exception of `admit` ends it."""
+        """Adds new sites; existing ones get the settings of the export. An exception of `admit` ends it.
+
+        tags: those that have settings.
+        """
         result = RestoreResult()
         for piece in pieces:
             there = self._sites.at(connection, [one.spec.url for one in piece])
@@ -37,11 +40,11 @@ class Restore:
             added = self._imports.add(connection, fresh, hosts, now, respect_deleted=False)
             back = set(added.returned)
             returned = [NewSettings(id_, fresh[i], resumed=False) for id_, i in added.existing if id_ in back]
-            self._sites.put_settings(connection, returned, now)
+            self._sites.put_settings(connection, returned, now, tags)
             result.touched.extend(back)
             result.added += len(back)
             differing = [_settled(there[one.spec.url], one) for one in piece if _differs(there, one)]
-            self._sites.put_settings(connection, differing, now)
+            self._sites.put_settings(connection, differing, now, tags)
             result.touched.extend(site_id for site_id, _, _ in added.added)
             result.touched.extend(one.site_id for one in differing)
             result.added += len(added.added)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, delete, update
 
-from pollerd.model import DEFAULT_SELECTION, Baseline, Media, SelectionState, StoredReading
+from pollerd.model import DEFAULT_SELECTION, Baseline, Media, SelectionState, SiteSpec, StoredReading
 from pollerd.storage.db.schema.history import selection_state
 from pollerd.storage.db.schema.sites import site_state
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.text_encoding import storable_word
-from pollerd.storage.values import SelectionRecord
+from pollerd.storage.values import Rebase, SelectionRecord
 
 _READINGS = msgspec.json.Decoder(dict[str, StoredReading])
 
@@ -32,16 +33,45 @@ def load_selection_states(
     return {site_id: tuple(states) for site_id, states in found.items()}
 
 
-def renew_selections(connection: Connection, site_id: int, selections: str) -> None:
-    """Makes the next poll of a site begin anew, after its selections were edited: it is no change.
+@dataclass(frozen=True, slots=True)
+class SettingsEdit:
+    """What an edit of sites, or of a tag, makes of what their next polls are compared with."""
 
-    Forgets the states of selections that are gone. Recorded changes, contents and values stay.
+    selections: str
+    """In force from now on, of the site or its tags; empty: the whole page."""
+    switched: bool
+    """Whether a browser renders the page from now on, or no longer does."""
+    rebase: Rebase | None
+    """What the user said: `keep` the base, or begin `anew`; None: neither."""
+
+
+def edit_of(before: SiteSpec, after: SiteSpec, rebase: Rebase | None) -> SettingsEdit | None:
+    """Returns what an edit means, given all that is in force before and after it; None: nothing."""
+    switched = bool(before.render) != bool(after.render)
+    if before.selections == after.selections and not switched:
+        return None
+    return SettingsEdit(after.selections, switched, rebase)
+
+
+def follow_edit(connection: Connection, sql: Statements, site_ids: Sequence[int], edit: SettingsEdit) -> None:
+    """Makes the next polls of sites begin anew after an edit, without a change, or keep their bases.
+
+    A selection whose last poll found nothing keeps its base by itself: its edit is a repair. Forgets the states of
+    selections that are gone. Recorded changes, contents and values stay.
     """
-    names = json.loads(selections).keys() | {DEFAULT_SELECTION} if selections else ()
+    sites = {"sites": sql.many(site_ids)}
     s = selection_state.c
-    connection.execute(delete(selection_state).where(s.site_id == site_id, s.name.not_in(names)))
-    anew = {"fingerprint": None, "raw_fingerprint": None, "items": None}
-    connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(anew))
+    ours = sql.among(s.site_id, "sites")
+    names = json.loads(edit.selections).keys() | {DEFAULT_SELECTION} if edit.selections else ()
+    connection.execute(delete(selection_state).where(ours, s.name.not_in(names)), sites)
+    kept = edit.rebase == "keep"
+    values: dict[str, Any] = {"keeps_base": kept}
+    if edit.rebase == "anew" or (edit.switched and not kept):
+        values |= {"fingerprint": None, "missing": ""}
+    connection.execute(update(selection_state).where(ours).values(values), sites)
+    if edit.selections or not kept:
+        anew = {"fingerprint": None, "raw_fingerprint": None, "items": None}
+        connection.execute(update(site_state).where(sql.among(site_state.c.site_id, "sites")).values(anew), sites)
 
 
 def state_row(
@@ -64,6 +94,7 @@ def state_row(
         _written(state.readings),
         _written(announced),
         storable_word(state.missing),
+        state.keeps_base,
     )
 
 
@@ -104,6 +135,7 @@ def _state(  # noqa: PLR0913 (the columns of a row)
     readings: str,
     announced: str,
     missing: str,
+    keeps_base: bool,
 ) -> SelectionState | None:
     try:
         baseline = Baseline(
@@ -122,6 +154,7 @@ def _state(  # noqa: PLR0913 (the columns of a row)
             _READINGS.decode(readings),
             _READINGS.decode(announced),
             missing,
+            bool(keeps_base),
         )
     except (ValueError, msgspec.DecodeError):
         return None

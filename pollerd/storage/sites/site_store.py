@@ -31,6 +31,7 @@ from pollerd.storage.values import (
     KnownHost,
     ListPage,
     NewSettings,
+    Rebase,
     RestoreResult,
     ScheduleRows,
     SettingsColumns,
@@ -116,23 +117,30 @@ class SiteStore:
         self.tags = await self._database.read(lambda c: tags.load_tags(c, self._encryption))
         return self.tags
 
-    async def put_tag(self, given: TagSettings, *, sends: bool) -> None:
+    async def put_tag(self, given: TagSettings, *, sends: bool, rebase: Rebase | None = None) -> None:
         """Stores the settings of a tag in place of those that it had.
 
-        sends: what its sites send has changed; their next polls will be full ones. Raises `InvalidValueError` for
-        secrets without a key.
+        sends: what its sites send, or what of the answers counts, has changed; their next polls will be full ones.
+        rebase: as for `SiteChanges`. Raises `InvalidValueError` for secrets without a key.
         """
-        work = partial(tags.put_tag, sql=self._sql, encryption=self._encryption, given=given, sends=sends)
-        await self._with_tags({**self.tags, given.name: given}, work)
+        put = partial(tags.put_tag, sql=self._sql, encryption=self._encryption, given=given, sends=sends)
+        await self._with_tags(given.name, {**self.tags, given.name: given}, put, rebase if sends else None)
 
     async def delete_tag(self, name: str, now: float, *, sends: bool) -> None:
         """Deletes the settings of a tag; its sites keep it. sends: as for `put_tag`."""
-        work = partial(tags.delete_tag, name=name, now=now, sends=sends)
-        await self._with_tags({other: one for other, one in self.tags.items() if other != name}, work)
+        gone = partial(tags.delete_tag, name=name, now=now, sends=sends)
+        await self._with_tags(name, {other: one for other, one in self.tags.items() if other != name}, gone, None)
 
-    async def _with_tags(self, after: Tags, work: Callable[[Connection], None]) -> None:
+    async def _with_tags(
+        self, name: str, after: Tags, write: Callable[[Connection], None], rebase: Rebase | None
+    ) -> None:
         """Writes, with `after` in force before: a context that is read meanwhile is never newer than its access."""
         before, self.tags = self.tags, after
+
+        def work(connection: Connection) -> None:
+            write(connection)
+            tags.follow_tag(connection, self._sql, name, before, after, rebase)
+
         try:
             await self._database.write(work)
         except BaseException:
@@ -180,9 +188,9 @@ class SiteStore:
 
         return await self._database.write(work)
 
-    async def ask_to_poll(self, site_id: int) -> None:
+    async def ask_to_poll(self, site_id: int, *, anew: bool = False) -> None:
         """Asks the node that polls the site to poll it before all others; forgotten if none does now."""
-        await self._database.write(lambda c: ask_to_poll(c, site_id))
+        await self._database.write(lambda c: ask_to_poll(c, site_id, anew=anew))
 
     async def discard(self, site_ids: Sequence[int]) -> None:
         """Deletes these sites with all their rows; a list or source adds them again. Missing ones are skipped."""
@@ -277,7 +285,7 @@ class SiteStore:
 
         def work(connection: Connection) -> Site:
             host_id_of = partial(self._import.host_id, connection)
-            return self._sites.update(connection, host_id_of, site_id, changes, now)
+            return self._sites.update(connection, host_id_of, site_id, changes, now, self.tags)
 
         return await self._database.write(work)
 
@@ -286,7 +294,7 @@ class SiteStore:
 
         Raises `InvalidValueError` without writing anything.
         """
-        await self._database.write(lambda c: self._sites.put_settings(c, settings, now))
+        await self._database.write(lambda c: self._sites.put_settings(c, settings, now, self.tags))
 
     async def pause(self, tag: str | None, paused: bool) -> AsyncIterator[tuple[NDArray[np.int64], int]]:
         """Pauses or resumes all sites, or all with this tag, in pieces, so that commits can run in between.
@@ -397,7 +405,7 @@ class SiteStore:
         Raises `InvalidValueError`, and what `admit` raises for a piece, without writing anything.
         """
         asked = self._database.in_loop(admit)
-        return await self._database.write(lambda c: self._restore.sites(c, pieces(), asked, now))
+        return await self._database.write(lambda c: self._restore.sites(c, pieces(), asked, now, self.tags))
 
     # Hosts.
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, RespectTtl, Site, SiteSpec, SiteState, Windows
+from pollerd.inheritance import inherit
+from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, RespectTtl, Site, SiteSpec, SiteState, Tags, Windows
 from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema.crawler import page
 from pollerd.storage.db.schema.history import reading, selection_state
@@ -30,7 +31,8 @@ from pollerd.storage.sites.lists.marks import is_marked, purge_at
 from pollerd.storage.sites.lists.site_order import SiteOrder
 from pollerd.storage.sites.lists.words import text_update
 from pollerd.storage.sites.schedule import ids_piece
-from pollerd.storage.sites.selection_states import renew_selections
+from pollerd.storage.sites.selection_states import edit_of, follow_edit
+from pollerd.storage.sites.tags import names_among
 from pollerd.storage.sites.windows import decode_windows, encode_windows
 from pollerd.storage.sources.membership import forget_pauses
 from pollerd.storage.values import NewSettings, SiteChanges, SiteFilter, SitePage
@@ -95,7 +97,9 @@ class Sites:
         self._urls_at = select(site.c.url).where(sql.among(site.c.url, "urls"), ~is_marked(site.c.id))
         self._with_ids = _sites().where(sql.among(site.c.id, "ids")).order_by(site.c.id)
         self._deleted_at = select(deleted_url.c.url).where(sql.among(deleted_url.c.url, "urls"))
-        self._living = select(site.c.id, site.c.selections, site.c.title).where(sql.among(site.c.id, "sites"))
+        self._living = select(site.c.id, site.c.selections, site.c.title, site.c.render).where(
+            sql.among(site.c.id, "sites")
+        )
         self._untag = delete(site_tag).where(sql.among(site_tag.c.site_id, "sites"))
         self._revive = update(site_state).where(sql.among(site_state.c.site_id, "sites")).values(_REVIVED)
         among = sql.among(site.c.id, "sites")
@@ -178,9 +182,18 @@ class Sites:
         return [_site(row, tuple(tags[row[0]]), self._encryption) for row in rows]
 
     def update(
-        self, connection: Connection, host_id_of: Callable[[str], int], site_id: int, changes: SiteChanges, now: float
+        self,
+        connection: Connection,
+        host_id_of: Callable[[str], int],
+        site_id: int,
+        changes: SiteChanges,
+        now: float,
+        tags: Tags,
     ) -> Site:
-        """Changes settings. Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use."""
+        """Changes settings. tags: those that have some.
+
+        Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use.
+        """
         before = self.get(connection, site_id)
         unknown = changes.keys() - SiteChanges.__annotations__.keys()
         if unknown or ("url" in changes) != ("host" in changes):
@@ -197,13 +210,14 @@ class Sites:
         values |= {name: getattr(spec, name) or None for name in ("render", "title") if name in changes}
         if "selections" in changes:
             values["selections"] = spec.selections or None
-            if spec.selections != before.spec.selections:
-                renew_selections(connection, site_id, spec.selections)
         if "paused" in changes:
             values["paused"] = bool(changes["paused"])
             forget_pauses(connection, self._sql, [site_id])
             if not values["paused"]:
                 connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_REVIVED))
+        edit = edit_of(inherit(before.spec, tags), inherit(spec, tags), changes.get("rebase"))
+        if edit is not None:
+            follow_edit(connection, self._sql, [site_id], edit)
         if spec.url != before.spec.url:
             self._require_free(connection, spec.url)
             self._forget(connection, site_id)
@@ -250,30 +264,36 @@ class Sites:
         purge_at(connection, url)
         connection.execute(delete(deleted_url).where(deleted_url.c.url == url))
 
-    def put_settings(self, connection: Connection, settings: Sequence[NewSettings], now: float) -> None:
-        """Sets the settings of each site exactly; sites deleted meanwhile are skipped."""
+    def put_settings(self, connection: Connection, settings: Sequence[NewSettings], now: float, tags: Tags) -> None:
+        """Sets the settings of each site exactly; sites deleted meanwhile are skipped. tags: those that have some."""
         for start in range(0, len(settings), PIECE):
-            self._put_piece(connection, settings[start : start + PIECE], now)
+            self._put_piece(connection, settings[start : start + PIECE], now, tags)
 
-    def _put_piece(self, connection: Connection, settings: Sequence[NewSettings], now: float) -> None:
+    def _put_piece(self, connection: Connection, settings: Sequence[NewSettings], now: float, tags: Tags) -> None:
         ids = self._sql.many(one.site_id for one in settings)
-        living = {row[0]: (row[1] or "", row[2] or "") for row in connection.execute(self._living, {"sites": ids})}
+        living = {
+            row[0]: SiteSpec("", selections=row[1] or "", title=row[2] or "", render=row[3] or "")
+            for row in connection.execute(self._living, {"sites": ids})
+        }
+        tagged = names_among(connection, self._sql, list(living), list(tags)) if tags else {}
         settings = [one for one in settings if one.site_id in living]
         if not settings:
             return
         for one in settings:
             check_spec(one.spec)
-            if one.spec.selections != living[one.site_id][0]:
-                renew_selections(connection, one.site_id, one.spec.selections)
+            before = replace(living[one.site_id], tags=tuple(tagged.get(one.site_id, ())))
+            edit = edit_of(inherit(before, tags), inherit(one.spec, tags), None)
+            if edit is not None:
+                follow_edit(connection, self._sql, [one.site_id], edit)
         rows = [{"key": one.site_id, **self._values(one.spec, now)} for one in settings]
         columns: dict[str, Any] = {name: bindparam(name) for name in rows[0] if name != "key"}
         connection.execute(update(site).where(site.c.id == bindparam("key")).values(columns), rows)
-        renamed = [one for one in settings if one.spec.title != living[one.site_id][1]]
+        renamed = [one for one in settings if one.spec.title != living[one.site_id].title]
         run_each(connection, self._sql.update_text, [text_update(one.site_id, one.spec) for one in renamed])
         connection.execute(self._untag, {"sites": ids})
-        tags = [row for one in settings for row in _tag_rows(one.site_id, one.spec.tags)]
-        if tags:
-            connection.execute(insert(site_tag), tags)
+        tag_rows = [row for one in settings for row in _tag_rows(one.site_id, one.spec.tags)]
+        if tag_rows:
+            connection.execute(insert(site_tag), tag_rows)
         resumed = [one.site_id for one in settings if one.resumed]
         connection.execute(self._revive, {"sites": self._sql.many(resumed)})
         forget_pauses(connection, self._sql, resumed)

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, exists, select, update
 
 from pollerd.errors import PermanentError
-from pollerd.inheritance import SETTINGS, of_tags
-from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, Tags, TagSettings, Windows
+from pollerd.inheritance import SETTINGS, inherit, of_tags
+from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, SiteSpec, Tags, TagSettings, Windows
 from pollerd.storage.db.schema.sites import site, site_tag, tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.sites.schedule import OF_SITE, ids_piece, numbers_of
+from pollerd.storage.sites.selection_states import SettingsEdit, edit_of, follow_edit
 from pollerd.storage.sites.windows import WindowsRead, usable_windows
-from pollerd.storage.values import ScheduleRows, SettingsColumns
+from pollerd.storage.values import Rebase, ScheduleRows, SettingsColumns
 
 
 def load_tags(connection: Connection, encryption: Encryption) -> dict[str, TagSettings]:
@@ -53,6 +54,28 @@ def delete_tag(connection: Connection, name: str, now: float, *, sends: bool) ->
     connection.execute(delete(tag).where(tag.c.name == name))
     if sends:
         _mark(connection, name, now)
+
+
+def follow_tag(
+    connection: Connection, sql: Statements, name: str, before: Tags, after: Tags, rebase: Rebase | None
+) -> None:
+    """Makes the sites of a tag follow an edit of its selections and its `render`."""
+    tag_before, tag_after = (tags[name].settings if name in tags else {} for tags in (before, after))
+    if all(tag_before.get(one) == tag_after.get(one) for one in ("selections", "render")):
+        return
+    known, last = {**before, **after}, -1
+    while len(ids := ids_piece(connection, name, last)):
+        last = int(ids[-1])
+        tagged = dict(names_of(connection, int(ids[0]), last, known))
+        own = select(site.c.id, site.c.selections, site.c.render).where(sql.among(site.c.id, "sites"))
+        alike: defaultdict[SettingsEdit, list[int]] = defaultdict(list)
+        for site_id, selections, render in connection.execute(own, {"sites": sql.many(ids)}):
+            spec = SiteSpec("", selections=selections or "", render=render or "", tags=tagged.get(site_id, ()))
+            edit = edit_of(inherit(spec, before), inherit(spec, after), rebase)
+            if edit is not None:
+                alike[edit].append(site_id)
+        for edit, site_ids in alike.items():
+            follow_edit(connection, sql, site_ids, edit)
 
 
 def tagged_piece(

@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.model import Site, SiteSpec, Tags, TagSettings
-from pollerd.storage import AddResult, ImportCheck, Job, JobSpec, KnownHost, RestoreResult, SiteChanges, SiteRestore
+from pollerd.storage import (
+    AddResult,
+    ImportCheck,
+    Job,
+    JobSpec,
+    KnownHost,
+    Rebase,
+    RestoreResult,
+    SiteChanges,
+    SiteRestore,
+)
 
 
 class LiveView(Protocol):
@@ -110,7 +120,7 @@ class TagsPort(Protocol):
     def get(self, name: str) -> TagSettings:
         """Returns the settings of a tag. Raises NotFoundError."""
 
-    async def put(self, given: TagSettings, *, by: str) -> TagSettings:
+    async def put(self, given: TagSettings, *, by: str, rebase: Rebase | None = None) -> TagSettings:
         """Gives a tag settings in place of those that it had. Raises InvalidValueError."""
 
     async def delete(self, name: str, *, by: str) -> None:

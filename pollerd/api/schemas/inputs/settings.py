@@ -14,6 +14,7 @@ from pollerd.api.schemas.inputs.windows import WINDOWS, WindowsSchema
 from pollerd.inheritance import SETTINGS
 from pollerd.model import RespectTtl
 from pollerd.scheduling.windows import windows_of
+from pollerd.storage import Rebase
 
 _RENDER = (
     "browser, or a plan of what a browser does (docs/rendering.md): the page is rendered, at a cost of 20 unless cost "
@@ -48,6 +49,13 @@ RespectTtlShown = Annotated[
     bool | Literal["hint"], BeforeValidator(lambda value: value.shown if isinstance(value, RespectTtl) else value)
 ]
 """As it is shown: true, strict, and false, off, are what they were before there were hints."""
+
+
+REBASE = (
+    "if this call changes selections or render: keep compares the next poll with the content from before, so that a "
+    "difference is reported; anew begins anew, without a change; null: keep if nothing was selected last, else anew"
+)
+RebaseChoice = Annotated[Rebase | None, Field(description=REBASE)]
 
 
 class SettingsFields(AccessFields):

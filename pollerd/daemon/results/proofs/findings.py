@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pollerd.daemon.state.poll_result import PollResult, ProofResult
-from pollerd.model import Baseline, OutcomeKind
+from pollerd.model import Baseline, OutcomeKind, SelectionDetection, SelectionState
 
 WHOLE_PAGE = ""
 """Name of the content of a site without selections."""
@@ -53,8 +54,15 @@ def findings(result: PollResult) -> tuple[ContentFinding, ...]:
         return ()
     if not context.selections:
         return (ContentFinding(WHOLE_PAGE, detection.kind, context.baseline, detection.baseline, detection.content),)
-    before = {state.name: state.baseline for state in context.states}
+    states = {state.name: state for state in context.states}
     return tuple(
-        ContentFinding(part.name, part.kind, before.get(part.name, Baseline()), part.baseline, part.content)
+        ContentFinding(part.name, part.kind, _base(states.get(part.name), part), part.baseline, part.content)
         for part in detection.selections
     )
+
+
+def _base(state: SelectionState | None, part: SelectionDetection) -> Baseline:
+    """Returns the baseline before the poll; what is noise of a selection that was edited since is not known."""
+    if state is None:
+        return Baseline()
+    return state.baseline if state.version == part.version else replace(state.baseline, proven=False)

@@ -41,6 +41,8 @@ selection_state = Table(
     Column("readings", Text, nullable=False, server_default="{}"),
     Column("announced", Text, nullable=False, server_default="{}"),
     Column("missing", Text, nullable=False, server_default=""),
+    # Whether the edit since its base was read is to keep it.
+    Column("keeps_base", Boolean, nullable=False, server_default=false()),
     postgresql_with={"fillfactor": HOT_FILLFACTOR},
 )
 
