@@ -13,7 +13,7 @@ from pollerd.events import Notice, NoticeState
 from pollerd.notifications.channels.channel import MessageChannel
 from pollerd.notifications.delivery.pace import WINDOW_SECONDS, Pace
 from pollerd.notifications.message import Answer, AnswerKind, Message
-from pollerd.notifications.schedule.retries import WAITS, next_attempt
+from pollerd.notifications.schedule.retries import next_attempt
 from pollerd.storage import (
     AttemptEnd,
     ClaimedMessage,
@@ -26,8 +26,9 @@ from pollerd.storage import (
 
 MOST_AT_ONCE = 1_000
 """Maximum number of events of one message."""
-_PROBE_MOST_SECONDS = 2 * 3600.0
-"""Longest wait between two trials of a channel that refuses us."""
+_PROBES = (5.0, 30.0, 300.0, 1_800.0, 7_200.0)
+"""Seconds between trials of a channel that refuses us: few, as wrong passwords may lock an account."""
+_PROBE_MOST_SECONDS = _PROBES[-1]
 
 Compose = Callable[[ClaimedMessage], Awaitable[Message]]
 
@@ -198,7 +199,7 @@ class ChannelSender:
         if answer.kind is AnswerKind.RETRY:
             return next_attempt(claim.message_id, failed, since, now, answer.retry_after)
         if answer.kind is AnswerKind.REFUSED:
-            wait = min(WAITS[min(failed, len(WAITS) - 1)], _PROBE_MOST_SECONDS)
+            wait = _PROBES[min(failed, len(_PROBES)) - 1]
             return now + max(wait, min(answer.retry_after or 0.0, _PROBE_MOST_SECONDS))
         return None
 
