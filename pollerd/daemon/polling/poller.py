@@ -59,7 +59,7 @@ class Poller:
         screenshot = outcome.screenshot
         if screenshot is not None:  # detection needs none of it, and may run in another process
             outcome = replace(outcome, screenshot=None)
-        effort = Effort(host_of(context.url), len(outcome.body or b""))
+        effort = Effort() if outcome.body is None else Effort(host_of(context.url), len(outcome.body))
         began = time.perf_counter()
         try:
             detection = await self._detect(slot, context, outcome, effort)
