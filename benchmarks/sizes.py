@@ -85,7 +85,8 @@ def preamble(source: str, tree: ast.Module) -> int:
         is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         is_guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         if not (is_docstring or is_guarded or isinstance(node, ast.Import | ast.ImportFrom)):
-            return min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]) - 1
+            decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+            return min([node.lineno, *(each.lineno for each in decorators)]) - 1
     return source.count("\n")
 
 

@@ -152,7 +152,7 @@ def test_what_reading_a_page_costs_counts_against_its_own_interval(
     baseline = Baseline(fingerprint=b"f" * 16)
     effort = Effort("x", seconds=seconds)
     result = PollResult(0, SiteContext(1, "http://x/"), outcome, Detection(kind, baseline), effort=effort)
-    before = SiteStatus(failures=0, last_seen_at=900.0, host_throttles=0)
+    before = SiteStatus(failures=0, last_seen_at=900.0)
     effect = poll_effect(result, before, "", SchedulingSettings(), np.random.default_rng(1))
     assert effect.state is SiteState.ACTIVE
     assert effect.not_before == (None if rest is None else pytest.approx(1_000.5 + rest))

@@ -88,7 +88,15 @@ class NewChannel(Given):
         json_schema_extra={
             "examples": [
                 {"name": "hook", "kind": "webhook", "settings": {"url": "https://example.org/hook"}},
-                {"name": "mail", "kind": "email", "settings": {"host": "mail.example.org", "to": ["me@example.org"]}},
+                {
+                    "name": "mail",
+                    "kind": "email",
+                    "settings": {
+                        "host": "mail.example.org",
+                        "sender": "pollerd@example.org",
+                        "recipients": ["me@example.org"],
+                    },
+                },
             ]
         }
     )
