@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that `pollerd.storage.db.steps` hands in; the caller owns the transaction."""
+"""Runs the migrations on the connection that `pollerd.storage.db.migrate` hands in; the caller owns the transaction."""
 
 from __future__ import annotations
 

@@ -84,11 +84,6 @@ class ListDocument:
     """The fields of each rule."""
 
 
-def read_entries(data: bytes, form: str, folder: Path) -> Iterator[Entry]:
-    """Parses the sites of a document in the format `form` (toml, yaml), as `read_document`."""
-    return read_document(data, form, folder).entries
-
-
 def read_document(data: bytes, form: str, folder: Path) -> ListDocument:
     """Parses a document in the format `form` (toml, yaml).
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.core.index import amplitude_and_rate, index
 from pollerd.allocation.lspe.sources import Sources
-from pollerd.allocation.lspe.whittle_index import index_after, order, whittle_index
+from pollerd.allocation.lspe.whittle_index import order, whittle_index
 from pollerd.errors import InvalidValueError
 
 LAST = 120
@@ -19,6 +19,12 @@ LAST = 120
 
 def one(arrivals: float, value: float, decay: float, cost: float = 1.0, epoch: float = 1.0) -> Sources:
     return Sources(np.array([arrivals]), np.array([value]), np.array([decay]), np.array([cost]), epoch)
+
+
+def index_after(epochs: NDArray[np.float64], sources: Sources) -> NDArray[np.float64]:
+    """Returns γ of mean states, η >= 1 epochs after a poll: `(u*/C) (1 - α^η (1 + η (1 - α)))`, float64[..., n]."""
+    alpha = sources.retained
+    return np.asarray(sources.ceiling / sources.cost * (1.0 - alpha**epochs * (1.0 + epochs * (1.0 - alpha))))
 
 
 def waiting_wins(state: float, source: Sources, price: float) -> bool:

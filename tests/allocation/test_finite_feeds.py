@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.core.index import g
 from pollerd.allocation.core.objectives.feed_mixture import FeedMixture, with_items_shown
-from pollerd.allocation.core.objectives.finite_feeds import finite_index, finite_value, full_within, most_collected
+from pollerd.allocation.core.objectives.finite_feeds import finite_index, finite_value, most_collected
 from pollerd.allocation.core.objectives.incomplete_gamma import incomplete_gamma, log_gamma
 from pollerd.allocation.core.objectives.priced_sites import priced_sites
 
@@ -148,7 +148,6 @@ def test_no_items_come_at_rate_0() -> None:
     assert float(finite_index(5.0, 0.0, 0.1, 3.0)) == 0.0
     assert float(finite_value(5.0, 0.0, 0.1, 3.0)) == 0.0
     assert float(most_collected(np.array(0.0), np.array(0.1), np.array(3.0))) == 0.0
-    assert full_within(np.array(1e3), np.array(0.1), np.array(3.0)) == pytest.approx(1.0)
 
 
 def best_threshold(collected: NDArray[np.float64], price: float) -> int:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.core.benefit import expected_benefit, value
+from pollerd.allocation.core.benefit import value
 from pollerd.allocation.core.index import (
     amplitude_and_rate,
     g,
@@ -20,6 +20,7 @@ from pollerd.allocation.core.index import (
 )
 from pollerd.allocation.registered import G_OBJECTIVES
 from pollerd.errors import InvalidValueError
+from tests.allocation.benefits import expected_benefit
 
 NAN = np.array([np.nan])
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pollerd.allocation import create
-from pollerd.allocation.core.benefit import expected_benefit
 from pollerd.allocation.core.objectives.priced_sites import priced_sites
 from pollerd.allocation.core.objectives.timeliness import (
     deadline_index,
@@ -20,6 +19,7 @@ from pollerd.allocation.core.objectives.timeliness import (
 from pollerd.allocation.core.objectives.timely_sites import TimelySites
 from pollerd.allocation.core.price_curve import price_curve
 from pollerd.errors import InvalidValueError
+from tests.allocation.benefits import expected_benefit
 
 SEEDS = st.integers(0, 2**32 - 1)
 

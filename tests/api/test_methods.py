@@ -11,7 +11,7 @@ from pollerd.api import Format, parse_entries, parse_file
 from pollerd.api.sites import opml
 from pollerd.api.sites.exports import HEADS, TAILS, WRITERS
 from pollerd.errors import InvalidValueError
-from pollerd.list_document import read_entries
+from pollerd.list_document import read_document
 from pollerd.model import Access, SiteSpec
 from tests.api.conftest import Api
 
@@ -81,7 +81,7 @@ def test_documents_can_say_it(tmp_path: Path, form: str) -> None:
     if form == "toml":
         text = f'[[sites]]\nurl="{URL}"\nmethod="POST"\n[[sites]]\nurl="{URL}x"\npdf_password_file="secret"\n'
     (tmp_path / "secret").write_text("hush\n")
-    assert [found for _, found in parse_entries(read_entries(text.encode(), form, tmp_path))] == WANTED
+    assert [found for _, found in parse_entries(read_document(text.encode(), form, tmp_path).entries)] == WANTED
 
 
 @pytest.mark.parametrize("form", LISTS)

@@ -31,6 +31,6 @@ async def test_what_waits_what_is_dead_and_who_is_paused(start: Start) -> None:
         assert await shown() == [3, 0, 300, 0]
         claim = await store.claim(channel.id, 350.0)
         assert claim is not None
-        await store.ended(channel.id, claim.message_id, 350.0, AttemptEnd(NoticeState.DEAD, "dead"))
-        await store.pause_channel(channel.id, Pause("401", None), 360.0)
+        end = AttemptEnd(NoticeState.DEAD, "dead", pause=Pause("401", None))
+        await store.ended(channel.id, claim.message_id, 360.0, end)
         assert await shown() == [2, 1, 200, 1]

@@ -9,7 +9,7 @@ import pytest
 
 from pollerd.api import parse_entries
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.list_document import MAX_BYTES, read_entries
+from pollerd.list_document import MAX_BYTES, read_document
 from pollerd.model import Access, Credentials, SiteSpec
 
 TOML = b"""
@@ -52,7 +52,7 @@ sites:
 
 
 def read(data: bytes, form: str, folder: Path) -> list[Any]:
-    return [found for _, found in parse_entries(read_entries(data, form, folder))]
+    return [found for _, found in parse_entries(read_document(data, form, folder).entries)]
 
 
 @pytest.mark.parametrize(("data", "form"), [(TOML, "toml"), (YAML, "yaml"), (b"\xef\xbb\xbf" + TOML, "toml")])
@@ -96,7 +96,7 @@ def test_a_list_may_be_empty(data: bytes, tmp_path: Path) -> None:
 )
 def test_a_site_that_cannot_be_used_spoils_no_other(entry: str, told: str, tmp_path: Path) -> None:
     data = f"sites:\n  - https://first.example\n  - {entry}\n  - https://last.example\n".encode()
-    entries = list(parse_entries(read_entries(data, "yaml", tmp_path)))
+    entries = list(parse_entries(read_document(data, "yaml", tmp_path).entries))
     assert [number for number, _ in entries] == [1, 2, 3]
     assert isinstance(entries[0][1], SiteSpec)
     assert isinstance(entries[2][1], SiteSpec)
@@ -138,7 +138,7 @@ def test_a_site_that_cannot_be_used_spoils_no_other(entry: str, told: str, tmp_p
 )
 def test_a_document_that_cannot_be_used_is_refused_whole(form: str, data: bytes, told: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=told) as caught:
-        list(read_entries(data, form, tmp_path))
+        list(read_document(data, form, tmp_path).entries)
     assert "geheim" not in str(caught.value)
 
 
@@ -148,7 +148,7 @@ def test_a_billion_laughs_are_not_laughed(tmp_path: Path) -> None:
     merged = ["a0: &a0 {k: 1}"] + [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 30)]
     for bomb in (lists, merged):
         with pytest.raises(ConfigError, match="line 2: alias"):
-            read_entries("\n".join(bomb).encode(), "yaml", tmp_path)
+            read_document("\n".join(bomb).encode(), "yaml", tmp_path)
 
 
 def test_a_secret_file_has_a_bound(tmp_path: Path) -> None:

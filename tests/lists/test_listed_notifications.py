@@ -9,7 +9,7 @@ import pytest
 
 from pollerd.app.listed.url_list import check_list, list_at_once, read_list
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.storage import Origin
+from pollerd.storage import Origin, StoredChannel
 from tests.daemon.conftest import Running, Start
 
 TOML = """
@@ -55,6 +55,10 @@ async def take(running: Running, file: Path, text: str, *, sync: bool = False) -
     await read_list(file, running.control, sync=sync)
 
 
+async def channel(running: Running, name: str) -> StoredChannel:
+    return next(one for one in await running.store.notifications.channels() if one.spec.name == name)
+
+
 async def there(running: Running) -> dict[str, Origin]:
     store = running.store.notifications
     found = {one.spec.name: one.spec.origin for one in await store.channels()}
@@ -72,18 +76,15 @@ async def test_a_list_says_how_its_channels_and_rules_are(start: Start, file: Pa
             "mail": Origin.FILE,
             "prices": Origin.FILE,
         }
-        hook, mail = await store.find_channel("hook"), await store.find_channel("mail")
-        assert hook is not None
-        assert mail is not None
+        hook, mail = [await channel(running, name) for name in ("hook", "mail")]
         assert control.signing_secret(hook) == SECRET
         assert control.shown(mail)["secrets"] == ["password"]
         with pytest.raises(InvalidValueError, match="the configuration file"):
             await control.change_channel(hook.id, None, enabled=False)
         await take(running, file, TOML)
-        assert await store.find_channel("hook") == hook, "the same list changes nothing"
+        assert await channel(running, "hook") == hook, "the same list changes nothing"
         await take(running, file, TOML.replace("per_minute = 5", "per_minute = 6"), sync=True)
-        changed = await store.find_channel("mail")
-        assert changed is not None
+        changed = await channel(running, "mail")
         assert (changed.id, control.shown(changed)["delivery"]["per_minute"]) == (mail.id, 6)
         await take(running, file.with_suffix(".txt"), "https://a.invalid/\n", sync=True)
         assert len(await there(running)) == 4, "a format that cannot name any leaves them alone"

@@ -200,7 +200,7 @@ def test_a_redirect_target_becomes_a_stored_host() -> None:
     slot = hosts.add(-1, "c:443")
     assert hosts.add(7, "c:443") == slot
     assert hosts.host_id[slot] == 7
-    assert hosts.slot_of_id(7) == slot
+    assert hosts.slots_of_ids(np.array([7])).tolist() == [slot]
 
 
 def test_a_longer_pause_in_force_stays() -> None:

@@ -15,7 +15,7 @@ from pollerd.storage import (
     Store,
 )
 from pollerd.storage.accounts.sessions import MOST_SESSIONS
-from pollerd.storage.db import steps
+from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
 from tests.storage.samples import query
 
@@ -177,8 +177,8 @@ async def test_0019_adds_tables_and_leaves_the_rest(new_url: str, settings: Stor
     await store.start_run("1", NOW)
     await store.close()
     database = Database(database_url(new_url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "0018"))
-    await database.write(steps.up)
+    await database.write(lambda c: migrate.down(c, "0018"))
+    await database.write(migrate.up)
     await database.close()
     assert await query(new_url, "SELECT count(*) FROM user_account") == [(0,)]
     assert await query(new_url, "SELECT count(*) FROM daemon_run") == [(1,)]

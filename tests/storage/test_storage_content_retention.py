@@ -14,7 +14,7 @@ from sqlalchemy import Connection, event
 from pollerd.errors import NotFoundError
 from pollerd.model import Change
 from pollerd.storage import ChangeFilter, Order, PruneResult, StorageSettings, Store
-from pollerd.storage.db import steps
+from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.polls import content_retention
 from tests.storage.samples import add, poll_all, query
@@ -220,7 +220,7 @@ async def test_a_database_of_before_is_counted_as_it_is_brought_up(url: str) -> 
         await poll_all(store, sites, 100.0 + number, large(number), changed=number > 0)
     await store.close()
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "0010"))
+    await database.write(lambda c: migrate.down(c, "0010"))
     await database.close()
     await query(url, "DELETE FROM content WHERE id <= 4")  # as versions before dropped them
     store = await Store.open(url, settings=settings)

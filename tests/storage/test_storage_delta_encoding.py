@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pollerd.storage import Batch, StorageSettings, Store
-from pollerd.storage.db import steps
+from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.encoding.compression import Base, pack, pack_all, unpack, unpack_all
 from tests.storage.samples import add, query, record
@@ -109,7 +109,7 @@ async def test_an_older_schema_gets_its_contents_whole(url: str, settings: Stora
     ids = [await change(store, site, 10.0 * number, edition(number)) for number in range(1, 4)]
     await store.close()
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "0005"))
+    await database.write(lambda c: migrate.down(c, "0005"))
     await database.close()
     found = {one: (size, body) for one, size, body in await query(url, "SELECT id, size, body FROM content")}
     assert [unpack(found[one][1]) for one in ids] == [edition(1), edition(2), edition(3)]

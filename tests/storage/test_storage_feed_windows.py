@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pollerd.model import FeedWindow
 from pollerd.storage import Batch, StorageSettings, Store
-from pollerd.storage.db import migrate, steps
+from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
 from tests.storage.samples import add, poll_all, query, record, schedule_of
 
@@ -69,7 +69,7 @@ async def test_windows_of_feeds_go_down_and_up(url: str, settings: StorageSettin
     await commit(store, feed, WINDOW, 100.0)
     await store.close()
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "0029"))
+    await database.write(lambda c: migrate.down(c, "0029"))
     await database.close()
     assert await query(url, "SELECT last_poll_at, polls FROM site_state") == [(100.0, 1)]
     await migrate.upgrade(url)
@@ -103,7 +103,7 @@ async def test_items_of_polls_go_down_and_up(url: str, settings: StorageSettings
     await store.commit(Batch([record((await store.sites.contexts([feed]))[feed], 5.0, at_least=3, span=2.0)]))
     await store.close()
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "0031"))
+    await database.write(lambda c: migrate.down(c, "0031"))
     await database.close()
     assert await query(url, "SELECT at, count FROM poll") == [(5.0, None)]
     await migrate.upgrade(url)

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, inspect
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
 from pollerd.model import RespectTtl, SiteSpec, TagSettings
 from pollerd.storage import StorageSettings, Store
-from pollerd.storage.db import migrate, steps
+from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.db.schema import metadata
 from tests.storage.samples import add, poll_all, query
@@ -32,7 +32,7 @@ def url(new_url: str) -> str:
 
 
 async def test_the_tree_is_linear() -> None:
-    scripts = ScriptDirectory.from_config(steps.config())
+    scripts = ScriptDirectory.from_config(migrate.config())
     assert scripts.get_heads() == [migrate.head()]
     assert scripts.get_bases() == ["0001"]
     assert {script.revision for script in scripts.walk_revisions()} == migrate.known_revisions()
@@ -58,7 +58,7 @@ async def test_up_down_and_up_with_rows(url: str, settings: StorageSettings) -> 
     await store.start_run("1", 1.0)
     await store.close()
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "base"))
+    await database.write(lambda c: migrate.down(c, "base"))
     assert await database.read(migrate.read_revision) is None
     assert await database.read(lambda c: c.dialect.get_table_names(c)) == ["alembic_version"]
     await database.close()
@@ -79,9 +79,9 @@ async def test_pages_keep_their_values_under_other_names(url: str, settings: Sto
     database = Database(database_url(url), settings, create=False)
     for move, names, value in [("0011", before, "worth"), ("0012", after, "value")]:
         if move == "0011":
-            await database.write(lambda c: steps.down(c, "0011"))
+            await database.write(lambda c: migrate.down(c, "0011"))
         else:
-            await database.write(steps.up)
+            await database.write(migrate.up)
         assert await query(url, f"SELECT {names} FROM page") == [(0.5, 3, 2, 1.25)]
         indexes = await database.read(lambda c: {index["name"] for index in inspect(c).get_indexes("page")})
         assert {f"ix_page_host_id_{value}", f"ix_page_parent_id_{value}"} <= indexes
@@ -137,7 +137,7 @@ async def test_signal_sources_go_down_and_up_without_their_hubs(url: str, settin
         await query(url, f"INSERT INTO api_token (name, key, role, digest, created_at) VALUES ({token})")
     assert await query(url, "SELECT origin, index_id, made_site FROM signal_source") == [("api", None, False)]
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "0026"))
+    await database.write(lambda c: migrate.down(c, "0026"))
     await database.close()
     assert await query(url, "SELECT kind, name FROM signal_source") == [("push", "cms")]
     assert await query(url, "SELECT name FROM api_token") == [("b",)]
@@ -158,7 +158,7 @@ async def test_whether_ttls_are_respected_goes_down_and_up(url: str, settings: S
         await store.sites.put_tag(TagSettings(name, said, changed_at=5.0), sends=False)
     await store.close()
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "0032"))
+    await database.write(lambda c: migrate.down(c, "0032"))
     await database.close()
     rows = await query(url, "SELECT respect_ttl FROM site ORDER BY url")
     assert [value if value is None else bool(value) for (value,) in rows] == [False, True, None, None]

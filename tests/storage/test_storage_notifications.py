@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace as replace_spec
 from typing import Any
 
@@ -17,6 +18,7 @@ from pollerd.storage import (
     ChannelSpec,
     DueTimes,
     NoticeFilter,
+    NotificationStore,
     Order,
     Origin,
     Pause,
@@ -24,9 +26,10 @@ from pollerd.storage import (
     RuleSpec,
     StorageSettings,
     Store,
+    StoredChannel,
     new_key,
 )
-from pollerd.storage.db import migrate, steps
+from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
 from tests.storage.samples import add, poll_all, query, record
 
@@ -52,23 +55,33 @@ def rule(name: str, *channels: str, **rest: Any) -> RuleSpec:
     return RuleSpec(name, json.dumps({"channels": channels}), **rest)
 
 
+def named(channels: Iterable[StoredChannel]) -> dict[str, StoredChannel]:
+    return {channel.spec.name: channel for channel in channels}
+
+
+async def refused(n: NotificationStore, channel_id: int, pause: Pause, now: float) -> None:
+    """Ends an attempt that concerns no notice with a pause of the channel."""
+    await n.ended(channel_id, "none", now, AttemptEnd(NoticeState.DEAD, "refused", pause=pause))
+
+
 async def test_channels_keep_their_secrets_encrypted(store: Store, url: str) -> None:
     n = store.notifications
     made = await n.add_channel(ChannelSpec("hook", "webhook", '{"url": "http://h/"}', '["whsec_abc"]'), 1.0)
-    assert await n.channel(made.id) == made == await n.find_channel("hook") == (await n.channels())[0]
+    assert await n.channel(made.id) == made == (await n.channels())[0]
     assert made.spec.secrets == '["whsec_abc"]'
     assert "whsec" not in repr(made)
     assert "whsec" not in str(await query(url, "SELECT * FROM channel"))
     with pytest.raises(DuplicateError):
         await n.add_channel(ChannelSpec("hook", "mail"), 2.0)
-    await n.pause_channel(made.id, Pause("401", 9.0), 3.0)
-    later = await n.pause_channel(made.id, Pause("401 again", 20.0), 8.0)
+    await refused(n, made.id, Pause("401", 9.0), 3.0)
+    await refused(n, made.id, Pause("401 again", 20.0), 8.0)
+    later = await n.channel(made.id)
     assert (later.paused_at, later.paused_reason, later.probe_at) == (3.0, "401 again", 20.0)
     off = await n.update_channel(made.id, replace_spec(made.spec, enabled=False), 9.0)
     assert (off.paused_at, off.spec.enabled, off.changed_at, off.created_at) == (3.0, False, 9.0, 1.0)
     other = await n.update_channel(made.id, replace_spec(made.spec, secrets='["whsec_d"]'), 9.0)
     assert other.paused_at is None, "other secrets are tried at once"
-    await n.pause_channel(made.id, Pause("401", 9.0), 3.0)
+    await refused(n, made.id, Pause("401", 9.0), 3.0)
     assert (await n.resume_channel(made.id, 4.0)).paused_reason == ""
     with pytest.raises(NotFoundError):
         await n.channel(99)
@@ -118,12 +131,10 @@ async def test_the_file_replaces_its_own(store: Store) -> None:
     assert (done.added, done.changed, done.removed) == (("a", "b", "r"), (), ())
     done = await n.put_from_file(given, [rule("r", "a", "mine")], 3.0)
     assert (done.added, done.changed, done.removed) == ((), (), ())
-    before = await n.find_channel("a")
+    before = named(await n.channels())["a"]
     done = await n.put_from_file([ChannelSpec("a", "webhook", secrets="t")], [], 4.0)
     assert (done.added, done.changed, done.removed) == ((), ("a",), ("b", "r"))
-    after = await n.find_channel("a")
-    assert before is not None
-    assert after is not None
+    after = named(await n.channels())["a"]
     assert (after.id, after.spec.secrets, after.spec.origin) == (before.id, "t", Origin.FILE)
     with pytest.raises(InvalidValueError, match=r"channels\.mine"):
         await n.put_from_file([ChannelSpec("c", "email"), ChannelSpec("mine", "email")], [], 5.0)
@@ -309,7 +320,7 @@ async def test_the_migration_goes_down_and_up_with_rows(url: str, settings: Stor
     await store.notifications.put([notice("e", hook.id)])
     await store.close()
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "0015"))
+    await database.write(lambda c: migrate.down(c, "0015"))
     assert await database.read(migrate.read_revision) == "0015"
     await database.close()
     store = await Store.open(url, settings=settings)

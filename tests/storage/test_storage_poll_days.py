@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Connection, event
 
 from pollerd.storage import PruneResult, StorageSettings, Store
-from pollerd.storage.db import migrate, steps
+from pollerd.storage.db import migrate
 from pollerd.storage.db.day_partitions import DAYS_AHEAD
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.db.schema.history import poll as poll_table
@@ -201,7 +201,7 @@ _COLUMNS_THEN = [column.name for column in poll_table.columns if column.name not
 
 async def moved_down(url: str, settings: StorageSettings) -> None:
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "0020"))
+    await database.write(lambda c: migrate.down(c, "0020"))
     await database.close()
 
 

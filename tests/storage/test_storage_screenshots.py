@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pollerd.errors import NotFoundError
 from pollerd.model import NO_ACCESS, SiteSpec, TagSettings
 from pollerd.storage import Batch, StorageSettings, Store
-from pollerd.storage.db import migrate, steps
+from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
 from tests.storage.samples import add, query, record
 from tests.storage.test_storage_content_retention import assert_counted, changes_of, large
@@ -78,7 +78,7 @@ async def test_down_and_up_with_rows(url: str, settings: StorageSettings) -> Non
     content = await find(store, site, 1.0, 0, PNG)
     await store.close()
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "0015"))
+    await database.write(lambda c: migrate.down(c, "0015"))
     assert await query(url, f"SELECT id FROM content WHERE id = {content}") == [(content,)]
     await database.close()
     assert await migrate.upgrade(url) == migrate.head()

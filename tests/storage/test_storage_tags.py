@@ -10,7 +10,7 @@ import pytest
 from pollerd.errors import ConfigError
 from pollerd.model import DAYS, NO_ACCESS, Access, DayWindow, RespectTtl, SiteSpec, TagSettings, Windows
 from pollerd.storage import StorageSettings, Store, new_key
-from pollerd.storage.db import steps
+from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
 from tests.storage.samples import query, schedule_of
 
@@ -132,7 +132,7 @@ async def test_a_weight_of_one_was_unsaid_before_there_was_inheritance(url: str,
     await store.sites.add(specs, ["h:80"] * 3, 1.0, respect_deleted=True)
     await store.close()
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: steps.down(c, "0012"))
+    await database.write(lambda c: migrate.down(c, "0012"))
     await database.close()
     store = await Store.open(url, settings=settings)
     found = [(site.spec.weight, site.spec.cost) for site in await store.sites.get_many([1, 2, 3])]

@@ -17,9 +17,7 @@ _MORE = ("socket.getaddrinfo", "subprocess.Popen.wait", "subprocess.Popen.commun
 ALLOWED = (
     ("pollerd/app/config.py", "_from_file"),  # a small file, at the start and when it is read again
     ("pollerd/storage/encoding/encryption.py", "_read"),  # a key of one line, at the start
-    ("pollerd/storage/db/migrate.py", "bring_up"),  # loads Alembic, where the first start needs it
-    ("pollerd/storage/db/steps.py", "up"),  # and the migrations, on PostgreSQL
-    ("pollerd/storage/db/steps.py", "<module>"),
+    ("pollerd/storage/db/migrate.py", "up"),  # loads Alembic and the migrations, on PostgreSQL in the loop
     ("pollerd/scheduling/times/local_time.py", "_zone_of"),  # a kilobyte of a time zone, once each
     ("pollerd/scheduling/times/local_time.py", "_zone_names"),  # their names, once, for who misspells one
     ("pollerd/app/serve.py", "look_on"),  # calls what a test gave it

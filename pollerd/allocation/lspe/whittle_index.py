@@ -49,12 +49,6 @@ def whittle_index(state: NDArray[np.float64], sources: Sources, beyond: Beyond =
     return np.where(ceiling <= 0, 0.0, np.where(state >= ceiling, full[beyond], gamma / sources.cost))
 
 
-def index_after(epochs: NDArray[np.float64], sources: Sources) -> NDArray[np.float64]:
-    """Returns γ of mean states, η >= 1 epochs after a poll: `(u*/C) (1 - α^η (1 + η (1 - α)))`, float64[..., n]."""
-    alpha = sources.retained
-    return np.asarray(sources.ceiling / sources.cost * (1.0 - alpha**epochs * (1.0 + epochs * (1.0 - alpha))))
-
-
 def order(state: NDArray[np.float64], sources: Sources, beyond: Beyond = "infinite") -> NDArray[np.int64]:
     """Returns all sites, int64[n], by index of states float64[n], largest first; +inf by x/C; ties: the lower site."""
     gamma = whittle_index(state, sources, beyond)

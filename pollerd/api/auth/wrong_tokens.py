@@ -40,10 +40,6 @@ class WrongTokens:
         """Numbers of addresses with counted wrong tokens, and with known right ones."""
         return len(self._wrong), len(self._familiar)
 
-    def familiar(self, address: str) -> int:
-        """Returns how many right tokens of the address are known."""
-        return len(self._familiar.get(address, ()))
-
     def wait(self, address: str, digest: bytes) -> float:
         """Returns the seconds until a token from the address may be compared; 0: now.
 

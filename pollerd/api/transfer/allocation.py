@@ -9,8 +9,7 @@ from typing import Any
 from pollerd import allocation
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.api.http.context import ApiPorts
-from pollerd.api.transfer.document import Blocks, Record
-from pollerd.api.transfer.sections import Counts
+from pollerd.api.transfer.document import Blocks, Counts, Record
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError
 from pollerd.ranges import BUDGET, SITE

@@ -6,8 +6,7 @@ import math
 from collections.abc import AsyncIterator, Iterator
 
 from pollerd.api.http.context import ApiPorts
-from pollerd.api.transfer.document import BLOCK, Blocks, Record
-from pollerd.api.transfer.sections import Counts
+from pollerd.api.transfer.document import BLOCK, Blocks, Counts, Record
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError
 from pollerd.urls import normalise_url

@@ -28,6 +28,15 @@ Blocks = Callable[[], Iterator[list[tuple[int, Record]]]]
 """The records of one section with their line numbers, in pieces; can be iterated repeatedly."""
 
 
+@dataclass
+class Counts:
+    """Numbers of records of a section that were, or would be, applied."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+
+
 class Writer:
     """Formats header and records as lines, counts and digests them."""
 

@@ -8,8 +8,7 @@ from typing import Any
 import orjson
 
 from pollerd.api.http.context import ApiPorts
-from pollerd.api.transfer.document import BLOCK, Blocks, Record
-from pollerd.api.transfer.sections import Counts
+from pollerd.api.transfer.document import BLOCK, Blocks, Counts, Record
 from pollerd.api.transfer.sites import LEFT_OUT, SEALED
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError

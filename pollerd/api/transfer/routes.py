@@ -14,8 +14,8 @@ from fastapi.responses import StreamingResponse
 from pollerd.api.http.context import ApiPorts, Daemon
 from pollerd.api.http.routing import api_router
 from pollerd.api.schemas.transfer import RestoredSection, RestoreReport, SecretsMissing
-from pollerd.api.transfer.document import Document, Writer, read_document
-from pollerd.api.transfer.sections import Counts, Section, sections
+from pollerd.api.transfer.document import Counts, Document, Writer, read_document
+from pollerd.api.transfer.sections import Section, sections
 from pollerd.api.transfer.sites import LEFT_OUT
 from pollerd.api.transfer.vault import Vault, new_parameters, passphrase_of
 from pollerd.errors import InvalidValueError

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from pollerd.api.http.context import ApiPorts
-from pollerd.api.transfer.document import Blocks, Record
+from pollerd.api.transfer import allocation, deleted, notifications, signals, sites, sources, tags
+from pollerd.api.transfer.document import Blocks, Counts, Record
 from pollerd.api.transfer.vault import Vault
-
-
-@dataclass
-class Counts:
-    """Numbers of records of a section that were, or would be, applied."""
-
-    added: int = 0
-    changed: int = 0
-    unchanged: int = 0
 
 
 class Section(Protocol):
@@ -44,8 +35,6 @@ def sections() -> Sequence[Section]:
     Tags come before their sites. Sources come last: their pages are noted at sites, and what a user deleted does not
     come back with them. Rules come after their channels.
     """
-    from pollerd.api.transfer import allocation, deleted, notifications, signals, sites, sources, tags
-
     return (
         allocation.AllocationSection(),
         tags.TagsSection(),

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from pollerd.api.http.context import ApiPorts
 from pollerd.api.signals.listed import signal_source_of
-from pollerd.api.transfer.document import BLOCK, Blocks, Record
-from pollerd.api.transfer.sections import Counts
+from pollerd.api.transfer.document import BLOCK, Blocks, Counts, Record
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError
 from pollerd.storage import ListedSignalSource, SignalOrigin

@@ -13,8 +13,7 @@ from pollerd.api.http.context import ApiPorts
 from pollerd.api.http.limits import check_spec
 from pollerd.api.sites.exports import settings
 from pollerd.api.sites.list_formats import FIELDS, spec_of
-from pollerd.api.transfer.document import BLOCK, Blocks, Record
-from pollerd.api.transfer.sections import Counts
+from pollerd.api.transfer.document import BLOCK, Blocks, Counts, Record
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError
 from pollerd.model import Access, Site

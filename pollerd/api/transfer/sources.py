@@ -7,8 +7,7 @@ from typing import Any
 
 from pollerd.api.http.context import ApiPorts
 from pollerd.api.schemas.sources import settings_of, source_of
-from pollerd.api.transfer.document import BLOCK, Blocks, Record
-from pollerd.api.transfer.sections import Counts
+from pollerd.api.transfer.document import BLOCK, Blocks, Counts, Record
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError
 from pollerd.storage import SourceSpec, StoredMember

@@ -12,8 +12,7 @@ from pollerd.api.http.context import ApiPorts
 from pollerd.api.http.rendered import shown_render
 from pollerd.api.schemas.inputs.windows import windows_as_given
 from pollerd.api.sites.list_formats import tag_of
-from pollerd.api.transfer.document import Blocks, Record
-from pollerd.api.transfer.sections import Counts
+from pollerd.api.transfer.document import Blocks, Counts, Record
 from pollerd.api.transfer.sites import LEFT_OUT, SEALED, sealed, unsealed
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError

@@ -142,10 +142,6 @@ class HostTable(Columns):
         """Returns the slot of the host "name:port", None if it is unknown."""
         return self._slot_by_name.get(name)
 
-    def slot_of_id(self, host_id: int) -> int:
-        """Returns the slot of a stored host."""
-        return int(self._slot_by_id[host_id])
-
     def slots_of_ids(self, host_ids: NDArray[np.int64]) -> NDArray[np.int32]:
         """Returns int32[k]: the slots of stored hosts, -1 if unknown."""
         known = (host_ids >= 0) & (host_ids < len(self._slot_by_id))

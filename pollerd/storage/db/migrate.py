@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 from sqlalchemy import Connection, inspect, text
@@ -13,6 +14,9 @@ from sqlalchemy import Connection, inspect, text
 from pollerd.errors import DatabaseInUseError, SchemaError
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.settings import StorageSettings
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _HERE = Path(__file__).resolve().parent
 _STEP = re.compile(r"(\d{4})_\w+\.py")
@@ -69,10 +73,32 @@ async def bring_up(database: Database) -> None:
     except DatabaseInUseError as error:
         steps_to = f"the schema has to be migrated from {revision or 'nothing'} to {head()} by a program that is alone"
         raise DatabaseInUseError(f"{steps_to}, but {error}") from error
-    # Alembic takes 11 MB permanently, and is needed only for a migration.
-    from pollerd.storage.db import steps
+    await database.write(up)
 
-    await database.write(steps.up)
+
+def up(connection: Connection) -> None:
+    """Upgrades to the last revision, within the caller's transaction."""
+    from alembic import command
+
+    command.upgrade(config(connection), "head")
+
+
+def down(connection: Connection, revision: str) -> None:
+    """Downgrades to `revision` ("base": no tables), as `up`. Data without a place there is lost."""
+    from alembic import command
+
+    command.downgrade(config(connection), revision)
+
+
+def config(connection: Connection | None = None) -> Config:
+    """Returns Alembic's configuration; `migrations/env.py` uses `connection`."""
+    from alembic.config import Config  # Alembic takes 11 MB permanently, and is needed only for a migration
+
+    found = Config(attributes={"connection": connection})
+    # Alembic interpolates this value: a path may contain a per cent sign.
+    found.set_main_option("script_location", str(folder()).replace("%", "%%"))
+    found.set_main_option("path_separator", "os")
+    return found
 
 
 async def current(url: str) -> str | None:

@@ -31,7 +31,6 @@ from pollerd.storage.notifications.notification_values import (
     NewMessages,
     NoticeFacts,
     NoticeFilter,
-    Pause,
     QueueCounts,
     RuleSpec,
     StoredChannel,
@@ -77,10 +76,6 @@ class NotificationStore:
         """Returns the channel with its secrets. Raises `NotFoundError`."""
         return await self._database.read(lambda c: self._channels.get(c, channel_id))
 
-    async def find_channel(self, name: str) -> StoredChannel | None:
-        """Returns the channel of this name."""
-        return await self._database.read(lambda c: self._channels.find(c, name))
-
     async def add_channel(self, spec: ChannelSpec, now: float) -> StoredChannel:
         """Adds a channel. Raises `DuplicateError`, and `InvalidValueError` if there is no key for its secrets."""
         return await self._database.write(lambda c: self._channels.add(c, spec, now))
@@ -98,10 +93,6 @@ class NotificationStore:
         from_rules: take it out of the rules that name it; else `InvalidValueError` names them. Raises `NotFoundError`.
         """
         await self._database.write(lambda c: self._channels.delete(c, channel_id, now, from_rules=from_rules))
-
-    async def pause_channel(self, channel_id: int, pause: Pause, now: float) -> StoredChannel:
-        """Pauses a channel, or sets why and when it is tried next; its queue stays. Raises `NotFoundError`."""
-        return await self._database.write(lambda c: self._channels.pause(c, channel_id, pause, now))
 
     async def resume_channel(self, channel_id: int, now: float) -> StoredChannel:
         """Ends a pause; what waits for its next attempt is due now. Raises `NotFoundError`."""
@@ -287,10 +278,6 @@ class NotificationStore:
         events = ending.ended(connection, self._outbox, channel_id, message_id, now, end)
         run_each(connection, self._sql.insert_notice, [notice_row(one) for one in notices])
         return events
-
-    async def log_attempt(self, channel_id: int, message_id: str, now: float, end: AttemptEnd) -> None:
-        """Notes an attempt that concerns no notice: a user tries a channel."""
-        await self._database.write(lambda c: ending.log(c, self._outbox, channel_id, message_id, now, 1, end))
 
     async def release(self, channel_id: int | None = None) -> int:
         """Makes what an earlier run was sending wait for the next attempt, as the same messages.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -96,12 +96,6 @@ def channels_of(spec: RuleSpec) -> Sequence[str]:
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
         raise InvalidValueError("channels", "a list of names", named)
     return named
-
-
-def require_channels(connection: Connection, specs: Iterable[RuleSpec]) -> None:
-    """Raises `InvalidValueError` if a rule names a channel that there is not."""
-    for spec in specs:
-        _require_channels(connection, spec)
 
 
 def _require_channels(connection: Connection, spec: RuleSpec) -> None:

@@ -89,12 +89,6 @@ def index_at(gap: Array, rates: Array, decay: Array, items: Array) -> IndexAt:
     )
 
 
-def full_within(gap: Values, rates: Values, items: Values) -> Array:
-    """Returns the probability that at least `items` items come within a gap, P(M, λτ), of broadcastable shapes."""
-    gap, rates, items = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (gap, rates, items)))
-    return incomplete_gamma(items, gap * rates)[0]
-
-
 def _terms(gap: Values, rates: Values, decay: Values, items: Values) -> _Terms:
     gap, rates, decay, items = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (gap, rates, decay, items)))
     kept, displaced = np.ones(gap.shape), np.zeros(gap.shape)
