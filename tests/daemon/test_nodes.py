@@ -21,7 +21,7 @@ from pollerd.daemon.cluster.cluster_view import ClusterViewer
 from pollerd.daemon.cluster.joining import join
 from pollerd.daemon.signals.signal_settings import SignalSettings
 from pollerd.fetching import FetchSettings
-from pollerd.model import SiteSpec, SiteState
+from pollerd.model import RespectTtl, SiteSpec, SiteState
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import GrantStore, NodeInfo, StorageSettings, Store
 from pollerd.telemetry import Instruments
@@ -127,7 +127,7 @@ async def test_a_node_knows_what_pages_announced_to_another(database: str, origi
     origin.pages["/a"] = Page(headers={"Cache-Control": "max-age=3600"})
     url = normalise_url(origin.url("/a", host="127.0.1.1"))
     async with node("a", database) as a:
-        (added,) = (await a.control.sites.add([SiteSpec(url=url, respect_ttl=True)])).added
+        (added,) = (await a.control.sites.add([SiteSpec(url=url, respect_ttl=RespectTtl.STRICT)])).added
         site_id = added[0]
         await a.polled(site_id, 1)
     async with node("b", database) as b:
