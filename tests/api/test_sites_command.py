@@ -339,11 +339,11 @@ async def test_how_far_a_ttl_is_believed_is_said_in_words(run: Run, api: Api) ->
         assert (await api("GET", f"/sites/{site['id']}")).json["respect_ttl"] is shown
     refused = await run("edit", URL, "--respect-ttl", "perhaps")
     assert refused.exit_code == 2
-    for word, shown in (("hint", "hint"), ("none", None), ("off", False)):
+    for word, read in (("hint", "hint"), ("none", None), ("off", False)):
         done = await run("bulk", "limits", "--all", "--respect-ttl", word)
         assert done.exit_code == 0, done.output
-        assert (await api("GET", f"/sites/{site['id']}")).json["respect_ttl"] == shown
+        assert (await api("GET", f"/sites/{site['id']}")).json["respect_ttl"] == read
     jobs = (await api("GET", "/jobs")).json["items"]
-    assert [job["value"] for job in jobs] == [{"respect_ttl": shown} for shown in (False, None, "hint")]
+    assert [job["value"] for job in jobs] == [{"respect_ttl": read} for read in (False, None, "hint")]
     await api("POST", f"/jobs/{jobs[0]['id']}/undo")
     assert (await api("GET", f"/sites/{site['id']}")).json["respect_ttl"] is None

@@ -26,7 +26,7 @@ from pollerd.storage import (
     Store,
 )
 from pollerd.storage.cluster import node_session
-from pollerd.storage.db import migrate, steps
+from pollerd.storage.db import migrate
 from pollerd.storage.keys import new_key
 from tests.storage.samples import add, hosts_of, query, record
 from tests.support import postgres
@@ -341,7 +341,7 @@ async def test_a_migration_waits_for_nodes_and_names_them(
     with pytest.raises(DatabaseInUseError, match=r"migrated from 0001 to \d{4} .*: a \(1\), b \(1\)"):
         await migrate.upgrade(postgres_url)
     migrated: list[None] = []
-    monkeypatch.setattr(steps, "up", lambda _: migrated.append(None))
+    monkeypatch.setattr(migrate, "up", lambda _: migrated.append(None))
     waiting = asyncio.create_task(migrate.upgrade_beside_others(postgres_url, StorageSettings()))
     await until(lambda: "migration_waits" in capsys.readouterr().out)
     assert not migrated

@@ -154,7 +154,7 @@ class SiteSchema(BaseModel):
             min_interval=spec.min_interval,
             max_interval=spec.max_interval,
             min_yield=spec.min_yield,
-            respect_ttl=spec.respect_ttl,
+            respect_ttl=None if spec.respect_ttl is None else spec.respect_ttl.shown,
             half_life=spec.half_life,
             learned_half_life=None if live is None else live.learned_half_life,
             deadline=spec.deadline,

@@ -279,6 +279,10 @@ class NotificationStore:
         run_each(connection, self._sql.insert_notice, [notice_row(one) for one in notices])
         return events
 
+    async def log_attempt(self, channel_id: int, message_id: str, now: float, end: AttemptEnd) -> None:
+        """Notes an attempt that concerns no notice: a user tries a channel."""
+        await self._database.write(lambda c: ending.log(c, self._outbox, channel_id, message_id, now, 1, end))
+
     async def release(self, channel_id: int | None = None) -> int:
         """Makes what an earlier run was sending wait for the next attempt, as the same messages.
 

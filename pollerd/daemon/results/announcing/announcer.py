@@ -103,9 +103,9 @@ class Announcer:
             target, own = _target(record), at.get(record.context.url)
             earlier = [id_ for id_ in redirecting.get(target, ()) if id_ < record.poll.site_id]
             candidates = [at.get(target), *map(others.get, earlier)]
-            twin = next((one for one in candidates if own and one and self._reports_for(one, own)), None)
-            if twin is not None and record.change is not None:
-                why = f"the same page as {twin.spec.url}, by a permanent redirect: its change is reported there"
+            reporter = next((one for one in candidates if own and one and self._reports_for(one, own)), None)
+            if reporter is not None and record.change is not None:
+                why = f"the same page as {reporter.spec.url}, by a permanent redirect: its change is reported there"
                 record = replace(record, change=replace(record.change, verdict=ChangeVerdict(matters=False, why=why)))
             out.append(record)
         return tuple(out)
