@@ -17,19 +17,17 @@ from pollerd.storage.db.writer_locks import WriterLocks
 from pollerd.storage.notifications import notification_store
 from pollerd.storage.notifications.outbox_statements import OutboxStatements
 
-
-@functools.cache
-def _made(factory: pytest.TempPathFactory) -> Path:
-    file = factory.mktemp("empty") / "poll.db"
-    asyncio.run(migrate.upgrade(f"sqlite+aiosqlite:///{file}"))
-    # Its lock file lies beside it and is not copied.
-    return file
+_MADE: list[Path] = []
+"""The file of this process: each conftest.py that has the fixture would make another one."""
 
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An SQLite file with its schema and nothing in it, to be copied: migrations have tests of their own."""
-    return _made(tmp_path_factory)
+    if not _MADE:
+        _MADE.append(tmp_path_factory.mktemp("empty") / "poll.db")
+        asyncio.run(migrate.upgrade(f"sqlite+aiosqlite:///{_MADE[0]}"))
+    return _MADE[0]
 
 
 @pytest.fixture(scope="session", autouse=True)
