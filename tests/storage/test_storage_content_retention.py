@@ -9,15 +9,16 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, event
 
 from pollerd.errors import NotFoundError
-from pollerd.model import Change
-from pollerd.storage import ChangeFilter, Order, PruneResult, StorageSettings, Store
+from pollerd.model import Baseline, Change, Media, SelectionState
+from pollerd.storage import Batch, ChangeFilter, Order, PruneResult, SelectionRecord, StorageSettings, Store
 from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.polls import content_retention
-from tests.storage.samples import add, poll_all, query
+from tests.storage.samples import add, fingerprint, poll_all, query, record
 from tests.storage.test_storage_delta_encoding import change, edition
 
 NOISE = random.Random(7).randbytes(200_000)
@@ -100,6 +101,28 @@ async def test_a_page_that_hardly_changes_can_be_compared_when_it_does(url: str)
     assert await readable(store, site) == [50_000.0, 50_001.0]
     assert (await store.prune(51_000.5)).contents == 1
     assert await readable(store, site) == [50_001.0]
+    await store.close()
+
+
+async def test_what_a_selection_reported_last_stays_whatever_its_age(url: str) -> None:
+    """Repairing a selection compares with it, however many contents that did not matter came since."""
+    store = await open_with(url, content_retention_seconds=1000.0, keep_contents=2, content_cap_bytes=1)
+    [site] = await add(store, selections='{"default": {"steps": [{"keep": {"css": "main"}}]}}')
+    for number in range(12):
+        context = (await store.sites.contexts([site]))[site]
+        known = {state.name: state for state in context.states}
+        baseline = Baseline(fingerprint(large(number)), media=Media.HTML)
+        state = replace(known.get("default", SelectionState("default", b"version1")), baseline=baseline)
+        one = SelectionRecord(state, large(number), announces=number == 0)
+        poll = replace(record(context, 10.0 + number), selections=(one,))
+        after = replace(poll.context, selections=context.selections, own_selections=context.own_selections)
+        await store.commit(Batch([replace(poll, context=after)]))
+    assert (await store.prune(1e9)).contents > 5
+    [state] = (await store.sites.contexts([site]))[site].states
+    assert state.announced_id is not None
+    assert state.content_id is not None
+    assert (await store.history.get_content(state.announced_id)).body == large(0)
+    assert (await store.history.get_content(state.content_id)).body == large(11)
     await store.close()
 
 
