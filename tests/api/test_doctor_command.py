@@ -51,6 +51,20 @@ async def test_closed_sites_are_no_fault(api: Api, monkeypatch: pytest.MonkeyPat
     assert "budget: budget not binding: 0 of 5 polls/s used; closed: 2" in result.output
 
 
+async def test_a_shortage_of_connections_and_descriptors_is_named(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = {"descriptors_used_ratio": 0.99, "api_connections_refused_total": 3.0}
+    exposed = (await api("GET", "//metrics")).body.decode()
+    assert all(f"\npollerd_{name} " in exposed for name in short)
+    measured = Metrics.value
+    monkeypatch.setattr(Metrics, "value", lambda self, name, **labels: short.get(name, measured(self, name, **labels)))
+    monkeypatch.setattr(api.control.health, "alive", lambda: True)
+    result = await examined("--url", api.root)
+    assert result.exit_code == 1
+    assert verdicts(result)["link"] == WRONG
+    assert "link: nearly all descriptors of the process are used: raise its limit (LimitNOFILE)" in result.output
+    assert "API: 3 connections were refused since the start: too many were open" in result.output
+
+
 async def test_what_is_wrong_ends_with_one(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api.control.health, "alive", lambda: False)
     (tmp_path / "poll.db").rename(tmp_path / "elsewhere.db")
