@@ -21,6 +21,7 @@ from tests.support.ports import free_port
 _CHOICE = pytest.StashKey[levels.Choice]()
 _SECONDS: defaultdict[str, float] = defaultdict(float)
 _SLOWEST = 15
+_PASSED = "pollerd/passed"
 # Reading the system's certificates takes 30 ms in each daemon; no test meets a server that they vouch for.
 os.environ["SSL_CERT_FILE"] = os.devnull
 # How long an example takes depends on the machine: a busy one fails no test. With CI=true this is so already.
@@ -31,6 +32,7 @@ settings.load_profile("untimed")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this suite."""
     parser.addoption("--level", choices=levels.LEVELS, default="all", help="which files: tests/support/levels.py")
+    parser.addoption("--resume", action="store_true", help="leave out files that passed with the same sources before")
     parser.addoption("--note-times", action="store_true", help=f"write {levels.TIMES.name} from the times of this run")
 
 
@@ -38,8 +40,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Chooses the files; a worker is told the choice."""
     told = getattr(config, "workerinput", {}).get("files")
     files = (str(path.relative_to(levels.ROOT)) for path in (levels.ROOT / "tests").rglob("test_*.py"))
-    chosen = levels.choose(config.getoption("level"), files) if told is None else levels.Choice(told)
+    passed = config.cache.get(_PASSED, {}) if config.getoption("resume") and config.cache else None
+    chosen = levels.choose(config.getoption("level"), files, passed) if told is None else levels.Choice(told)
     config.stash[_CHOICE] = chosen
+    if told is None and config.getoption("resume"):
+        config.pluginmanager.register(PassedFiles(config))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -48,12 +53,35 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["files"] = node.config.stash[_CHOICE].files
 
 
+class PassedFiles:
+    """Keeps in pytest's cache with which sources a file passed, also if the run is broken off later."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config, self._digests, self._failed = config, levels.digests(), set[str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Notes failures, and the end of a file."""
+        file = report.nodeid.split("::")[0]
+        if report.failed:
+            self._failed.add(file)
+        elif report.when == WholeFile.END and file not in self._failed and self._config.cache is not None:
+            self._config.cache.set(_PASSED, {**self._config.cache.get(_PASSED, {}), file: self._digests[file]})
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Notes files that cannot be collected."""
+        if report.failed:
+            self._failed.add(report.nodeid.split("::")[0])
+
+
 class WholeFile(pytest.Item):
     """A file of tests that is collected when a worker's turn comes to run it.
 
     Workers of pytest-xdist must all have the same list of what to run. Were it the tests, each worker would import all
     files; this way each file is imported by one.
     """
+
+    END = "end of file"
+    """Phase of the report that follows those of its tests."""
 
     def run_all(self, nextitem: pytest.Item | None) -> None:
         """Collects the tests of the file and runs them, up to the one that is told to be the last."""
@@ -67,14 +95,17 @@ class WholeFile(pytest.Item):
             if self.session.shouldfail or self.session.shouldstop:
                 break
         self.session.items[place] = self
+        end: Any = self.END
+        report = pytest.TestReport(self.nodeid, self.reportinfo(), {}, "passed", None, end)
+        self.ihook.pytest_runtest_logreport(report=report)
 
     def runtest(self) -> None:
         """Is not called: `pytest_runtest_protocol` runs what is in the file."""
         raise NotImplementedError
 
-    def reportinfo(self) -> tuple[Path, None, str]:
+    def reportinfo(self) -> tuple[str, None, str]:
         """Where it is."""
-        return self.path, None, self.name
+        return self.nodeid, None, self.name
 
 
 class FileForLater(pytest.File):
@@ -120,13 +151,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: place.get(_relative(item.path), 0))
 
 
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Does not count the end of a file as a test."""
+    return ("", "", "") if report.when == WholeFile.END else None
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Counts the time of each test, of its set-up and its tear-down, for its file."""
-    _SECONDS[report.location[0]] += report.duration
+    if report.when != WholeFile.END:
+        _SECONDS[report.location[0]] += report.duration
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Ends what tests shared; notes how long files took where that is asked for."""
+    if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.stash[_CHOICE].left_out:
+        session.exitstatus = pytest.ExitCode.OK  # all passed before
     while AT_SESSION_END:
         AT_SESSION_END.pop()()
     if session.config.option.note_times and not hasattr(session.config, "workerinput"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +31,7 @@ EXPERIMENTS = "tests/simulation/test_experiments.py"
         ("migrations/versions/0001_first.py", {MIGRATIONS}, {PURE, LEARNING}),
         ("tests/daemon/conftest.py", {"tests/daemon/test_jobs.py"}, {PURE, LEARNING, DAEMON}),
         ("tests/support/origin.py", {DAEMON}, {PURE, LEARNING}),
-        ("README.md", set(), {DAEMON, PURE, LEARNING}),
+        ("README.md", {"tests/docs/test_documents.py"}, {DAEMON, PURE, LEARNING}),
     ],
 )
 def test_a_change_reaches_what_imports_it(changed: str, runs: set[str], left_out: set[str]) -> None:
@@ -77,6 +78,40 @@ def test_all_is_checked_where_git_does_not_know_what_changed(recorded: Callable[
     assert levels.choose("check", files).files == [PURE, DAEMON, LEARNING], "no commit is noted"
     recorded("0" * 40)
     assert levels.choose("check", files).files == [PURE, DAEMON, LEARNING], "a commit that is not there"
+
+
+def test_what_passed_with_the_same_files_is_left_out() -> None:
+    files, known = [DAEMON, LEARNING, PURE], levels.digests()
+    assert set(known) == set(ALL)
+    assert levels.choose("all", files, known).files == []
+    assert levels.choose("all", files, known | {PURE: "of other files"}).files == [PURE]
+    assert len(levels.choose("all", files, {}).files) == 3
+
+
+def test_a_digest_is_of_all_that_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(levels, "ROOT", tmp_path)
+    for folder in ("pollerd/a", "pollerd/b", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "pollerd/__init__.py").touch()
+    (tmp_path / "tests/test_a.py").write_text("from pollerd.a import x\n")
+    (tmp_path / "tests/test_b.py").write_text("import pollerd.b\n")
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    before = _digests()
+    (tmp_path / "pollerd/a/page.html").touch()
+    after = _digests()
+    assert after["tests/test_a.py"] != before["tests/test_a.py"]
+    assert after["tests/test_b.py"] == before["tests/test_b.py"]
+    (tmp_path / "pyproject.toml").touch()
+    assert not set(after.items()) & set(_digests().items())
+
+
+def _digests() -> dict[str, str]:
+    levels.import_graph.cache_clear()
+    try:
+        return levels.digests()
+    finally:
+        levels.import_graph.cache_clear()
 
 
 def test_every_slow_file_is_there() -> None:

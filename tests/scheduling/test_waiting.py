@@ -33,6 +33,10 @@ def held(column: str, value: object) -> Hold:
     return lambda sites, hosts: getattr(sites, column).__setitem__(0, value)
 
 
+def _wait(sites: SiteTable, state: SiteState) -> None:
+    sites.state[0], sites.not_before[0] = STATE_CODE[state], NOW + 1
+
+
 @pytest.mark.parametrize(
     ("name", "hold"),
     [
@@ -40,7 +44,7 @@ def held(column: str, value: object) -> Hold:
         ("gone", held("state", STATE_CODE[SiteState.GONE])),
         ("private", lambda sites, hosts: sites.put("private", 0, True)),
         ("blocked", held("state", STATE_CODE[SiteState.BLOCKED])),
-        ("backing_off", held("not_before", NOW + 1)),
+        ("backing_off", lambda sites, hosts: _wait(sites, SiteState.BACKING_OFF)),
         ("unanswered", held("last_poll", -np.inf)),
     ],
 )
@@ -49,6 +53,12 @@ def test_each_site_is_counted_once(name: str, hold: Hold) -> None:
     hold(sites, hosts)
     counts: dict[str, Any] = {name: 1, "interval": 1}
     assert waiting(sites, hosts, SETTINGS, NOW) == Waiting(**counts)
+
+
+def test_a_page_that_rests_as_it_is_slow_to_read_waits_for_its_interval() -> None:
+    sites, hosts = tables([0, 1])
+    _wait(sites, SiteState.ACTIVE)
+    assert waiting(sites, hosts, SETTINGS, NOW) == Waiting(interval=2)
 
 
 def test_a_host_whose_robots_txt_cannot_be_had() -> None:

@@ -9,16 +9,18 @@
 What a file imports is read from the source: `import` statements wherever they stand, with the packages around a module;
 strings that name a module, as in tables of lazily loaded commands; and for a test the conftest.py files above it. What
 changed is what git reports since the commit in `.ci/checked`, including what is not committed. A changed file that is
-not Python counts as its nearest package. Outside all packages it counts as everything, unless it is documentation,
-which only quick tests read.
+not Python counts as its nearest package, and documentation as the tests of `tests/docs`. Any other file outside all
+packages counts as everything.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,25 +72,28 @@ def slow_files() -> set[str]:
     return {file for file, seconds in recorded_times().items() if seconds > QUICK_SECONDS}
 
 
-def choose(level: str, files: Iterable[str]) -> Choice:
-    """Decides for each of these test files (relative to the root) whether this level runs it."""
-    times = recorded_times()
-    slow = slow_files()
+def choose(level: str, files: Iterable[str], passed: Mapping[str, str] | None = None) -> Choice:
+    """Decides for each of these test files (relative to the root) whether this level runs it.
+
+    passed: digests (`digests`) with which files passed: those that would pass again are left out.
+    """
+    times, slow = recorded_times(), slow_files()
     by_time = sorted(files, key=lambda file: -times.get(file, 0.0))
-    choice = Choice()
-    if level == "all":
-        choice.files = by_time
-        return choice
-    touched: set[str] | None = set()
-    rule = f"takes longer than {QUICK_SECONDS:g} s"
+    rules = {file: f"takes longer than {QUICK_SECONDS:g} s" for file in slow if level != "all"}
     if level == "check":
         commit = CHECKED.read_text().strip() if CHECKED.exists() else ""
         changed = changed_files(commit)
         touched = None if changed is None else reached_from(changed)
-        rule = f"{rule} and imports nothing that changed since {commit[:12]}, where make check-all passed"
+        rule = f"imports nothing that changed since {commit[:12]}, where make check-all passed"
+        rules = {
+            file: f"{why} and {rule}" for file, why in rules.items() if touched is not None and file not in touched
+        }
+    if passed is not None:
+        known = digests()
+        rules |= {file: "passed with the same files before" for file in by_time if passed.get(file) == known[file]}
+    choice = Choice()
     for file in by_time:
-        runs = file not in slow or touched is None or file in touched
-        choice.add(file, None if runs else rule)
+        choice.add(file, rules.get(file))
     return choice
 
 
@@ -137,7 +142,34 @@ def _standing_for(file: str) -> tuple[str, ...] | None:
         for folder in Path(file).parents:
             if (ROOT / folder / "__init__.py").exists():
                 return (str(folder / "__init__.py"),)
-    return () if file.endswith(_DOCUMENTATION) or file.startswith(".ci/") else None
+    if file.endswith(_DOCUMENTATION):
+        return tuple(name for name in import_graph() if name.startswith("tests/docs/"))
+    return () if file.startswith(".ci/") else None
+
+
+def digests() -> dict[str, str]:
+    """For each Python file, a digest of all files that the outcome of its tests depends on, by the rules above."""
+    own: defaultdict[str, set[bytes]] = defaultdict(set)
+    for file in _git("ls-files", "--cached", "--others", "--exclude-standard"):
+        if (ROOT / file).is_file():
+            content = hashlib.sha256(file.encode() + b"\0" + (ROOT / file).read_bytes()).digest()
+            stands_for = _standing_for(file)
+            for name in ("",) if stands_for is None else stands_for:
+                own[name].add(content)
+    graph = import_graph()
+
+    def reached(file: str) -> set[str]:
+        ahead, seen = [file], {""}
+        while ahead:
+            name = ahead.pop()
+            if name not in seen:
+                seen.add(name)
+                ahead.extend(graph.get(name, ()))
+        return seen
+
+    tests = [file for file in graph if Path(file).name.startswith("test_")]
+    contents = {file: sorted(content for name in reached(file) for content in own[name]) for file in tests}
+    return {file: hashlib.sha256(b"".join(found)).hexdigest() for file, found in contents.items()}
 
 
 @functools.cache
