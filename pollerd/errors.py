@@ -23,7 +23,7 @@ mapped where they enter, with their cause kept.
 from __future__ import annotations
 
 from pollerd.masking import masked
-from pollerd.wording import soon
+from pollerd.quantities import soon
 
 
 class PollerdError(Exception):

@@ -1,29 +1,23 @@
 """What a site inherits: its own settings go before those of its tags, in the site's order, and those before defaults.
 
-Pure: values in, values out. `SETTINGS` lists what tags may say; to add a setting is a line there.
+Pure: values in, values out. `site_settings` says which settings are inherited, and the default of each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from msgspec.structs import replace
 
-from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, Access, RespectTtl, SiteSpec, Tags, TagSettings, Windows
+from pollerd.site_settings import INHERITED, NO_ACCESS, NUMERIC_SETTINGS, Access, SiteSpec, Tags, TagSettings
 
 SITE, DEFAULT = "site", "default"
 """Origins of values besides tags."""
 
 Origins = dict[str, str]
 """Where each setting comes from: "site", "tag NAME" or "default"; several, where values are joined."""
-
-
-def nearest(values: Sequence[Any]) -> Any:
-    """Returns the first of the given values: the nearest."""
-    return values[0]
 
 
 _DEFAULT = "default"
@@ -62,27 +56,8 @@ def _has_elements(steps: Sequence[dict[str, Any]]) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Inherited:
-    """How a setting is inherited."""
-
-    default: Any = None
-    """Its value where nobody says one; None: the daemon's setting."""
-    kind: Any = float
-    """The type of its values, as stored in JSON."""
-    join: Callable[[Sequence[Any]], Any] = nearest
-    """Makes one value of those that are given, nearest first; at least one."""
-
-
-SETTINGS: Mapping[str, Inherited] = {
-    **{name: Inherited(default) for name, default in NUMERIC_SETTINGS.items()},
-    "respect_ttl": Inherited(kind=RespectTtl),
-    "windows": Inherited(kind=Windows),
-    "selections": Inherited("", str, joined_selections),
-    "render": Inherited("", str),
-    "keep_screenshots": Inherited(kind=bool),
-}
-"""Settings of `SiteSpec` that tags may say, besides headers, credentials and proxy."""
+_JOINS: Mapping[str, Callable[[Sequence[Any]], Any]] = {"selections": joined_selections}
+"""Makes one value of those that are given, nearest first, at least one; of other settings the nearest counts."""
 
 
 def origin_of_tag(name: str) -> str:
@@ -96,21 +71,22 @@ def effective(spec: SiteSpec, tags: Tags) -> tuple[SiteSpec, Origins]:
     Unset settings of the result are the daemon's. Headers are joined name by name; one that is named Authorization, and
     credentials, stand for the same thing: the nearest of them wins.
     """
-    own = {name: getattr(spec, name) for name in SETTINGS} | {
-        "selections": spec.selections or None,
-        "render": spec.render or None,
-    }
+    own = {name: value if (value := getattr(spec, name)) != "" else None for name in INHERITED}
     levels: list[tuple[str, Mapping[str, Any], Access]] = [(SITE, own, spec.access)]
     levels += [(origin_of_tag(one.name), one.settings, one.access) for one in _those_of(spec.tags, tags)]
     values: dict[str, Any] = {}
     origins: Origins = {}
-    for name, rule in SETTINGS.items():
+    for name, setting in INHERITED.items():
         given = [(origin, said[name]) for origin, said, _ in levels if said.get(name) is not None]
-        values[name] = rule.join([value for _, value in given]) if given else rule.default
-        used = given if rule.join is not nearest else given[:1]
+        used = given if name in _JOINS else given[:1]
+        values[name] = _joined_values(name, [value for _, value in used]) if used else setting.default
         origins[name] = ", ".join(origin for origin, _ in used) or DEFAULT
     access, of_access = _access([(origin, access) for origin, _, access in levels if access])
     return replace(spec, **values, access=access), origins | of_access
+
+
+def _joined_values(name: str, values: Sequence[Any]) -> Any:
+    return _JOINS[name](values) if name in _JOINS else values[0]
 
 
 def inherit(spec: SiteSpec, tags: Tags) -> SiteSpec:
@@ -146,8 +122,8 @@ def read_by_polls(tag: TagSettings | None) -> tuple[object, ...]:
 def of_tags(names: Iterable[str], tags: Tags) -> Mapping[str, Any]:
     """Returns the settings that a site without any of its own would inherit from these tags, in their order."""
     found = [one.settings for one in _those_of(names, tags)]
-    given = {name: [said[name] for said in found if said.get(name) is not None] for name in SETTINGS}
-    return {name: SETTINGS[name].join(values) for name, values in given.items() if values}
+    given = {name: [said[name] for said in found if said.get(name) is not None] for name in INHERITED}
+    return {name: _joined_values(name, values) for name, values in given.items() if values}
 
 
 def access_of_tags(own: Access, names: Iterable[str], tags: Tags) -> Access:

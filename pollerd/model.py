@@ -8,50 +8,24 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from enum import IntEnum, StrEnum
-from typing import Literal, Self
+from dataclasses import dataclass
+from enum import StrEnum
 
 from msgspec import Struct
 
-
-class RespectTtl(IntEnum):
-    """Whether a site is left alone for as long as it announces (max-age, Expires, a feed's ttl).
-
-    The numbers are stored.
-    `HINT`: up to an hour, unless a change was found inside an earlier promise of the site. `STRICT`: up to a day.
-    """
-
-    OFF = 0
-    STRICT = 1
-    HINT = 2
-
-    @classmethod
-    def of(cls, value: object) -> Self:
-        """Returns the value as users write it. Raises ValueError, which says what is allowed.
-
-        Earlier versions knew true and false, in all the words that there are for them.
-        """
-        if isinstance(value, cls):
-            return value
-        word = str(value).strip().lower() if isinstance(value, str | bool) else ""
-        if word not in _TTL_NUMBERS:
-            raise ValueError(TTL_WORDS)
-        return cls(_TTL_NUMBERS[word])
-
-    @property
-    def shown(self) -> bool | Literal["hint"]:
-        """The value as programs read it: what was true or false before there were hints still is."""
-        return "hint" if self is RespectTtl.HINT else self is RespectTtl.STRICT
-
-
-TTL_WORDS = "off, hint or strict (true: strict, false: off)"
-"""What is allowed as `RespectTtl`."""
-_TTL_NUMBERS = {
-    **dict.fromkeys(("off", "false", "no", "f", "n", "0"), 0),
-    **dict.fromkeys(("strict", "true", "yes", "on", "t", "y", "1"), 1),
-    "hint": 2,
-}
+from pollerd.site_settings import DAYS as DAYS
+from pollerd.site_settings import NO_ACCESS as NO_ACCESS
+from pollerd.site_settings import NUMERIC_SETTINGS as NUMERIC_SETTINGS
+from pollerd.site_settings import TTL_WORDS as TTL_WORDS
+from pollerd.site_settings import Access as Access
+from pollerd.site_settings import Credentials as Credentials
+from pollerd.site_settings import DayWindow as DayWindow
+from pollerd.site_settings import RespectTtl as RespectTtl
+from pollerd.site_settings import SiteSpec as SiteSpec
+from pollerd.site_settings import Tags as Tags
+from pollerd.site_settings import TagSettings as TagSettings
+from pollerd.site_settings import Windows as Windows
+from pollerd.site_settings import differing as differing
 
 
 class SiteState(StrEnum):
@@ -379,134 +353,6 @@ class Detection(Struct, frozen=True, gc=False):
     """A site with selections: the result of each, if the body was read; its contents are there."""
     hidden: tuple[int, ...] = ()
     """For each rule of the baseline's mask a hash of what it acts on, 0 if that is nothing; empty: not looked at."""
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """A user name and a password, or a bearer token. Secret: `repr` shows none of them."""
-
-    username: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Settings of a site's requests. Secret: `repr` shows none of them."""
-
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """(name, value), sent to the origin of the site's URL only."""
-    credentials: Credentials | None = field(default=None, repr=False)
-    """Sent to the origin of the site's URL only."""
-    proxy: str | None = field(default=None, repr=False)
-    """URL of the proxy for all requests of the site, perhaps with user name and password."""
-    body: str | None = field(default=None, repr=False)
-    """Sent to the site's URL by POST, once a poll; None: it is asked for by GET."""
-    typed: tuple[str, ...] = field(default=(), repr=False)
-    """Secrets that the steps of a rendered poll type, in order."""
-    pdf_password: str | None = field(default=None, repr=False)
-    """Opens the PDF document that the site is; never sent."""
-
-    def __bool__(self) -> bool:
-        given = (self.credentials, self.body, self.proxy, self.pdf_password)
-        return bool(self.headers or self.typed) or any(one is not None for one in given)
-
-    @property
-    def header_names(self) -> tuple[str, ...]:
-        """Names of the headers, which are not secret."""
-        return tuple(name for name, _ in self.headers)
-
-    def elsewhere(self) -> Access:
-        """Returns the part that applies to another origin: the proxy."""
-        return Access(proxy=self.proxy)
-
-
-NO_ACCESS = Access()
-
-
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-"""Days of the week, as `datetime.weekday` counts them."""
-
-
-class DayWindow(Struct, frozen=True, gc=False, rename={"begins": "from", "ends": "to"}):
-    """Hours of some days in which a site may be polled; `ends` not after `begins`: on the next day."""
-
-    days: tuple[str, ...]
-    begins: str
-    ends: str
-
-
-class Windows(Struct, frozen=True, gc=False):
-    """When a site may be polled, in the time of an IANA zone; see `scheduling.windows`."""
-
-    zone: str
-    open: tuple[DayWindow, ...]
-
-
-class SiteSpec(Struct, frozen=True, gc=False):
-    """What the user says of a site, without anything inherited or learned; None: not said, see `inheritance`.
-
-    Not a dataclass: a list has millions of them, and a Struct is created in a tenth of the time.
-    """
-
-    url: str
-    weight: float | None = None
-    cost: float | None = None
-    tags: tuple[str, ...] = ()
-    min_interval: float | None = None
-    max_interval: float | None = None
-    half_life: float | None = None
-    access: Access = NO_ACCESS
-    paused: bool = False
-    min_yield: float | None = None
-    respect_ttl: RespectTtl | None = None
-    selections: str = ""
-    """What of the page counts: settings by name as JSON (`detection.selection`); empty: the whole page."""
-    windows: Windows | None = None
-    render: str = ""
-    """How a browser renders the page, as JSON (`rendering.plan`), secrets apart; empty: it is fetched."""
-    keep_screenshots: bool | None = None
-    """Whether a PNG of the rendered page is kept with each new content."""
-    title: str = ""
-    """What users call it."""
-    deadline: float | None = None
-    """Seconds within which a change should be found, for the objective `deadline`."""
-
-
-NUMERIC_SETTINGS: dict[str, float | None] = {
-    "weight": 1.0,
-    "cost": 1.0,
-    **dict.fromkeys(("min_interval", "max_interval", "min_yield", "respect_ttl", "half_life", "deadline")),
-}
-"""Numeric settings of a site -> default of those that nobody says: columns of the database and of the scheduler."""
-
-
-class TagSettings(Struct, frozen=True):
-    """Settings that the sites of a tag inherit."""
-
-    name: str
-    settings: Mapping[str, object] = {}
-    """Value of each setting that is given, as in `SiteSpec`; settings of another version as JSON has them."""
-    access: Access = NO_ACCESS
-    changed_at: float | None = None
-    fault: str = ""
-    """Why the stored row cannot be used; then its sites are not polled."""
-
-
-Tags = Mapping[str, TagSettings]
-"""The tags that have settings, by name."""
-
-
-def differing(before: SiteSpec, after: SiteSpec) -> tuple[str, ...]:
-    """Returns the names of settings that differ between specs of one URL; headers, credentials, proxy separately."""
-    here, there = _settings(before), _settings(after)
-    return tuple(name for name, value in here.items() if value != there[name])
-
-
-def _settings(spec: SiteSpec) -> dict[str, object]:
-    values = {name: getattr(spec, name) for name in spec.__struct_fields__ if name not in ("url", "access")}
-    access = {one.name: getattr(spec.access, one.name) for one in fields(spec.access)}
-    return {**values, **access, "headers": dict(spec.access.headers)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Parses durations, paces and shares: `90`, `1.5h`; `20/min`, `5000/d`; `1%`. Used for all kinds of input."""
+"""Durations, paces and shares as users write them (`90`, `1.5h`; `20/min`; `1%`), and numbers with their nouns."""
 
 from __future__ import annotations
 
@@ -48,3 +48,13 @@ def duration(value: float) -> str:
     unit = next((u for u in ("d", "h", "m") if float(f"{abs(value):.3g}") >= _SECONDS[u]), "s")
     rounded = float(f"{value / _SECONDS[unit]:.3g}")
     return f"{rounded:.0f}{unit}" if abs(rounded) >= 100 else f"{rounded:g}{unit}"
+
+
+def soon(seconds: float) -> str:
+    """Formats a wait as in "in 3 s": rounded up, so that who waits for it does not come too early."""
+    return f"in {max(math.ceil(seconds), 1):,} s"
+
+
+def counted(number: float, thing: str, things: str | None = None) -> str:
+    """Formats a number with its noun, as in "1 line" and "1,204 lines"; `things`: an irregular plural."""
+    return f"{number:,.0f} {thing if number == 1 else things or thing + 's'}"

@@ -1,4 +1,4 @@
-"""The ranges of settings: each number is stated here, and nowhere else.
+"""The ranges of settings: each number is stated here or, of a site's settings, in `site_settings`.
 
 The API, OpenAPI, TOML and the command line, and the repair of damaged rows go by these tables, each by its own. What no
 table can say (that one setting is at most another) is checked by the rooms that own the settings.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pollerd.errors import InvalidValueError
 
@@ -57,43 +57,19 @@ def _table(*ranges: Range) -> Mapping[str, Range]:
     return {one.name: one for one in ranges}
 
 
-_PLAIN, _SECONDS = "{lowest:g} to {highest:,.10g}", "{lowest:g} to {highest:,.10g} s"
-_MIN_YIELD = Range("min_yield", 0, 1, below=True)
-
-SITE = _table(
-    Range("weight", 0, 1e9, _PLAIN),
-    Range("cost", 0.01, 10_000.0, _PLAIN),
-    Range("min_interval", 0, 1e9, _SECONDS, "seconds"),
-    Range("max_interval", 0.001, 1e9, _SECONDS, "seconds"),
-    replace(_MIN_YIELD, words="from {lowest:g} to below {highest:g}, or below 100%"),
-    Range("half_life", 0.001, 1e9, _SECONDS, "seconds"),
-    Range("deadline", 0.001, 1e9, _SECONDS, "seconds"),
-)
-"""What may be said of a site, by every way in. 1e9 s are 31 years."""
+PLAIN, SECONDS = "{lowest:g} to {highest:,.10g}", "{lowest:g} to {highest:,.10g} s"
 
 SOURCE = _table(
-    Range("limit", 1, 1_000_000, _PLAIN, "sites"),
-    Range("interval", 60, 1e7, _SECONDS, "seconds"),
+    Range("limit", 1, 1_000_000, PLAIN, "sites"),
+    Range("interval", 60, 1e7, SECONDS, "seconds"),
     Range("max_shrink", 0, 1, "a share from {lowest:g} to {highest:g}"),
 )
 """What may be said of a source of sites."""
 
-USABLE = _table(
-    Range("weight", 0, words="finite, {lowest:g} or more", below=True),
-    Range("cost", 0, words="finite, above {lowest:g}", above=True, below=True),
-    Range("min_interval", 0, words="seconds, {lowest:g} or more", below=True),
-    Range("max_interval", 0, words="seconds above {lowest:g}", above=True, below=True),
-    replace(_MIN_YIELD, words="a chance from {lowest:g} to below {highest:g}"),
-    Range("respect_ttl", 0, 2, "0 (off), 1 (strict) or 2 (hint)"),
-    Range("half_life", 0, words="seconds above {lowest:g}", above=True, below=True),
-    Range("deadline", 0, words="seconds above {lowest:g}", above=True, below=True),
-)
-"""What the scheduler can go by, where a row of the database says what nobody may say: wider than `SITE`."""
-
 SCHEDULING = _table(
     Range("min_interval_seconds", 0, words="a finite number of seconds, {lowest:g} or more", below=True),
     Range("host_interval_seconds", 0, words="a finite number of seconds, {lowest:g} or more", below=True),
-    replace(_MIN_YIELD, words="a chance from {lowest:g} (off) to below {highest:g}, like 1% or 0.01"),
+    Range("min_yield", 0, 1, "a chance from {lowest:g} (off) to below {highest:g}, like 1% or 0.01", below=True),
     Range("max_interval_seconds", 0, words="a number of seconds above {lowest:g}", above=True),
     Range("max_silence_seconds", 0, words="a number of seconds above {lowest:g}", above=True),
     Range("backoff_base_seconds", 0, words="a number of seconds above {lowest:g}", above=True),

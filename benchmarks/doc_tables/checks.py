@@ -13,7 +13,7 @@ from doc_tables.measured import why_not_compared
 from doc_tables.pages import DocTable
 from doc_tables.printed_numbers import numbers_in
 from doc_tables.reruns import Estimates, Rerun, reruns_of
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 AGREES, DIFFERS, NOT_COMPARED, FAULTY = "agrees", "differs", "not compared", "faulty"
 BAD = (DIFFERS, FAULTY)

@@ -18,7 +18,7 @@ from pollerd.cli.common.options import Json, Timeout, Token, Url
 from pollerd.cli.common.output import show_json
 from pollerd.cli.common.text import clean
 from pollerd.errors import PollerdError
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 FINE, NOTE, WRONG = "ok", "note", "WRONG"
 _CALIBRATION_POLLS = 500

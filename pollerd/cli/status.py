@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterator
 
 from pollerd.daemon import Control, Status
+from pollerd.quantities import counted
 from pollerd.telemetry.terminal import Part, StatusTerminal
-from pollerd.wording import counted
 
 _EVERY_SECONDS = 0.5
 

@@ -11,7 +11,7 @@ from pollerd.detection.items import key_of, left_at_end
 from pollerd.detection.noise import MARK, MARK_END
 from pollerd.detection.noise.repeat_fetch import without_noise
 from pollerd.model import Media
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 LONGEST = 200
 COMPARED_MOST_BYTES = 1_000_000

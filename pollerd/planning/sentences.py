@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pollerd.planning.budget_plan import BudgetPlan, HeldBack, MeasuredDelays, PlanLimit
 from pollerd.planning.durations import about, apart, exactly
+from pollerd.quantities import counted
 from pollerd.ranges import BUDGET
-from pollerd.wording import counted
 
 _MOST_REASONS = 3
 

@@ -19,10 +19,10 @@ import structlog
 from playwright.async_api import Browser, Error, Playwright, async_playwright
 
 from pollerd.fetching import user_agent
+from pollerd.quantities import soon
 from pollerd.rendering.failures import browser_fault
 from pollerd.rendering.launching import LAUNCH_SECONDS, UNWANTED_DEFAULTS, environment, new_home, switches
 from pollerd.rendering.settings import RenderingSettings
-from pollerd.wording import soon
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession

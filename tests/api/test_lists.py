@@ -50,7 +50,7 @@ def test_csv_has_a_header_in_any_order() -> None:
         b"0,https://c.org/\n"
     )
     assert parsed(data, "text/csv") == {
-        3: SiteSpec("https://a.org/", 2.0, 0.5, ("a", "b"), 1.0, 60.0, 3600.0),
+        3: SiteSpec("https://a.org/", 2.0, 0.5, ("a", "b"), 1.0, 60.0, half_life=3600.0),
         4: SiteSpec("https://b.org/?x=1,2"),
         6: SiteSpec("https://c.org/", 0.0),
     }

@@ -63,7 +63,7 @@ def test_defaults_hold_for_sites_that_say_nothing_else(data: bytes, form: str, t
     access = Access((("Accept-Language", "en"), ("Cookie", "id=7")), Credentials("reader", "hush"), proxy)
     assert read(data, form, tmp_path) == [
         SiteSpec("https://a.example/", 2.0, tags=("all",), min_interval=300.0, access=Access(proxy=proxy)),
-        SiteSpec("https://b.example/x", 3.0, None, (), 300.0, 86_400.0, None, access, True),
+        SiteSpec("https://b.example/x", 3.0, None, (), 300.0, 86_400.0, access=access, paused=True),
     ]
 
 

@@ -90,7 +90,7 @@ async def test_sync_makes_the_file_the_whole_truth(
     """Settings, tags, pauses and secrets come to be the file's; what it leaves out goes back to its default."""
     secret = Access((("Cookie", "id=7"),), Credentials("reader", "hush"), "http://proxy.invalid:3128")
     async with start(url=any_database, storage=StorageSettings(secret_key=new_key())) as running:
-        drifted = SiteSpec(A, 9.0, 2.0, ("hand",), 5.0, 50.0, 500.0, secret, True)
+        drifted = SiteSpec(A, 9.0, 2.0, ("hand",), 5.0, 50.0, half_life=500.0, access=secret, paused=True)
         await running.control.sites.add([drifted, SiteSpec(B, tags=("x",)), SiteSpec(C)])
         stored = await running.store.sites.find(C)
         assert stored is not None

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
-from pollerd.inheritance import SETTINGS, access_of_tags, effective, inherit, inherit_all, may_leak, of_tags
+from pollerd.inheritance import access_of_tags, effective, inherit, inherit_all, may_leak, of_tags
 from pollerd.model import NUMERIC_SETTINGS, Access, Credentials, DayWindow, RespectTtl, SiteSpec, TagSettings, Windows
+from pollerd.site_settings import INHERITED, SITE_SETTINGS
 
 NIGHT = Windows("UTC", (DayWindow(("mon",), "22:00", "06:00"),))
 NEWS = TagSettings("news", {"weight": 3.0, "min_interval": 60.0, "windows": NIGHT})
@@ -66,8 +67,7 @@ def test_secrets_are_in_no_origin_and_no_representation() -> None:
 
 def test_every_setting_of_a_site_is_inherited_but_for_what_makes_it_one() -> None:
     own = {"url", "title", "tags", "access", "paused"}
-    assert set(SETTINGS) == {field.name for field in fields(SiteSpec)} - own
-    assert {name: SETTINGS[name].default for name in NUMERIC_SETTINGS} == NUMERIC_SETTINGS
+    assert set(INHERITED) == {field.name for field in fields(SiteSpec)} - own == set(SITE_SETTINGS) - own
 
 
 numbers = {name: st.one_of(st.none(), st.floats(0.5, 9.0)) for name in NUMERIC_SETTINGS if name != "respect_ttl"}

@@ -29,7 +29,7 @@ from pollerd.simulation.environments.zipf import Zipf
 from pollerd.simulation.experiments.catalogue import experiment
 from pollerd.simulation.experiments.ephemeral.example import four_sources
 from pollerd.simulation.experiments.experiment import Cell, Size
-from pollerd.simulation.experiments.ours_objectives.objectives import Objectives, Setting
+from pollerd.simulation.experiments.ours_objectives.objectives import Objectives, PolledSites
 from pollerd.simulation.experiments.reproduction import reproduce
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.runner import conduct, seed_of
@@ -161,7 +161,7 @@ class TwoPages(Objectives):
 
 
 def test_an_objective_by_every_allocator_is_reported(tmp_path: Path) -> None:
-    asked = TwoPages("interest", {"still": Setting(0.3, 1.5), "moving": Setting(0.9, 1.5, switching=True)})
+    asked = TwoPages("interest", {"still": PolledSites(0.3, 1.5), "moving": PolledSites(0.9, 1.5, switching=True)})
     reproduce(asked, "quick", tmp_path, jobs=1, draw=True, report_progress=lambda done, total: None)
     folder = tmp_path / "ours-interest"
     report = (folder / "report.md").read_text()

@@ -42,12 +42,14 @@ async def test_adding_a_deleted_url_on_purpose_restores_it(store: Store, url: st
 
 
 async def test_a_site_comes_back_as_it_was_given(store: Store) -> None:
-    spec = SiteSpec("http://h/é", 2.0, 3.0, ("b", "a", "b"), 10.0, 20.0, 30.0)
+    spec = SiteSpec("http://h/é", 2.0, 3.0, ("b", "a", "b"), 10.0, 20.0, half_life=30.0)
     await store.sites.add([spec], ["h:80"], 7.5, respect_deleted=True)
     site = await store.sites.find("http://h/é")
     assert site is not None
     assert site == await store.sites.get(site.id)
-    assert site.spec == SiteSpec("http://h/é", 2.0, 3.0, ("b", "a"), 10.0, 20.0, 30.0), "tags keep their order"
+    assert site.spec == SiteSpec("http://h/é", 2.0, 3.0, ("b", "a"), 10.0, 20.0, half_life=30.0), (
+        "tags keep their order"
+    )
     assert (site.host, site.state, site.created_at, site.polls) == ("h:80", SiteState.ACTIVE, 7.5, 0)
     assert await store.sites.find("http://h/e") is None
 

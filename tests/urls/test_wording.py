@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 
 from pollerd.allocation.whittle.estimates import mean_rates
 from pollerd.allocation.whittle.rate_model.belief import Belief
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 _RECENT_CYCLES = 0.125
 """Period over which the current speed of all sites is measured, in uniform cycles."""

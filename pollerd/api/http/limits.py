@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from pollerd.api.http.access import check_access
 from pollerd.errors import InvalidValueError
-from pollerd.inheritance import SETTINGS
 from pollerd.model import SiteSpec, TagSettings
-from pollerd.ranges import SITE
 from pollerd.rendering.settings import DEFAULT_RENDER_COST
+from pollerd.site_settings import INHERITED, SITE
 from pollerd.urls import normalise_url
 
 MAX_TAGS = 64
@@ -52,7 +51,7 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
 
 def check_tag_settings(tag: TagSettings) -> TagSettings:
     """Returns the settings of a tag, checked as those of a site. Raises `InvalidValueError`, naming the field."""
-    settings: dict[str, Any] = {name: tag.settings[name] for name in SETTINGS if name in tag.settings}
+    settings: dict[str, Any] = {name: tag.settings[name] for name in INHERITED if name in tag.settings}
     checked = check_spec(SiteSpec("http://tag/", access=tag.access, **settings))
     if checked.render:
         settings["cost"] = checked.cost

@@ -10,10 +10,10 @@ from pollerd.api.http.parameters import MAX_ID
 from pollerd.api.schemas.common import Given, Moment
 from pollerd.errors import InvalidValueError
 from pollerd.planning.durations import about
+from pollerd.quantities import counted
 from pollerd.storage import ReadResult, ReportedRead, SiteInterest
 from pollerd.timestamps import parse_moment
 from pollerd.urls import normalise_url
-from pollerd.wording import counted
 
 MOST_READS = 1_000
 """Most entries of one report."""

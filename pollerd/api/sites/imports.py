@@ -19,7 +19,7 @@ from pollerd.api.schemas.lists import ImportResult, Rejection
 from pollerd.api.sites.list_formats import LIST_BODY, Line, parse_file, parse_list
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 router = api_router("/sites", tag="sites")
 MAX_REJECTED = 100_000

@@ -18,12 +18,12 @@ from pollerd.api.http.limits import check_selections, check_spec, check_tag_sett
 from pollerd.api.http.rendered import check_render
 from pollerd.api.sites import opml
 from pollerd.errors import InvalidValueError
-from pollerd.inheritance import SETTINGS
 from pollerd.list_document import Entry
 from pollerd.masking import NOT_SHOWN, masked, masked_line
 from pollerd.model import RespectTtl, SiteSpec, TagSettings
 from pollerd.quantities import seconds, share
 from pollerd.scheduling.windows import windows_of
+from pollerd.site_settings import INHERITED
 from pollerd.urls import normalise_url
 
 _FORMATS = {
@@ -318,7 +318,7 @@ def spec_of(found: Mapping[str, Any]) -> SiteSpec:
 
 def tag_of(name: str, found: Mapping[str, Any]) -> TagSettings:
     """Returns the settings of a tag from the fields of a site that are no site's alone. Raises `InvalidValueError`."""
-    allowed = [*SETTINGS, *access.FIELDS]
+    allowed = [*INHERITED, *access.FIELDS]
     for field in found:
         if field not in allowed:
             raise InvalidValueError(masked(field), f"left out; known are {', '.join(allowed)}", NOT_SHOWN)

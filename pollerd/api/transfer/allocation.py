@@ -12,7 +12,8 @@ from pollerd.api.http.context import ApiPorts
 from pollerd.api.transfer.document import Blocks, Counts, Record
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError
-from pollerd.ranges import BUDGET, SITE
+from pollerd.ranges import BUDGET
+from pollerd.site_settings import SITE
 
 _FIELDS = ("allocator", "objective", "budget")
 _DEADLINE = "deadline"

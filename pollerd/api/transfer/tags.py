@@ -16,8 +16,8 @@ from pollerd.api.transfer.document import Blocks, Counts, Record
 from pollerd.api.transfer.sites import LEFT_OUT, SEALED, sealed, unsealed
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError
-from pollerd.inheritance import SETTINGS
 from pollerd.model import RespectTtl, Tags, TagSettings, Windows
+from pollerd.site_settings import INHERITED
 
 
 class TagsSection:
@@ -59,7 +59,7 @@ class TagsSection:
 
 
 def _tag_record(tag: TagSettings, vault: Vault | None) -> Record:
-    said = {name: tag.settings[name] for name in SETTINGS if name in tag.settings}
+    said = {name: tag.settings[name] for name in INHERITED if name in tag.settings}
     windows = said.get("windows")
     if isinstance(windows, Windows):
         said["windows"] = windows_as_given(windows)

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pollerd.cli.demo.sample import Sample, SampleRow
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 _TRACK_CELLS, _TRACK_CELLS_NARROW = 26, 20
 _TRACK_LOW, _TRACK_HIGH = 0.01, 60.0

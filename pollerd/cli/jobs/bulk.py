@@ -16,7 +16,7 @@ from pollerd.cli.common.output import show_json
 from pollerd.cli.common.progress import showing_progress
 from pollerd.cli.sites.filtering import FilterOptions
 from pollerd.model import JobAction, JobState
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 _LOOK_AGAIN_SECONDS = 0.5
 

@@ -16,8 +16,8 @@ from pollerd.cli.common.progress import showing_progress
 from pollerd.cli.sites.named import id_of
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.list_document import DOCUMENTS, NOT_SHOWN, Entry, read_document
+from pollerd.quantities import counted
 from pollerd.urls import normalise_url
-from pollerd.wording import counted
 
 REJECTED_ENOUGH = 1_000
 _MOST_REJECTED = 100_000

@@ -21,7 +21,7 @@ from pollerd.errors import ConfigError
 from pollerd.masking import NOT_SHOWN
 from pollerd.moving.fields import sendable
 from pollerd.moving.moved import Fate, Moved, ReportLine
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 _SHOWN = 200
 """Lines of the report on the terminal."""

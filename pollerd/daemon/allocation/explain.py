@@ -28,8 +28,8 @@ from pollerd.daemon.state.views import (
     SignalYieldView,
 )
 from pollerd.model import STATES, SiteState
+from pollerd.quantities import counted
 from pollerd.scheduling.waiting import at_private_addresses
-from pollerd.wording import counted
 
 DAY_SECONDS = 86_400.0
 HOUR_SECONDS = 3_600.0

@@ -21,7 +21,7 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.settings import check_budget
 from pollerd.daemon.state.views import AllocationView
 from pollerd.errors import InvalidValueError
-from pollerd.ranges import SITE
+from pollerd.site_settings import SITE
 from pollerd.storage import AllocationRow, SharedAllocation, Store
 
 

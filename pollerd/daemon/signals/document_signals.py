@@ -13,9 +13,9 @@ from pollerd.daemon.process.workers import Effort
 from pollerd.daemon.signals.signal_sources import SignalSources, SourceNews
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.errors import DatabaseUnavailableError
+from pollerd.quantities import counted
 from pollerd.storage import ListedDate, SignalSource, SignalStore, StoredSignal
 from pollerd.urls import host_of
-from pollerd.wording import counted
 
 PIECE = 1_000
 """URLs in one transaction: small enough for commits of polls to run in between."""

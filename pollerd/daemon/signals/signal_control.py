@@ -12,6 +12,7 @@ from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import DuplicateError, InvalidValueError, TooManyError
 from pollerd.limits.report_limit import ReportLimit
+from pollerd.quantities import counted
 from pollerd.storage import (
     ListedDate,
     ListedSignalSource,
@@ -20,7 +21,6 @@ from pollerd.storage import (
     SignalSourceSpec,
     SignalStore,
 )
-from pollerd.wording import counted
 
 MOST_ADDED = 10_000
 """Signal sources up to which reports may add others."""

@@ -13,8 +13,8 @@ from pollerd.daemon.sources.walk import SourceReading, listed_in
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import SiteSpec
+from pollerd.quantities import counted
 from pollerd.storage import AddResult, Member, Source, SourceStore
-from pollerd.wording import counted
 
 PIECE = 1_000
 """Sites in one transaction: small enough for commits of polls to run in between."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pollerd.daemon.state.repair import replace_invalid_settings
 from pollerd.daemon.state.scheduler_state import SchedulerState, with_defaults
 from pollerd.model import NUMERIC_SETTINGS
-from pollerd.ranges import SITE
 from pollerd.scheduling import USER_AGENT_TOKEN, RobotsText
+from pollerd.site_settings import SITE
 from pollerd.storage import HostRow, ScheduleRows
 
 LONGEST_WAIT_SECONDS = 1.1 * 86_400.0

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.model import NUMERIC_SETTINGS
-from pollerd.ranges import USABLE
 from pollerd.scheduling import SiteTable
+from pollerd.site_settings import USABLE
 
 
 def replace_invalid_settings(table: SiteTable, slots: NDArray[np.int64]) -> dict[int, str]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S, NAMES, OBJECTIVES
 from pollerd.errors import InvalidValueError
-from pollerd.ranges import BUDGET, LIVE_LOOP, SITE
+from pollerd.ranges import BUDGET, LIVE_LOOP
+from pollerd.site_settings import SITE
 
 ALLOCATION_SETTINGS = ("allocator", "objective", "deadline", "budget")
 """Settings that are kept in the database once they were set over REST, and that all nodes share."""

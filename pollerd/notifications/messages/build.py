@@ -15,7 +15,7 @@ from pollerd.notifications.messages.escaping import Medium
 from pollerd.notifications.messages.plain import one_line
 from pollerd.notifications.messages.rows import MessageRow, rows_of_digest, rows_of_group, rows_of_one
 from pollerd.notifications.messages.writing import Written, write
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 
 class Limits(Struct, frozen=True, gc=False):

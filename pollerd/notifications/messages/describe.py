@@ -17,9 +17,9 @@ from pollerd.events import EventKind
 from pollerd.model import DEFAULT_SELECTION
 from pollerd.notifications.message import Event, EventChange
 from pollerd.notifications.messages.plain import one_line
+from pollerd.quantities import counted
 from pollerd.scheduling.times.local_time import local_time
 from pollerd.timestamps import parse_moment
-from pollerd.wording import counted
 
 LONGEST_NAME = 100
 LONGEST_SUMMARY = 300

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pollerd.notifications.messages.escaping import Medium, escaped, link
 from pollerd.notifications.messages.rows import MessageRow, RowKind
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 _SHELL = (
     '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'

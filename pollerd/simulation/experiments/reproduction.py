@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 
 from pollerd.errors import InvalidValueError
+from pollerd.quantities import counted
 from pollerd.simulation.experiments.catalogue import experiments
 from pollerd.simulation.experiments.experiment import Experiment, Size
 from pollerd.simulation.experiments.figures import write_figures
 from pollerd.simulation.experiments.refusals import naming
 from pollerd.simulation.experiments.report import REPORT, table, write
 from pollerd.simulation.experiments.runner import ReportProgress, conduct
-from pollerd.wording import counted
 
 SUMMARY, ENTRY = "README.md", "entry.json"
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, exists, select, update
 
 from pollerd.errors import PermanentError
-from pollerd.inheritance import SETTINGS, inherit, of_tags
+from pollerd.inheritance import inherit, of_tags
 from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, SiteSpec, Tags, TagSettings, Windows
+from pollerd.site_settings import INHERITED
 from pollerd.storage.db.schema.sites import site, site_tag, tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.encryption import Encryption
@@ -178,8 +179,8 @@ def _tag(row: Any, encryption: Encryption) -> TagSettings:
 
 
 def _value(name: str, value: Any) -> Any:
-    rule = SETTINGS.get(name)
-    if rule is None:
+    setting = INHERITED.get(name)
+    if setting is None:
         return value
-    found = msgspec.convert(value, rule.kind)
+    found = msgspec.convert(value, setting.type)
     return usable_windows(found) if isinstance(found, Windows) else found

@@ -8,11 +8,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pollerd.planning.durations import about
+from pollerd.quantities import counted
 from pollerd.web.http import markup
 from pollerd.web.http.addresses import query
 from pollerd.web.words import numbers
 from pollerd.web.words.visible import visible
-from pollerd.wording import counted
 
 _TAG_COLOURS = 8
 

@@ -18,12 +18,12 @@ from pollerd.api.schemas.sites import NewSite
 from pollerd.api.sites.routes import number_of_sites, shown_sites
 from pollerd.errors import InvalidValueError
 from pollerd.model import JobAction, SiteState
+from pollerd.quantities import counted
 from pollerd.storage import SiteFilter, SiteOrder
 from pollerd.web.http.addresses import query, within
 from pollerd.web.http.forms import Posted, PostedForm, number_of, one_of, seconds_of
 from pollerd.web.http.page import Shown
 from pollerd.web.http.route import page_router
-from pollerd.wording import counted
 
 router = page_router(prefix="/sites")
 _ROWS = 50

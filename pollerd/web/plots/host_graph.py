@@ -9,9 +9,9 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.quantities import counted
 from pollerd.web.plots.drawing import framed, text
 from pollerd.web.words.visible import visible
-from pollerd.wording import counted
 
 WIDTH, HEIGHT = 720, 420
 _MARGIN = 40

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.plots.ticks import time_ticks
+from pollerd.quantities import counted
 from pollerd.storage import StripColumns
 from pollerd.web.plots.drawing import Scale, framed, text
-from pollerd.wording import counted
 
 WIDTH, HEIGHT = 720, 88
 COLUMNS = 360

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from pollerd.planning.durations import about
+from pollerd.quantities import counted
 from pollerd.web.words.numbers import figure, how_often, percent
 from pollerd.web.words.sentences import Moment, Part, Sentence, Strong
-from pollerd.wording import counted
 
 _FAR_FROM_SURE = 10.0
 _ESTIMATED_RANKS = 16_384

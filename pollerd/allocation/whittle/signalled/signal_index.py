@@ -26,7 +26,7 @@ from pollerd.allocation.whittle.signalled.timely_signals import TimelySignals
 from pollerd.allocation.whittle.signalled.waiting_index import PagesRead
 from pollerd.allocation.whittle.timely_index import TimelyIndex
 from pollerd.errors import InvalidValueError
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 Array = NDArray[np.float64]
 _ROWS_AT_A_TIME = 16_384

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from pollerd.quantities import per_second, seconds, share
-from pollerd.ranges import BUDGET, SITE, SOURCE, Range
+from pollerd.ranges import BUDGET, SOURCE, Range
+from pollerd.site_settings import SITE
 
 _DURATION = r"^[1-9][0-9]{0,3}(\.[0-9]{1,3})?(s|m|min|h|d)?$"
 _PACE = (

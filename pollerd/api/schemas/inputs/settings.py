@@ -11,9 +11,9 @@ from pollerd.api.http.limits import check_selections
 from pollerd.api.schemas.inputs.numbers import Cost, Deadline, HalfLife, MaxInterval, MinInterval, MinYield, Weight
 from pollerd.api.schemas.inputs.site_access import AccessFields
 from pollerd.api.schemas.inputs.windows import WINDOWS, WindowsSchema
-from pollerd.inheritance import SETTINGS
 from pollerd.model import RespectTtl
 from pollerd.scheduling.windows import windows_of
+from pollerd.site_settings import INHERITED
 from pollerd.storage import Rebase
 
 _RENDER = (
@@ -76,7 +76,7 @@ class SettingsFields(AccessFields):
 
     def inheritable(self) -> dict[str, Any]:
         """Returns the values that are given, but for headers, credentials and proxy. Raises `InvalidValueError`."""
-        given = {name: getattr(self, name) for name in SETTINGS if name in self.model_fields_set - {"render"}}
+        given = {name: getattr(self, name) for name in INHERITED if name in self.model_fields_set - {"render"}}
         if self.windows is not None:
             given["windows"] = windows_of(self.windows.model_dump(by_alias=True))
         if "selections" in given:

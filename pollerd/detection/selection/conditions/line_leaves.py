@@ -10,7 +10,7 @@ from pollerd.detection.selection.conditions.least import Least
 from pollerd.detection.selection.conditions.line_hashes import line_hash, line_hashes
 from pollerd.detection.selection.conditions.logic import Finding
 from pollerd.detection.selection.conditions.plain_text import quoted
-from pollerd.wording import counted
+from pollerd.quantities import counted
 
 Kind = Literal["additions", "removals"]
 

@@ -38,7 +38,7 @@ GIVEN_RATES = "optimal, told the rates"
 
 
 @dataclass(frozen=True)
-class Setting:
+class PolledSites:
     """A web: α and β of the shuffled ranking; whether neighbours in rank switch; half-lives of news in s.
 
     deadline: in uniform cycles, for the objective `deadline`.
@@ -58,7 +58,7 @@ class Objectives(Experiment):
     version = 2
     runs: Mapping[Size, int] = {"quick": 2, "full": 30}
 
-    def __init__(self, objective: Objective, settings: Mapping[str, Setting]) -> None:
+    def __init__(self, objective: Objective, settings: Mapping[str, PolledSites]) -> None:
         self.name, self.title = f"ours-{objective}", f"{objective} by every allocator, as a share of the best"
         self._objective: Objective = objective
         self._own = OWN_TIMELY if objective in TIMELY else OWN
