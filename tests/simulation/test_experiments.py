@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import pickle
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ import pytest
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.simulation.experiments import Cell, PublishedValue, RunOutcome, Size, cell, runner
 from pollerd.simulation.experiments.catalogue import experiment, experiments
-from pollerd.simulation.experiments.experiment import SIZES
+from pollerd.simulation.experiments.experiment import MAX_ENTROPY, SIZES
 from pollerd.simulation.experiments.figures import require_matplotlib
 from pollerd.simulation.experiments.reproduction import ENTRY, reproduce, write_summary
 from pollerd.simulation.experiments.results import Estimate, Results, estimate
@@ -78,6 +79,46 @@ def test_a_seed_is_of_experiment_stream_and_run() -> None:
     others = {draw("dice", six, 3), draw("dice", six, 4), draw("dice", coin, 3), draw("other", six, 3)}
     assert len(others) == 4
     assert draw("dice", cell("x"), 0) != draw("dice", cell("y"), 0)
+
+
+def test_the_seeds_of_the_tables_in_the_documentation_stay() -> None:
+    six, _, coin = Dice().cells("quick")
+    drawn = [int(np.random.default_rng(seed_of("dice", of, 3)).integers(2**32)) for of in (six, coin)]
+    assert drawn == [4117899047, 1827531596]
+    assert seed_of("dice", six, 3, 0).entropy == seed_of("dice", six, 3).entropy
+    others = {str(seed_of("dice", six, 3, entropy).entropy) for entropy in (0, 1, 2, MAX_ENTROPY)}
+    assert len(others) == 4
+
+
+def test_another_entropy_gives_other_runs_and_mixes_with_none(tmp_path: Path) -> None:
+    def reproduced(entropy: int) -> str:
+        reproduce(
+            Dice().with_entropy(entropy), "quick", tmp_path, jobs=1, draw=False, report_progress=silent, most_runs=20
+        )
+        return (tmp_path / "dice" / "table.csv").read_text()
+
+    printed, other = reproduced(0), reproduced(7)
+    assert printed != other
+    report, summary = (tmp_path / "dice" / "report.md").read_text(), write_summary(tmp_path).read_text()
+    assert "Size quick, 20 runs, entropy 7: other seeds than those of docs/papers." in report
+    assert "| quick, entropy 7 |" in summary
+    lines = (tmp_path / "dice" / LEDGER).read_bytes().splitlines()
+    assert len(lines) == 2 * 60, "both are kept"
+    assert (reproduced(0), reproduced(7)) == (printed, other)
+    assert (tmp_path / "dice" / LEDGER).read_bytes().splitlines() == lines, "nothing was done again"
+    old = [
+        json.dumps({key: value for key, value in json.loads(line).items() if key != "entropy"}) for line in lines[:60]
+    ]
+    (tmp_path / "dice" / LEDGER).write_text("".join(f"{line}\n" for line in old))
+    assert reproduced(0) == printed
+    assert "entropy" not in (tmp_path / "dice" / "report.md").read_text() + write_summary(tmp_path).read_text()
+    assert len((tmp_path / "dice" / LEDGER).read_bytes().splitlines()) == 60, "lines without an entropy are of none"
+
+
+@pytest.mark.parametrize("entropy", [-1, MAX_ENTROPY + 1])
+def test_an_entropy_outside_its_range_is_refused(entropy: int) -> None:
+    with pytest.raises(InvalidValueError, match="entropy: must be from 0 to 4294967295"):
+        Dice().with_entropy(entropy)
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
@@ -329,6 +370,8 @@ def test_every_experiment_is_whole(name: str) -> None:
         assert keys
         assert len(set(keys)) == len(keys)
         assert found.runs[size] >= 1
+    assert pickle.loads(pickle.dumps(found.with_entropy(7))).entropy == 7, "as it is sent to other processes"
+    assert found.entropy == 0
     places = [(printed.row, printed.column) for printed in found.printed()]
     assert len(set(places)) == len(places)
     assert all(math.isfinite(printed.number) and printed.precision > 0 for printed in found.printed())

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pollerd.simulation.environments.topical_web.graph import SEED, generate
 from pollerd.simulation.experiments.catalogue import experiments
 from pollerd.simulation.experiments.focused_crawler import concurrency, traversals, unseen, upkeep
 from pollerd.simulation.experiments.focused_crawler.webs import GATED_WEB, KINDS, numbered_graph, run_number
@@ -67,9 +68,18 @@ def test_graphs_are_numbered_by_run_and_none_is_trained_on() -> None:
     experiment = unseen.Unseen()
     seed = seed_of(experiment.name, experiment.cells("quick")[0], 3)
     assert run_number(seed) == 3
-    graphs = [numbered_graph(GATED_WEB, 400, number).relevance[:50] for number in (3, 3, 4)]
+    graphs = [
+        numbered_graph(GATED_WEB, 400, *which).relevance[:50] for which in ((3, 0), (3, 0), (4, 0), (3, 7), (4, 7))
+    ]
     assert np.array_equal(graphs[0], graphs[1])
-    assert not np.array_equal(graphs[0], graphs[2])
+    assert len({graph.tobytes() for graph in graphs}) == 4
+    of_the_tables = generate(400, np.random.SeedSequence((SEED, 3)), KINDS[GATED_WEB])
+    assert np.array_equal(graphs[0], of_the_tables.relevance[:50]), "entropy 0 is none"
+
+
+def test_another_entropy_trains_on_other_webs() -> None:
+    learned = [unseen.training(GATED_WEB, "quick", entropy).frontier[0].pack() for entropy in (0, 7)]
+    assert learned[0] != learned[1]
 
 
 def test_names_are_those_of_the_command_line() -> None:

@@ -21,7 +21,7 @@ from pollerd.simulation.environments.zipf import Zipf
 
 _EVENTS_A_BLOCK = 200_000
 _SWITCH_SEED = 4_304
-"""Of irregular switches: the same times in all webs, as those of one ranking are run side by side."""
+"""Of irregular switches: the same times in all webs of a `Zipf`, as those of one ranking are run side by side."""
 
 
 class Changes(ABC):
@@ -143,7 +143,7 @@ class ZipfChanges(Changes):
         self._rate_of_rank = -np.log1p(-by_rank)
         self._ladder = np.cumsum(by_rank) / by_rank.sum()
         self._block_steps = max(1.0, _EVENTS_A_BLOCK // (float(self._rate_of_rank.sum()) + zipf.pages / 1000))
-        self._intervals = np.random.default_rng(_SWITCH_SEED)
+        self._intervals = np.random.default_rng((_SWITCH_SEED, zipf.draw))
         self._switch_at = self._interval()
         self._rate = self.rates()
 

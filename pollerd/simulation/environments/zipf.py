@@ -22,7 +22,8 @@ class Zipf:
     order: page k has rank k, or ranks are random. swaps: number of swaps of a random page with the page of the next
     rank ([A]'s perturbations), after the order is set. switch_every: in the running web, after this number of polls a
     page drawn in proportion to its p swaps with the next in rank ([A] 4.3.4); 0: never. irregular: the intervals
-    between switches are exponential with that mean, in whole polls, and the same in all webs, whatever the seed.
+    between switches are exponential with that mean, in whole polls, and the same in all webs of one `draw`, whatever
+    the seed.
     """
 
     pages: int = 512
@@ -31,7 +32,9 @@ class Zipf:
     order: Order = "sorted"
     swaps: int = 0
     switch_every: int = 0
-    irregular: bool = field(default=False, repr=False)  # repr is part of the keys of stored runs
+    # repr is part of the keys of stored runs
+    irregular: bool = field(default=False, repr=False)
+    draw: int = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
         if not 2 <= self.pages <= MOST_PAGES:

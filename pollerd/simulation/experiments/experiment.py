@@ -8,7 +8,8 @@ it in catalogue.py. An experiment holds only small values that pickle: it is sen
 - The runner repeats it `runs_of(cell, size)` times. Results do not depend on the number of cores, on interruptions or
   on earlier calls, because a run's random numbers depend only on the experiment, the cell's `stream` and the number of
   the run; or, if runs done together share a generator, on the numbers of its batch, which is always done whole. Cells
-  with the same `stream` (policies to be compared) get the same random numbers, run by run.
+  with the same `stream` (policies to be compared) get the same random numbers, run by run. Another `entropy` gives
+  other random numbers to all: whatever `run` draws from a constant seed of its own must depend on `self.entropy`, too.
 - `printed()` returns the paper's numbers by (row, column); the report shows ours beside them with a verdict, and
   `reasons()` explains differences. `claims(results)` checks statements of a paper.
 - `figures()` and `draw(...)` make the figures.
@@ -19,12 +20,15 @@ says so, the variance, the least or the most.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+
+from pollerd.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from pollerd.simulation.experiments.results import Results
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
 Size = Literal["quick", "full"]
 Statistic = Literal["mean", "variance", "least", "most"]
 SIZES: tuple[Size, ...] = ("quick", "full")
+MAX_ENTROPY = 2**32 - 1
+"""One word of a `numpy.random.SeedSequence`."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,7 @@ class Experiment(ABC):
     version: to be raised when the meaning of `run` changes; stored runs of another version are not used. batch: number
     of runs given to `run_together` at once. independent: the outcome of a run does not depend on the other runs of its
     batch, so that a batch need not be done whole. remarks: our decisions where the paper gives no details.
+    entropy: mixed into the seeds of all runs, 0 to `MAX_ENTROPY`; 0: the seeds of the tables in docs/papers.
     """
 
     name: str
@@ -132,6 +139,15 @@ class Experiment(ABC):
     batch: int = 1
     independent: bool = False
     remarks: str = ""
+    entropy: int = 0
+
+    def with_entropy(self, entropy: int) -> Self:
+        """Returns a copy with other seeds; raises InvalidValueError outside 0 to `MAX_ENTROPY`."""
+        if not 0 <= entropy <= MAX_ENTROPY:
+            raise InvalidValueError("entropy", f"from 0 to {MAX_ENTROPY}", entropy)
+        other = copy.copy(self)
+        object.__setattr__(other, "entropy", entropy)  # some experiments are frozen dataclasses
+        return other
 
     def runs_of(self, cell: Cell, size: Size) -> int:
         """Returns the number of runs of a cell; by default the same for all."""

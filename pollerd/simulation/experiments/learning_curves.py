@@ -86,7 +86,7 @@ class LearningCurves(Experiment):
         ]
 
     def _web(self, of: Scheme) -> Zipf:
-        return replace(self.learning.zipf, **dict(of.web))
+        return replace(self.learning.zipf, draw=self.entropy, **dict(of.web))
 
     def _polls(self, size: Size) -> int:
         return self.learning.polls[size]

@@ -45,9 +45,10 @@ def _markdown(
     counts = {estimate.runs for estimate in results.estimates.values()} or {experiment.runs[results.size]}
     least, most = min(counts), max(counts)
     runs = f"{most:,} {'run' if most == 1 else 'runs'}" if least == most else f"{least:,} to {most:,} runs"
+    seeds = f", entropy {experiment.entropy}: other seeds than those of docs/papers" if experiment.entropy else ""
     parts = [
         f"# {experiment.name}: {experiment.title}",
-        f"{experiment.source}. Size {results.size}, {runs}.",
+        f"{experiment.source}. Size {results.size}, {runs}{seeds}.",
         experiment.remarks,
         _side_by_side(comparisons),
         _claims(claims),

@@ -27,6 +27,7 @@ class ReportEntry(msgspec.Struct, frozen=True):
     source: str
     size: str
     verdicts: dict[str, int]
+    entropy: int = 0
 
 
 def reproduce(
@@ -47,7 +48,7 @@ def reproduce(
     results = conduct(experiment, size, folder, jobs, report_progress, most_runs=most_runs)
     drawn = write_figures(experiment, results, folder) if draw else []
     verdicts = write(experiment, results, folder, drawn)
-    entry = ReportEntry(experiment.title, experiment.source, size, dict(verdicts))
+    entry = ReportEntry(experiment.title, experiment.source, size, dict(verdicts), experiment.entropy)
     with naming(folder):
         (folder / ENTRY).write_bytes(msgspec.json.encode(entry))
     return verdicts
@@ -91,4 +92,5 @@ def _row(out: Path, name: str) -> tuple[str, ...]:
         entry = msgspec.json.decode(path.read_bytes(), type=ReportEntry)
     except msgspec.DecodeError as error:
         raise InvalidValueError(str(path), "the entry of an experiment", str(error)) from error
-    return (link, entry.title, entry.source, entry.size, in_words(entry.verdicts))
+    size = entry.size + (f", entropy {entry.entropy}" if entry.entropy else "")
+    return (link, entry.title, entry.source, size, in_words(entry.verdicts))

@@ -22,18 +22,19 @@ class _Line(msgspec.Struct):
     run: int
     scores: dict[str, float]
     curves: dict[str, list[float]]
+    entropy: int = 0
 
 
 class RunLog:
     """A file of finished runs of one experiment; a context manager.
 
-    Runs of other versions and sizes stay in it and are not used. A last line torn by a kill is dropped; any other
-    invalid line, and a curve of another length than in the cell's other runs (which an edit by hand may leave), raises
-    InvalidValueError with the file and the line, and read and write errors raise it with the path.
+    Runs of other versions, sizes and entropies stay in it and are not used. A last line torn by a kill is dropped; any
+    other invalid line, and a curve of another length than in the cell's other runs (which an edit by hand may leave),
+    raises InvalidValueError with the file and the line, and read and write errors raise it with the path.
     """
 
-    def __init__(self, path: Path, version: int, size: str) -> None:
-        self._path, self._version, self._size = path, version, size
+    def __init__(self, path: Path, version: int, size: str, entropy: int = 0) -> None:
+        self._path, self._version, self._size, self._entropy = path, version, size, entropy
         self._done: dict[tuple[str, int], RunOutcome] = {}
         self._lengths: dict[tuple[str, str], int] = {}
         """Points of each curve, by cell and name: the same in all runs."""
@@ -57,7 +58,7 @@ class RunLog:
         """Adds a finished run; it is in the file when this returns."""
         scores = {name: float(value) for name, value in outcome.scores.items()}
         curves = {name: [float(value) for value in curve] for name, curve in outcome.curves.items()}
-        line = _Line(self._version, self._size, key, run, scores, curves)
+        line = _Line(self._version, self._size, key, run, scores, curves, self._entropy)
         with naming(self._path):
             # json, not msgspec: a missing score is NaN, which msgspec turns into null
             self._file.write(json.dumps(msgspec.structs.asdict(line)) + "\n")
@@ -80,7 +81,7 @@ class RunLog:
             self._take(run, number)
 
     def _take(self, line: _Line, number: int) -> None:
-        if (line.version, line.size) != (self._version, self._size):
+        if (line.version, line.size, line.entropy) != (self._version, self._size, self._entropy):
             return
         for name, curve in line.curves.items():
             points = self._lengths.setdefault((line.cell, name), len(curve))

@@ -43,19 +43,20 @@ ReportProgress = Callable[[int, int], None]
 """Called with the number of runs done and in all."""
 
 
-def seed_of(experiment: str, cell: Cell, run: int) -> np.random.SeedSequence:
-    """Returns the seed of one run: from the experiment's name, the cell's stream (or the cell itself) and the run."""
-    words = f"{experiment}\0{cell.stream or cell.key}".encode()
-    digest = np.frombuffer(hashlib.sha256(words).digest(), "<u4")
+def seed_of(experiment: str, cell: Cell, run: int, entropy: int = 0) -> np.random.SeedSequence:
+    """Returns the seed of one run: from the experiment and its entropy, the cell's stream (or the cell) and the run."""
+    words = f"{experiment}\0{cell.stream or cell.key}" + (f"\0{entropy}" if entropy else "")
+    digest = np.frombuffer(hashlib.sha256(words.encode()).digest(), "<u4")
     return np.random.SeedSequence([*digest.tolist(), run])
 
 
 def perform(task: Task) -> list[RunOutcome]:
     """Does the task's runs."""
-    seeds = [seed_of(task.experiment.name, task.cell, run) for run in task.numbers]
-    outcomes = task.experiment.run_together(task.cell, seeds, task.size)
+    of = task.experiment
+    seeds = [seed_of(of.name, task.cell, run, of.entropy) for run in task.numbers]
+    outcomes = of.run_together(task.cell, seeds, task.size)
     if len(outcomes) != len(seeds):
-        raise ValueError(f"{task.experiment.name}: {len(outcomes)} outcomes of {len(seeds)} runs")
+        raise ValueError(f"{of.name}: {len(outcomes)} outcomes of {len(seeds)} runs")
     return outcomes
 
 
@@ -82,7 +83,7 @@ def conduct(
     asked = {cell: experiment.runs_of(cell, size) for cell in cells}
     shown = {cell: range(min(number, most_runs or number)) for cell, number in asked.items()}
     runs = {cell: _with_their_batches(experiment, len(shown[cell]), number) for cell, number in asked.items()}
-    with RunLog(folder / LEDGER, experiment.version, size) as ledger:
+    with RunLog(folder / LEDGER, experiment.version, size, experiment.entropy) as ledger:
         tasks = _tasks(experiment, runs, size, ledger)
         left = sum(len(task.numbers) for task in tasks)
         total = sum(map(len, runs.values()))

@@ -62,7 +62,7 @@ class Traversals(Experiment):
         return [cell(row, kind, stream=f"{kind}, {row}") for kind in KINDS for row in rows]
 
     def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
-        graph = numbered_graph(cell.column, PAGES[size], run_number(seed))
+        graph = numbered_graph(cell.column, PAGES[size], run_number(seed), self.entropy)
         upper, rng = by.score(graph, by.unconstrained(graph)), np.random.default_rng(seed)
         if cell.row in ROBOTS:
             return _robot(graph, ROBOTS[cell.row], upper, rng)

@@ -13,14 +13,21 @@ from pollerd.crawling.control.requests import RequestSettings
 from pollerd.simulation.environments.topical_web import traversals as by
 from pollerd.simulation.environments.topical_web.graph import TopicalGraph, generate
 from pollerd.simulation.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
-from pollerd.simulation.experiments.focused_crawler.webs import KINDS, PAPER, WORDS, numbered_graph, run_number
+from pollerd.simulation.experiments.focused_crawler.webs import (
+    KINDS,
+    PAPER,
+    WORDS,
+    numbered_graph,
+    run_number,
+    seed_of_words,
+)
 from pollerd.simulation.experiments.results import Results
 
 TRAINED_ON: Mapping[Size, int] = {"quick": 3, "full": 6}
 TRAINING_PAGES: Mapping[Size, int] = {"quick": 1_000, "full": 3_000}
 PAGES: Mapping[Size, int] = {"quick": 2_000, "full": 10_000}
 TRAINING_SEED = 51_877
-"""Training webs use `SeedSequence((TRAINING_SEED, k))`: no run uses one of them."""
+"""Training webs use `seed_of_words(TRAINING_SEED, k)`: no run uses one of them."""
 TARGET = 0.85
 TRAINED, UNTRAINED = "features, trained on other webs", "features, untrained"
 OTHER_KIND = "features, trained on the other kind"
@@ -54,14 +61,14 @@ class Unseen(Experiment):
         return [cell(row, kind, stream=kind) for kind in KINDS for row in rows]
 
     def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
-        graph = numbered_graph(cell.column, PAGES[size], run_number(seed))
+        graph = numbered_graph(cell.column, PAGES[size], run_number(seed), self.entropy)
         upper = by.score(graph, by.unconstrained(graph))
         if cell.row in OTHERS:
             return RunOutcome({"": by.score(graph, OTHERS[cell.row](graph)) / upper})
         kind = cell.column
         if cell.row == OTHER_KIND:
             (kind,) = (other for other in KINDS if other != cell.column)
-        learned_q = LearnedQ() if cell.row == UNTRAINED else _trained(kind, size)
+        learned_q = LearnedQ() if cell.row == UNTRAINED else _trained(kind, size, self.entropy)
         settings = RequestSettings(exploration=0.05 if cell.row == UNTRAINED else 0.0)
         schedule = by.by_features(graph, learned_q, settings, np.random.default_rng(seed))
         return RunOutcome({"": by.score(graph, schedule) / upper})
@@ -78,17 +85,17 @@ class Unseen(Experiment):
         ]
 
 
-def _trained(kind: str, size: Size) -> LearnedQ:
+def _trained(kind: str, size: Size, entropy: int) -> LearnedQ:
     """Returns a copy of `training`, which may learn further."""
-    return deepcopy(training(kind, size))
+    return deepcopy(training(kind, size, entropy))
 
 
 @lru_cache(maxsize=4)
-def training(kind: str, size: Size) -> LearnedQ:
+def training(kind: str, size: Size, entropy: int) -> LearnedQ:
     """Returns the Q-function learned on other webs of a kind: cached, so it must be copied before learning on."""
     learned_q = LearnedQ()
     for number in range(TRAINED_ON[size]):
-        seed = np.random.SeedSequence((TRAINING_SEED, number))
+        seed = seed_of_words(TRAINING_SEED, number, entropy=entropy)
         graph = generate(TRAINING_PAGES[size], seed, KINDS[kind])
         by.by_features(graph, learned_q, RequestSettings(), np.random.default_rng(seed))
     return learned_q

@@ -16,7 +16,14 @@ from pollerd.simulation.environments.topical_web.graph import generate
 from pollerd.simulation.environments.topical_web.life import LivingWeb
 from pollerd.simulation.environments.topical_web.traversals import by_features, shown
 from pollerd.simulation.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
-from pollerd.simulation.experiments.focused_crawler.webs import KINDS, OPEN_WEB, PAPER, numbered_graph, run_number
+from pollerd.simulation.experiments.focused_crawler.webs import (
+    KINDS,
+    OPEN_WEB,
+    PAPER,
+    numbered_graph,
+    run_number,
+    seed_of_words,
+)
 from pollerd.simulation.experiments.results import Results
 
 PAGES: Mapping[Size, int] = {"quick": 600, "full": 3_000}
@@ -56,15 +63,18 @@ class Upkeep(Experiment):
         return [cell(row, stream="webs") for row in (*PASSIVE, BY_VALUE, *FRONTIER_SHARES)]
 
     def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
-        graph = numbered_graph(OPEN_WEB, PAGES[size], run_number(seed))
+        graph = numbered_graph(OPEN_WEB, PAGES[size], run_number(seed), self.entropy)
         life, own = (np.random.default_rng([*map(int, seed.generate_state(4)), child]) for child in range(2))
         web = LivingWeb(graph, REQUESTS_A_PAGE * len(graph), life)
+        training = [
+            seed_of_words(TRAINING_SEED, run_number(seed), number, entropy=self.entropy) for number in range(TRAINED_ON)
+        ]
         if cell.row == BY_VALUE:
             settings = RequestSettings(exploration=0.0)
-            keep_by_value(web, trained_to_build(PAGES[size], run_number(seed)), settings, own)
+            keep_by_value(web, trained_to_build(PAGES[size], training), settings, own)
         elif cell.row in PASSIVE:
             settings = RequestSettings(passive=PASSIVE[cell.row], exploration=0.0)
-            keep_by_features(web, trained(settings, PAGES[size], run_number(seed)), settings, own)
+            keep_by_features(web, trained(settings, PAGES[size], training), settings, own)
         else:
             keep_in_turn(web, FRONTIER_SHARES[cell.row])
         quality = web.quality
@@ -180,25 +190,21 @@ def keep_in_turn(web: LivingWeb, fringe_share: float) -> None:
         web.retrieve(page)
 
 
-def trained_to_build(pages: int, draw: int) -> LearnedQ:
-    """Returns what a crawler that only builds learns from the webs of one draw of the training."""
+def trained_to_build(pages: int, seeds: Sequence[np.random.SeedSequence]) -> LearnedQ:
+    """Returns what a crawler that only builds learns from webs of the given seeds."""
     learned_q = LearnedQ()
-    for seed in _training_seeds(draw):
+    for seed in seeds:
         graph = generate(pages, seed, KINDS[OPEN_WEB])
         by_features(graph, learned_q, RequestSettings(), np.random.default_rng(seed))
     return learned_q
 
 
-def trained(settings: RequestSettings, pages: int, draw: int) -> LearnedQ:
-    """Returns what a crawler that builds and refreshes learns from the webs of one draw of the training."""
+def trained(settings: RequestSettings, pages: int, seeds: Sequence[np.random.SeedSequence]) -> LearnedQ:
+    """Returns what a crawler that builds and refreshes learns from webs of the given seeds."""
     learned_q = LearnedQ()
     exploring = RequestSettings(passive=settings.passive)
-    for seed in _training_seeds(draw):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         graph = generate(pages, seed, KINDS[OPEN_WEB])
         keep_by_features(LivingWeb(graph, REQUESTS_A_PAGE * len(graph), rng), learned_q, exploring, rng)
     return learned_q
-
-
-def _training_seeds(draw: int) -> list[np.random.SeedSequence]:
-    return [np.random.SeedSequence((TRAINING_SEED, draw, number)) for number in range(TRAINED_ON)]

@@ -21,9 +21,14 @@ WORDS = (
 )
 
 
-def numbered_graph(kind: str, pages: int, number: int) -> TopicalGraph:
-    """Generates graph `number` of the experiment."""
-    return generate(pages, np.random.SeedSequence((SEED, number)), KINDS[kind])
+def numbered_graph(kind: str, pages: int, number: int, entropy: int) -> TopicalGraph:
+    """Generates graph `number` of the experiment with that entropy."""
+    return generate(pages, seed_of_words(SEED, number, entropy=entropy), KINDS[kind])
+
+
+def seed_of_words(*words: int, entropy: int) -> np.random.SeedSequence:
+    """Returns the seed of up to three words; with the entropy 0 it is that of the words alone, as numpy pads with 0."""
+    return np.random.SeedSequence((*words, entropy))
 
 
 def run_number(seed: np.random.SeedSequence) -> int:
