@@ -12,12 +12,12 @@ import typer
 from pollerd.cli.common.output import show_json, show_rows
 from pollerd.cli.common.progress import showing_progress
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.experiments.catalogue import experiment, experiments
-from pollerd.simulation.experiments.experiment import MAX_ENTROPY, Experiment, Size
-from pollerd.simulation.experiments.figures import require_matplotlib
-from pollerd.simulation.experiments.report import REPORT
-from pollerd.simulation.experiments.reproduction import in_words, write_summary
-from pollerd.simulation.experiments.reproduction import reproduce as conduct_and_write
+from pollerd.lab.experiments.catalogue import experiment, experiments
+from pollerd.lab.experiments.experiment import MAX_ENTROPY, Experiment, Size
+from pollerd.lab.experiments.figures import require_matplotlib
+from pollerd.lab.experiments.report import REPORT
+from pollerd.lab.experiments.reproduction import in_words, write_summary
+from pollerd.lab.experiments.reproduction import reproduce as conduct_and_write
 
 
 def reproduce(
