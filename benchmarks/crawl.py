@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scale import Api, Process, daemon
 
-from pollerd.cli.demo.web.topical import TopicalWeb
 from pollerd.crawling.control.quality import recall_by_request
-from pollerd.simulation.environments.topical_web import traversals
-from pollerd.simulation.environments.topical_web.graph import GATED, TopicalGraph, generate
-from pollerd.simulation.environments.topical_web.life import LivingWeb
+from pollerd.lab.environments.topical_web import traversals
+from pollerd.lab.environments.topical_web.graph import GATED, TopicalGraph, generate
+from pollerd.lab.environments.topical_web.life import LivingWeb
+from pollerd.lab.environments.topical_web.server import TopicalWeb
 
 SEED = 9_241
 """Seed of this benchmark's webs: crawlers are developed, tested and trained on those of other seeds."""

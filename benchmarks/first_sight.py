@@ -16,15 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.cli.demo.web.topical import TopicalWeb
 from pollerd.crawling.control.frontier_value import FrontierValue
 from pollerd.crawling.control.link_features import LinkFeatures, RetrievedPage
 from pollerd.crawling.control.quality import recall_by_request
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.crawling.pages.reading import recipe_of, topic_of
 from pollerd.crawling.pages.topics import TopicSettings
-from pollerd.simulation.environments.topical_web import traversals
-from pollerd.simulation.environments.topical_web.graph import GATED, TopicalGraph, generate
+from pollerd.lab.environments.topical_web import traversals
+from pollerd.lab.environments.topical_web.graph import GATED, TopicalGraph, generate
+from pollerd.lab.environments.topical_web.server import TopicalWeb
 
 SEED = 52_711
 """Seed of this benchmark's webs, different from all other experiments."""

@@ -30,9 +30,9 @@ from pollerd.allocation.core.index import DEFAULT_HALF_LIFE_S, amplitude_and_rat
 from pollerd.allocation.reads.half_life import NO_EVIDENCE, WITHIN_HOST, HostEvidence
 from pollerd.allocation.reads.read_changes import PublishedChange, Read, SiteReads
 from pollerd.daemon.reads.read_control import READ_RULES
-from pollerd.simulation.environments.changes import Changes, ZipfChanges
-from pollerd.simulation.environments.driving import EPOCH_S, STEP_S, Record, interest
-from pollerd.simulation.environments.zipf import Zipf
+from pollerd.lab.environments.changes import Changes, ZipfChanges
+from pollerd.lab.environments.driving import EPOCH_S, STEP_S, Record, interest
+from pollerd.lab.environments.zipf import Zipf
 
 PAGES, HOSTS, POLLS_A_PAGE, ALPHA = 120, 12, 40, 0.17
 SHORTEST_S, LONGEST_S = 60.0, 3 * 86_400.0

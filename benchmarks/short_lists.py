@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch
 from pollerd.allocation.whittle.whittle import Whittle
+from pollerd.lab.environments.histories import read_history
 from pollerd.scheduling import Bounds, first_waits, waits
-from pollerd.simulation.environments.histories import read_history
 
 DAY = 86_400.0
 SHORTEST, LONGEST = 30.0, DAY

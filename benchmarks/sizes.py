@@ -33,7 +33,7 @@ from types import FrameType
 
 ROOT = Path(__file__).parents[1]
 PRODUCT = ROOT / "pollerd"
-OPTIONAL = ("simulation", "lab", "moving", "crawling", "crawler", "bandits", "experiments", "demo", "collection")
+OPTIONAL = ("lab", "moving", "crawling", "crawler", "bandits", "experiments", "demo", "collection")
 """Names of folders and files of rooms that a daemon does without."""
 SETTINGS = frozenset(
     {"weight", "cost", "min_interval", "max_interval", "half_life", "min_yield"}

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, create
-from pollerd.simulation.environments.histories import History, HistoryChanges
-from pollerd.simulation.environments.nodes import NodesRecord, Sharing, drive_nodes, nodes_of
+from pollerd.lab.environments.histories import History, HistoryChanges
+from pollerd.lab.environments.nodes import NodesRecord, Sharing, drive_nodes, nodes_of
 
 SKIP, MOST_PAGES = 0.3, 300
 WAYS: dict[str, Sharing] = {"one price": "price", "by pages": "sites", "even": "even"}

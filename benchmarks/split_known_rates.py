@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, create
-from pollerd.simulation.environments.changes import ZipfChanges
-from pollerd.simulation.environments.driving import STEP_S
-from pollerd.simulation.environments.nodes import Sharing, drive_nodes, nodes_of
-from pollerd.simulation.environments.zipf import Zipf
+from pollerd.lab.environments.changes import ZipfChanges
+from pollerd.lab.environments.driving import STEP_S
+from pollerd.lab.environments.nodes import Sharing, drive_nodes, nodes_of
+from pollerd.lab.environments.zipf import Zipf
 
 WAYS: tuple[Sharing, ...] = ("price", "sites", "even")
 

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, create
 from pollerd.allocation.baselines.uniform import Uniform
-from pollerd.simulation.environments.changes import Changes
-from pollerd.simulation.environments.driving import STEP_S, drive
-from pollerd.simulation.environments.waiting import Waits, least_pending, most_in_time, waits
+from pollerd.lab.environments.changes import Changes
+from pollerd.lab.environments.driving import STEP_S, drive
+from pollerd.lab.environments.waiting import Waits, least_pending, most_in_time, waits
 
 PAGES, POLLS_A_PAGE, MOST_STEPS = 200, 20, 2_000
 MOST_PAGES = 100

@@ -15,7 +15,7 @@ DAEMON = "tests/app/test_app.py"
 PURE = "tests/detection/test_detection_feed.py"
 LEARNING = "tests/allocation/test_learning.py"
 MIGRATIONS = "tests/storage/test_storage_migrations.py"
-EXPERIMENTS = "tests/simulation/test_experiments.py"
+EXPERIMENTS = "tests/lab/test_experiments.py"
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ EXPERIMENTS = "tests/simulation/test_experiments.py"
         ("pollerd/allocation/whittle/whittle.py", {DAEMON, LEARNING}, {PURE}),
         # The name of a module that is loaded by it, not imported.
         ("pollerd/cli/sites/commands.py", {"tests/api/test_sites_command.py"}, {PURE, LEARNING}),
-        ("pollerd/simulation/experiments/catalogue.py", {EXPERIMENTS}, {PURE, LEARNING}),
+        ("pollerd/lab/experiments/catalogue.py", {EXPERIMENTS}, {PURE, LEARNING}),
         ("pollerd/web/templates/base.html", {"tests/web/test_pages.py"}, {PURE, LEARNING}),
         ("migrations/versions/0001_first.py", {MIGRATIONS}, {PURE, LEARNING}),
         ("tests/daemon/conftest.py", {"tests/daemon/test_jobs.py"}, {PURE, LEARNING, DAEMON}),

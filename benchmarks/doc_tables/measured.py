@@ -8,7 +8,7 @@ _TIMES = "times or memory of a machine"
 _LIVE = "a live daemon: what it asks for next hangs on how soon answers come in"
 _PEERS = "live programs, on recorded pages that are not in this repository"
 _DATA = "recorded histories that are not in this repository"
-_SIMULATED = "a simulation of half an hour; tests/simulation/test_planned.py holds what it shows"
+_SIMULATED = "a simulation of half an hour; tests/lab/test_planned.py holds what it shows"
 _SEEDED = "a simulation of minutes that prints its shares; whoever runs it with these seeds compares them"
 _WHY = {
     "benchmarks/allocators.py": _TIMES,

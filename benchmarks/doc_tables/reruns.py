@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from doc_tables.comparison import RunEstimate
-from pollerd.simulation.experiments.catalogue import experiment
-from pollerd.simulation.experiments.experiment import Size
-from pollerd.simulation.experiments.report import TABLE
+from pollerd.lab.experiments.catalogue import experiment
+from pollerd.lab.experiments.experiment import Size
+from pollerd.lab.experiments.report import TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 Estimates = Mapping[tuple[str, str], RunEstimate]

@@ -9,9 +9,9 @@ from pollerd.allocation import EvidenceBatch, create
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.common_rate import LOG_PRIOR_ODDS, MOST_BEHIND, CommonRate
 from pollerd.allocation.whittle.whittle import Whittle
-from pollerd.simulation.environments.web import Policy
-from pollerd.simulation.environments.worlds import Web
-from pollerd.simulation.environments.zipf import Zipf
+from pollerd.lab.environments.web import Policy
+from pollerd.lab.environments.worlds import Web
+from pollerd.lab.environments.zipf import Zipf
 
 SITES = 100
 CYCLE = 1000.0

@@ -13,9 +13,9 @@ from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.gpoks.sampling import VARIANTS
 from pollerd.allocation.slots.state_bytes import pack, unpack
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.web import Policy
-from pollerd.simulation.environments.worlds import Web
-from pollerd.simulation.environments.zipf import Zipf
+from pollerd.lab.environments.web import Policy
+from pollerd.lab.environments.worlds import Web
+from pollerd.lab.environments.zipf import Zipf
 
 NOW = 1.75e9
 

@@ -7,12 +7,12 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.simulation.environments.changes import Changes, ZipfChanges
-from pollerd.simulation.environments.driving import drive
-from pollerd.simulation.environments.waiting import expected_pending, least_pending, most_in_time, waits
-from pollerd.simulation.environments.web import Policy, run_web, streams
-from pollerd.simulation.environments.worlds import Web
-from pollerd.simulation.environments.zipf import Zipf
+from pollerd.lab.environments.changes import Changes, ZipfChanges
+from pollerd.lab.environments.driving import drive
+from pollerd.lab.environments.waiting import expected_pending, least_pending, most_in_time, waits
+from pollerd.lab.environments.web import Policy, run_web, streams
+from pollerd.lab.environments.worlds import Web
+from pollerd.lab.environments.zipf import Zipf
 
 START = 1.75e9
 RATES = np.array([0.02, 0.005, 0.001, 0.0005])

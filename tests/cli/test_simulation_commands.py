@@ -146,6 +146,23 @@ def test_reproduce(tmp_path: Path) -> None:
         assert "--list" in str(ended.exception)
 
 
+def test_reproduce_with_other_seeds(tmp_path: Path) -> None:
+    def done(*more: str) -> tuple[int, str]:
+        to = ("--runs", "2", "--no-figures", "--out", str(tmp_path), "--jobs", "1", "--json")
+        ended = called("reproduce", "htraa-theorem-2", *to, *more)
+        assert ended.exit_code == 0, ended.output
+        table = (tmp_path / "htraa-theorem-2" / "table.csv").read_text()
+        return json.loads(ended.stdout)["entropy"], table
+
+    printed, seven = done(), done("--entropy", "7")
+    assert (printed[0], seven[0]) == (0, 7)
+    assert printed[1] != seven[1]
+    assert done() == done("--entropy", "0") == printed
+    wrong = called("reproduce", "htraa-theorem-2", "--entropy", "-1", "--out", str(tmp_path))
+    assert wrong.exit_code == 2
+    assert "--entropy" in wrong.output
+
+
 def test_reproduce_twice_is_on_one_page(tmp_path: Path) -> None:
     quickly = ("--no-figures", "--out", str(tmp_path), "--jobs", "1")
     assert called("reproduce", "htraa-updates", "htraa-updates", *quickly).stdout.count("htraa-updates: ") == 1

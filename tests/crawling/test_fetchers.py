@@ -15,7 +15,7 @@ from pollerd.crawling.control.concurrency import (
     pause_s,
 )
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.response_queue import LatencyPhase, PhaseTotals, ResponseQueue
+from pollerd.lab.environments.response_queue import LatencyPhase, PhaseTotals, ResponseQueue
 
 PROCESSING_S, INTERVAL_S, SERVERS = 0.02, 0.5, 60
 

@@ -18,7 +18,7 @@ from doc_tables.pages import DocTable, tables_of_numbers
 from doc_tables.printed_numbers import PrintedNumber, number, numbers_in
 from doc_tables.reruns import Estimates, Rerun, reruns_of
 
-from pollerd.simulation.experiments.catalogue import experiment
+from pollerd.lab.experiments.catalogue import experiment
 
 ROOT = Path(__file__).parents[2]
 TABLES = tables_of_numbers(ROOT / "docs")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from doc_tables.pages import tables_of_numbers
 
-from pollerd.simulation.experiments.catalogue import experiments
+from pollerd.lab.experiments.catalogue import experiments
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.md")])

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from doc_tables.layouts.spot import BLANK, Spot, TablePlace, filled, stretch, zipf
 from doc_tables.pages import DocTable
-from pollerd.simulation.experiments.gpoks.readings import DEVIATIONS, TIES_BY_CHANCE
-from pollerd.simulation.experiments.gpoks.switching import WEBS
+from pollerd.lab.experiments.gpoks.readings import DEVIATIONS, TIES_BY_CHANCE
+from pollerd.lab.experiments.gpoks.switching import WEBS
 
 _RUNS = {
     ("gpoks-8.8", "MAB:GP-UCB"): 30,

@@ -84,7 +84,7 @@ class Gpoks(Periodic):
     a drawn function follows the prior, and without that bound little-known sites get the whole budget in turn. Of a
     site's polls the last 64 to 128 count. And the kernel is narrower: σ_f² = .1 and σ_n² = .02 instead of 1 and .1 (l²
     = 1 as in [B]). Earlier polls fade where that predicts better what polls find (gpoks/forgetting.py). [B]'s exact
-    program is in pollerd/simulation/experiments/gpoks.
+    program is in pollerd/lab/experiments/gpoks.
 
     The variants "ts" and "ips" do worse here: a draw that is neither optimistic nor falling may hold a site back for a
     long gap. After 20 to 40 polls a page they reach .85 and .83 of the optimum on 8 pages, "gpr" and "ots+mono" .95, an

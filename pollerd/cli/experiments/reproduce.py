@@ -12,12 +12,12 @@ import typer
 from pollerd.cli.common.output import show_json, show_rows
 from pollerd.cli.common.progress import showing_progress
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.experiments.catalogue import experiment, experiments
-from pollerd.simulation.experiments.experiment import Experiment, Size
-from pollerd.simulation.experiments.figures import require_matplotlib
-from pollerd.simulation.experiments.report import REPORT
-from pollerd.simulation.experiments.reproduction import in_words, write_summary
-from pollerd.simulation.experiments.reproduction import reproduce as conduct_and_write
+from pollerd.lab.experiments.catalogue import experiment, experiments
+from pollerd.lab.experiments.experiment import MAX_ENTROPY, Experiment, Size
+from pollerd.lab.experiments.figures import require_matplotlib
+from pollerd.lab.experiments.report import REPORT
+from pollerd.lab.experiments.reproduction import in_words, write_summary
+from pollerd.lab.experiments.reproduction import reproduce as conduct_and_write
 
 
 def reproduce(
@@ -33,18 +33,28 @@ def reproduce(
     runs: Annotated[
         int | None, typer.Option(help="At most so many runs of each; more may follow later.", min=1)
     ] = None,
+    entropy: Annotated[
+        int,
+        typer.Option(
+            help="Any other number gives other seeds to all experiments: do the results depend on the seeds? "
+            "0: those of the tables in the documentation.",
+            min=0,
+            max=MAX_ENTROPY,
+        ),
+    ] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
     figures: Annotated[bool, typer.Option(help="Draw figures; needs matplotlib.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="The list, or what came out, as JSON.")] = False,
 ) -> None:
     """Runs experiments of the papers and ours, and writes reports: printed and own numbers side by side.
 
-    Broken off, it goes on where it stopped when started again with the same --out.
+    Broken off, it goes on where it stopped when started again with the same --out. That folder keeps the runs of each
+    --entropy apart; its reports are those of the last call.
     """
     if show_list:
         _show_list(as_json)
         return
-    chosen = _chosen(names or [], everything)
+    chosen = [each.with_entropy(entropy) for each in _chosen(names or [], everything)]
     if figures:
         require_matplotlib()
     try:
@@ -53,7 +63,7 @@ def reproduce(
         typer.echo(f"interrupted; what is done is kept in {out}, and the same command goes on from there", err=True)
         raise
     if as_json:
-        show_json({"experiments": found, "summary": str(write_summary(out))})
+        show_json({"experiments": found, "entropy": entropy, "summary": str(write_summary(out))})
     else:
         typer.echo(f"all: {write_summary(out)}")
 

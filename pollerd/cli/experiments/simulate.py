@@ -16,14 +16,14 @@ from pollerd import allocation
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES, Objective
 from pollerd.cli.common.progress import showing_progress
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.histories import read_history
-from pollerd.simulation.environments.web import Policy
-from pollerd.simulation.environments.worlds import HistoryWorld, KnapsackWorld, Web, World
-from pollerd.simulation.environments.zipf import Order, Zipf
-from pollerd.simulation.experiments.report import number, table
-from pollerd.simulation.experiments.results import Results
-from pollerd.simulation.experiments.runner import conduct
-from pollerd.simulation.experiments.simulation import Simulation
+from pollerd.lab.environments.histories import read_history
+from pollerd.lab.environments.web import Policy
+from pollerd.lab.environments.worlds import HistoryWorld, KnapsackWorld, Web, World
+from pollerd.lab.environments.zipf import Order, Zipf
+from pollerd.lab.experiments.report import number, table
+from pollerd.lab.experiments.results import Results
+from pollerd.lab.experiments.runner import conduct
+from pollerd.lab.experiments.simulation import Simulation
 
 _MOST_STEPS, _MOST_RUNS = 100_000_000, 1_000_000
 

@@ -1,1 +1,0 @@
-"""Simulated environments, and the papers' experiments in them."""

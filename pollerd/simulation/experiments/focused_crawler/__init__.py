@@ -1,8 +1,0 @@
-"""[C]: the focused crawler, on generated webs."""
-
-from pollerd.simulation.experiments.focused_crawler.concurrency import Concurrency
-from pollerd.simulation.experiments.focused_crawler.traversals import Traversals
-from pollerd.simulation.experiments.focused_crawler.unseen import Unseen
-from pollerd.simulation.experiments.focused_crawler.upkeep import Upkeep
-
-EXPERIMENTS = (Traversals(), Unseen(), Upkeep(), Concurrency())

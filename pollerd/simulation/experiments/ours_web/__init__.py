@@ -1,5 +1,0 @@
-"""Our own: every allocator at the sizes it is made for, in [A]'s environments, shuffled, sorted, static, switching."""
-
-from pollerd.simulation.experiments.ours_web.contest import OURS_WEB
-
-EXPERIMENTS = (OURS_WEB,)
