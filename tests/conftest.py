@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Chooses the files; a worker is told the choice."""
     told = getattr(config, "workerinput", {}).get("files")
     files = (str(path.relative_to(levels.ROOT)) for path in (levels.ROOT / "tests").rglob("test_*.py"))
-    passed = config.cache.get(_PASSED, {}) if config.getoption("resume") and config.cache else None
+    passed = config.cache.get(_PASSED, {}) if config.getoption("resume") else None
     chosen = levels.choose(config.getoption("level"), files, passed) if told is None else levels.Choice(told)
     config.stash[_CHOICE] = chosen
     if told is None and config.getoption("resume"):
@@ -64,7 +64,7 @@ class PassedFiles:
         file = report.nodeid.split("::")[0]
         if report.failed:
             self._failed.add(file)
-        elif report.when == WholeFile.END and file not in self._failed and self._config.cache is not None:
+        elif report.when == WholeFile.END and file not in self._failed:
             self._config.cache.set(_PASSED, {**self._config.cache.get(_PASSED, {}), file: self._digests[file]})
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
