@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 PATIENCE_SECONDS = 5.0
 """CPU time of one piece of work; nearly all pages take less than a second."""
+LIST_SECONDS = 20.0
+"""CPU time of reading a list of pages: 50,000 entries of 50 MiB, the most that a sitemap has, take 2 to 6 s."""
 _WALL_FACTOR = 12.0
 """Most wall time of a piece of work, as a multiple of its CPU time: other processes need the processors too."""
 _BYTES_PER_SECOND = 2_000_000
@@ -57,12 +59,14 @@ _WORKERS_MAX = 4
 class Effort:
     """CPU time that workers spent on one poll, s, and the host whose share it counts against; empty: the daemon's.
 
-    size: of the page, bytes, from which is guessed how long work on it takes.
+    size: of the page, bytes, from which is guessed how long work on it takes. patience: most CPU time of one piece of
+    work, s; None: that of the pool.
     """
 
     host: str = ""
     size: int = 0
     seconds: float = 0.0
+    patience: float | None = None
 
 
 class WorkerPool:
@@ -141,16 +145,17 @@ class WorkerPool:
     async def _watch(self, process: _Process, done: asyncio.Future[T], effort: Effort) -> None:
         """Waits until the work is done. Raises TooHeavyError when it has taken too long."""
         began, cpu_before, spent = time.monotonic(), process.cpu_seconds(), 0.0
+        patience = effort.patience or self._patience
         try:
             while not done.done():
-                await asyncio.wait([done], timeout=max(self._patience - spent, _LOOK_SECONDS))
+                await asyncio.wait([done], timeout=max(patience - spent, _LOOK_SECONDS))
                 wall = time.monotonic() - began
                 spent = min(process.cpu_seconds() - cpu_before, wall)
-                if not done.done() and (spent >= self._patience or wall >= _WALL_FACTOR * self._patience):
+                if not done.done() and (spent >= patience or wall >= _WALL_FACTOR * patience):
                     self._log.warning(
                         "worker_ended", pool=self._name, reason=f"{spent:.1f} s of CPU time in {wall:.1f} s"
                     )
-                    raise TooHeavyError(f"it takes more than {self._patience:g} s of CPU time")
+                    raise TooHeavyError(f"it takes more than {patience:g} s of CPU time")
         finally:
             effort.seconds += spent
 

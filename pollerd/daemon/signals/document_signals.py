@@ -9,7 +9,7 @@ import structlog
 from msgspec import Struct
 
 from pollerd.crawling.sources.listed_dates import ListedChanges, read_changes
-from pollerd.daemon.process.workers import Effort
+from pollerd.daemon.process.workers import LIST_SECONDS, Effort
 from pollerd.daemon.signals.signal_sources import SignalSources, SourceNews
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.errors import DatabaseUnavailableError
@@ -133,7 +133,8 @@ class DocumentSignals:
         try:
             if not document.is_long:
                 return read_changes(*given)
-            return await self._workers.do(read_changes, *given, effort=Effort(host_of(document.base)))
+            effort = Effort(host_of(document.base), patience=LIST_SECONDS)
+            return await self._workers.do(read_changes, *given, effort=effort)
         except Exception as error:  # noqa: BLE001
             # Documents are untrusted: one that breaks a parser affects only its own source.
             report(error)

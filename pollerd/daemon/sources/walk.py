@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pollerd.crawling.pages.sitemaps import robots_sitemaps
 from pollerd.crawling.sources.listing import ListedDocument, read_listing, same_host
-from pollerd.daemon.process.workers import Effort, WorkerPool
+from pollerd.daemon.process.workers import LIST_SECONDS, Effort, WorkerPool
 from pollerd.daemon.sources.documents import DocumentFetcher
 from pollerd.errors import TooHeavyError
 from pollerd.model import Outcome, OutcomeKind, Validators
@@ -111,7 +111,7 @@ class SourceWalk:
         given = (self._spec.kind, body, outcome.content_type, base, self._spec.pattern)
         if len(body) < _LARGE_BYTES and not body.startswith(b"\x1f\x8b"):
             return read_listing(*given)
-        return await self._workers.do(read_listing, *given, effort=Effort(host_of(base)))
+        return await self._workers.do(read_listing, *given, effort=Effort(host_of(base), patience=LIST_SECONDS))
 
     def _failed(self, url: str, reason: str, outcome: Outcome) -> bool:
         self._reading.doubtful(f"{url}: {reason}")
