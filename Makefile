@@ -117,5 +117,8 @@ constraints: | $(BIN)/python  ## pin anew every dependency, with hashes
 	$(COMPILE) --extra dev --extra experiments -o constraints-dev.txt pyproject.toml
 	sed -E 's/^([a-z0-9-]+)\[[a-z0-9,-]+\]==/\1==/' constraints-dev.txt > $(PINS)
 	$(COMPILE) --all-build-deps -c $(PINS) -o constraints.txt pyproject.toml
-	$(COMPILE) --all-build-deps --extra browser -c $(PINS) -o constraints-browser.txt pyproject.toml
+	$(COMPILE) --all-build-deps --extra browser -c $(PINS) -o $(VENV)/browser.txt pyproject.toml
+	{ echo '# What the extra `browser` adds; `make constraints` writes it.'; echo '-r constraints.txt'; \
+	  awk 'FNR == NR { pinned[$$1]; next } /^[^ ]/ { added = /==/ && !($$1 in pinned) } added' constraints.txt $(VENV)/browser.txt; \
+	} > constraints-browser.txt
 	sed -i 's|$(PINS)|constraints-dev.txt|' constraints.txt constraints-browser.txt

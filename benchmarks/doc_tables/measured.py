@@ -12,10 +12,8 @@ _SIMULATED = "a simulation of half an hour; tests/lab/test_planned.py holds what
 _SEEDED = "a simulation of minutes that prints its shares; whoever runs it with these seeds compares them"
 _WHY = {
     "benchmarks/allocators.py": _TIMES,
-    "benchmarks/copy_against_insert.py": _TIMES,
     "benchmarks/detection_instructions.py": _TIMES,
     "benchmarks/event_order.py": _TIMES,
-    "benchmarks/feed_choices.py": _TIMES,
     "benchmarks/finite_feeds.py --histories": _DATA,
     "benchmarks/finite_feeds.py": _SEEDED,
     "benchmarks/item_rates.py --histories": _DATA,

@@ -71,6 +71,30 @@ def test_every_extra_that_a_pinned_package_asks_for_is_pinned() -> None:
     assert [str(need) for need in needs if not need.extras <= extras[canonicalize_name(need.name)]] == []
 
 
+def test_the_pins_of_the_browser_are_those_of_all_with_what_it_adds() -> None:
+    """A package pinned in two files could be shipped in two versions, of which one is tested."""
+    shipped, tested = (pins(f"constraints{of}.txt") for of in ("", "-dev"))
+    lines = (ROOT / "constraints-browser.txt").read_text().splitlines()
+    assert "-r constraints.txt" in lines
+    added = pins("constraints-browser.txt")
+    asked_for = [Requirement(line) for line in requires("pollerd") or ()]
+    browser = {
+        canonicalize_name(need.name) for need in asked_for if need.marker and need.marker.evaluate({"extra": "browser"})
+    }
+    assert browser
+    assert browser <= added.keys() | shipped.keys()
+    assert not added.keys() & shipped.keys()
+    assert added.items() <= tested.items()
+    assert sum("--hash=sha256:" in line for line in lines) >= len(added)
+
+
+def pins(file: str) -> dict[str, str]:
+    """Versions by package of a file that `pip-compile` wrote."""
+    lines = (ROOT / file).read_text().splitlines()
+    found = [Requirement(line.removesuffix(" \\")) for line in lines if line[:1].isalnum()]
+    return {canonicalize_name(pin.name): str(pin.specifier) for pin in found}
+
+
 PRIVATE_WORDS = frozenset(
     (
         *("appraisal", "appraiser", "bookkeeper", "brood", "discoverer", "errand", "fleet", "fringe", "hear", "heard"),
