@@ -27,6 +27,7 @@ from pollerd.app.listed.url_list import read_list
 from pollerd.cli.commands import app
 from pollerd.cli.sites import setting_options
 from pollerd.model import SiteSpec
+from pollerd.site_settings import ACCESS_SETTINGS, SITE_SETTINGS
 from pollerd.web import add_pages
 from tests.api.conftest import Api
 from tests.api.test_transfer import PASSPHRASE, get, put
@@ -299,9 +300,11 @@ async def _form(api: Api) -> dict[str, str]:
     inputs = {
         name: html.unescape(value) for name, value in re.findall(r'<input[^>]* name="(\w+)" value="([^"]*)"', form[0])
     }
-    area = re.search(r'<textarea[^>]* name="(\w+)"[^>]*>(.*?)</textarea>', form[0], re.DOTALL)
-    assert area is not None
-    inputs[area[1]] = html.unescape(area[2]).replace("\n", "\r\n")
+    for name, text in re.findall(r'<textarea[^>]* name="(\w+)"[^>]*>(.*?)</textarea>', form[0], re.DOTALL):
+        inputs[name] = html.unescape(text).replace("\n", "\r\n")
+    for name, options in re.findall(r'<select name="(\w+)">(.*?)</select>', form[0], re.DOTALL):
+        chosen = re.search(r'value="(\w*)" selected', options)
+        inputs[name] = "" if chosen is None else chosen[1]
     return inputs
 
 
@@ -315,17 +318,30 @@ FORM = {
     "title": "D",
     "tags": "club, news",
     "weight": "2",
+    "cost": "4",
     "min_interval": "950",
     "max_interval": "",
+    "min_yield": "2%",
+    "respect_ttl": "off",
+    "half_life": "1m",
+    "deadline": "",
+    "windows": orjson.dumps(_NIGHT).decode(),
+    "render": "browser",
+    "keep_screenshots": "false",
     "selections": '{"default": {"steps": [{"keep": {"css": "h1"}}]}}',
 }
+
+
+def test_the_web_form_has_every_setting_but_secrets() -> None:
+    assert set(FORM) == {name for name, one in SITE_SETTINGS.items() if one.form}
+    assert set(FORM) == set(OF_SITES) - {*ACCESS_SETTINGS, "method"}
 
 
 @pytest.mark.parametrize("name", [None, *FORM])
 async def test_the_web_form_changes_what_is_edited(full: Api, name: str | None) -> None:
     await add_pages(full.app)
     before, form = await site_of(full), await _form(full)
-    assert set(FORM) <= form.keys()
+    assert set(FORM) == form.keys() - {"csrf"}
     named = () if name is None else (name,)
     await _post(full, {**form, **{one: FORM[one] for one in named}})
     assert_only(await site_of(full), before, *named)
