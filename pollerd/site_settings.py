@@ -56,49 +56,6 @@ _TTL_NUMBERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """A user name and a password, or a bearer token. Secret: `repr` shows none of them."""
-
-    username: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Settings of a site's requests. Secret: `repr` shows none of them."""
-
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """(name, value), sent to the origin of the site's URL only."""
-    credentials: Credentials | None = field(default=None, repr=False)
-    """Sent to the origin of the site's URL only."""
-    proxy: str | None = field(default=None, repr=False)
-    """URL of the proxy for all requests of the site, perhaps with user name and password."""
-    body: str | None = field(default=None, repr=False)
-    """Sent to the site's URL by POST, once a poll; None: it is asked for by GET."""
-    typed: tuple[str, ...] = field(default=(), repr=False)
-    """Secrets that the steps of a rendered poll type, in order."""
-    pdf_password: str | None = field(default=None, repr=False)
-    """Opens the PDF document that the site is; never sent."""
-
-    def __bool__(self) -> bool:
-        given = (self.credentials, self.body, self.proxy, self.pdf_password)
-        return bool(self.headers or self.typed) or any(one is not None for one in given)
-
-    @property
-    def header_names(self) -> tuple[str, ...]:
-        """Names of the headers, which are not secret."""
-        return tuple(name for name, _ in self.headers)
-
-    def elsewhere(self) -> Access:
-        """Returns the part that applies to another origin: the proxy."""
-        return Access(proxy=self.proxy)
-
-
-NO_ACCESS = Access()
-
-
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 """Days of the week, as `datetime.weekday` counts them."""
 
@@ -134,6 +91,8 @@ class Kind(StrEnum):
     WINDOWS = "windows"
     SELECTIONS = "selections"
     RENDER = "render"
+    HEADERS = "headers"
+    CREDENTIALS = "credentials"
     ACCESS = "access"
     """Headers, credentials and the like: `Access` has fields of its own, with rules of their own."""
 
@@ -160,6 +119,10 @@ class Setting:
     """The help of its option; empty: no command has one."""
     option: str = ""
     """Its option without `--`; empty: its name with hyphens."""
+    bulk: str = ""
+    """The action on many sites that changes it; empty: none does."""
+    secret: bool = False
+    """Whether it is sealed, and never shown."""
     form: str = ""
     """Its label in the web form; empty: the form does not have it."""
     name: str = ""
@@ -170,6 +133,63 @@ class Setting:
     def is_number(self) -> bool:
         """Whether it is a column of numbers in the database and in the scheduler."""
         return self.kind in _NUMBERS
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A user name and a password, or a bearer token. Secret: `repr` shows none of them."""
+
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Settings of a site's requests. Secret: `repr` shows none of them."""
+
+    headers: Annotated[
+        tuple[tuple[str, str], ...],
+        Setting(
+            Kind.HEADERS, secret=True, cli='Request headers, as {"Accept-Language": "en"}; they replace all others.'
+        ),
+    ] = field(default=(), repr=False)
+    """(name, value), sent to the origin of the site's URL only."""
+    credentials: Annotated[
+        Credentials | None,
+        Setting(Kind.CREDENTIALS, secret=True, cli='As {"username": "u", "password": "p"} or {"token": "t"}.'),
+    ] = field(default=None, repr=False)
+    """Sent to the origin of the site's URL only."""
+    proxy: Annotated[
+        str | None, Setting(Kind.TEXT, secret=True, cli="URL of the proxy for all requests of the site.")
+    ] = field(default=None, repr=False)
+    """URL of the proxy for all requests of the site, perhaps with user name and password."""
+    body: Annotated[
+        str | None, Setting(Kind.TEXT, secret=True, cli="Request the page by POST with this body; it can be empty.")
+    ] = field(default=None, repr=False)
+    """Sent to the site's URL by POST, once a poll; None: it is asked for by GET."""
+    typed: Annotated[tuple[str, ...], Setting(Kind.TAGS, secret=True)] = field(default=(), repr=False)
+    """Secrets that the steps of a rendered poll type, in order."""
+    pdf_password: Annotated[
+        str | None, Setting(Kind.TEXT, secret=True, cli="Opens the PDF document that the site is; never sent.")
+    ] = field(default=None, repr=False)
+    """Opens the PDF document that the site is; never sent."""
+
+    def __bool__(self) -> bool:
+        given = (self.credentials, self.body, self.proxy, self.pdf_password)
+        return bool(self.headers or self.typed) or any(one is not None for one in given)
+
+    @property
+    def header_names(self) -> tuple[str, ...]:
+        """Names of the headers, which are not secret."""
+        return tuple(name for name, _ in self.headers)
+
+    def elsewhere(self) -> Access:
+        """Returns the part that applies to another origin: the proxy."""
+        return Access(proxy=self.proxy)
+
+
+NO_ACCESS = Access()
 
 
 def _seconds(lowest: float) -> Range:
@@ -195,6 +215,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             range=Range("", 0, 1e9, PLAIN),
             usable=Range("", 0, words="finite, {lowest:g} or more", below=True),
             cli="What one change is worth.",
+            bulk="weight",
             form="Weight",
         ),
     ] = None
@@ -216,7 +237,8 @@ class SiteSpec(Struct, frozen=True, gc=False):
             Kind.SECONDS,
             range=_seconds(0),
             usable=Range("", 0, words="seconds, {lowest:g} or more", below=True),
-            cli="Shortest time between two polls.",
+            cli="Shortest time between two polls, as 30s, 5m, 1.5h or 2d.",
+            bulk="limits",
             form="Shortest interval",
         ),
     ] = None
@@ -227,6 +249,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             range=_seconds(0.001),
             usable=_ABOVE_ZERO,
             cli="Longest time between two polls.",
+            bulk="limits",
             form="Longest interval",
         ),
     ] = None
@@ -237,7 +260,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             range=Range("", 0, 1, "from {lowest:g} to below {highest:g}, or below 100%", below=True),
             usable=Range("", 0, 1, "a chance from {lowest:g} to below {highest:g}", below=True),
             help="a site is not polled while a change is believed less likely; 0: whatever is believed",
-            cli="No poll while a change is less likely, as 1% or 0.01.",
+            cli="No poll while a change is believed less likely, as 1% or 0.01.",
             form="Least chance of a change for a poll",
         ),
     ] = None
@@ -250,6 +273,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             "most a day; hint, at most an hour, and no more once a change was found inside such a time; off (or "
             "false), never; null: the default",
             cli="How far its max-age, Expires or ttl is believed.",
+            bulk="limits",
             form="Believe how long it says it stays as it is (max-age, Expires, ttl)",
         ),
     ] = None
@@ -329,8 +353,8 @@ class SiteSpec(Struct, frozen=True, gc=False):
     access: Annotated[Access, Setting(Kind.ACCESS, inherits=False)] = NO_ACCESS
 
 
-def settings_of(table: type[Struct]) -> dict[str, Setting]:
-    """Returns the settings that a table declares by `Setting`, by name in the order of its fields."""
+def settings_of(table: type[SiteSpec | Access]) -> dict[str, Setting]:
+    """Returns the settings that a class declares by `Setting`, by name in the order of its fields."""
     found = {}
     for name, hint in get_type_hints(table, include_extras=True).items():
         for note in getattr(hint, "__metadata__", ()):
@@ -348,10 +372,14 @@ def _present(hint: Any) -> Any:
 
 
 SITE_SETTINGS: Mapping[str, Setting] = settings_of(SiteSpec)
+ACCESS_SETTINGS: Mapping[str, Setting] = settings_of(Access)
+"""The secrets of a site or tag; tags can have them, by rules of their own."""
 INHERITED: Mapping[str, Setting] = {name: one for name, one in SITE_SETTINGS.items() if one.inherits}
-"""Settings that tags can have, besides those of `Access`."""
+"""Settings that tags can have, besides `ACCESS_SETTINGS`."""
 NUMERIC_SETTINGS: Mapping[str, float | None] = {name: one.default for name, one in INHERITED.items() if one.is_number}
 """Settings that are columns of numbers -> default."""
+COLUMNS: Mapping[str, Setting] = {name: one for name, one in SITE_SETTINGS.items() if one.inherits or name == "title"}
+"""Settings that have a column of their own, NULL without a value; tags and access are stored otherwise."""
 SITE: Mapping[str, Range] = {name: one.range for name, one in SITE_SETTINGS.items() if one.range is not None}
 """Numbers that users can give a site."""
 USABLE: Mapping[str, Range] = {name: one.usable for name, one in SITE_SETTINGS.items() if one.usable is not None}

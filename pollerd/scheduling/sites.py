@@ -13,6 +13,7 @@ from pollerd.model import STATE_CODE, STATES, SiteState
 from pollerd.scheduling.eligibility import EligibilityIndex
 from pollerd.scheduling.proofs import ProofQueue
 from pollerd.scheduling.times.timetable import Timetable
+from pollerd.site_settings import NUMERIC_SETTINGS
 
 _GONE = STATE_CODE[SiteState.GONE]
 
@@ -51,14 +52,7 @@ class SiteTable(Columns):
     _DEFAULTS = {  # noqa: RUF012
         "site_id": (np.int64, -1),
         "host": (np.int32, 0),
-        "weight": (np.float64, 1.0),
-        "cost": (np.float64, 1.0),
-        "min_interval": (np.float64, math.nan),
-        "max_interval": (np.float64, math.nan),
-        "min_yield": (np.float64, math.nan),
-        "respect_ttl": (np.float64, math.nan),
-        "half_life": (np.float64, math.nan),
-        "deadline": (np.float64, math.nan),
+        **{name: (np.float64, math.nan if default is None else default) for name, default in NUMERIC_SETTINGS.items()},
         "learned_half_life": (np.float64, math.nan),
         "last_poll": (np.float64, -math.inf),
         "last_seen": (np.float64, -math.inf),
@@ -87,14 +81,7 @@ class SiteTable(Columns):
 
     _SELDOM_SET = frozenset(
         {
-            "weight",
-            "cost",
-            "min_interval",
-            "max_interval",
-            "min_yield",
-            "respect_ttl",
-            "half_life",
-            "deadline",
+            *NUMERIC_SETTINGS,
             "learned_half_life",
             "value",
             "private",

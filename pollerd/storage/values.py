@@ -6,7 +6,7 @@ import uuid
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -24,7 +24,6 @@ from pollerd.model import (
     Media,
     OutcomeKind,
     Poll,
-    RespectTtl,
     SelectionState,
     Site,
     SiteSpec,
@@ -440,29 +439,11 @@ Rebase = Literal["keep", "anew"]
 """What an edit makes of the content that the next poll is compared with."""
 
 
-class SiteChanges(TypedDict, total=False):
-    """New values for a site; omitted keys stay. `host` is given with `url`. `rebase` is no setting."""
-
-    rebase: Rebase | None
-
-    url: str
-    host: str
-    weight: float | None
-    cost: float | None
-    tags: Sequence[str]
-    min_interval: float | None
-    max_interval: float | None
-    min_yield: float | None
-    respect_ttl: RespectTtl | None
-    half_life: float | None
-    deadline: float | None
-    windows: Windows | None
-    access: Access
-    paused: bool
-    selections: str
-    render: str
-    keep_screenshots: bool | None
-    title: str
+SiteChanges = Mapping[str, Any]
+"""New values for a site, by the fields of `SiteSpec`; omitted ones stay. `host` is given with `url`. `rebase`, a
+`Rebase` or None, is no setting."""
+CHANGEABLE = frozenset({*SiteSpec.__struct_fields__, "host", "rebase"})
+"""What `SiteChanges` can hold."""
 
 
 @dataclass(frozen=True, slots=True)

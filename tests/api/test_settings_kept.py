@@ -25,7 +25,9 @@ from pollerd.api.schemas.sites import NewSite, SitePatch
 from pollerd.api.schemas.tags import NewTag, TagPatch
 from pollerd.app.listed.url_list import read_list
 from pollerd.cli.commands import app
+from pollerd.cli.sites import setting_options
 from pollerd.model import SiteSpec
+from pollerd.site_settings import ACCESS_SETTINGS, SITE_SETTINGS
 from pollerd.web import add_pages
 from tests.api.conftest import Api
 from tests.api.test_transfer import PASSPHRASE, get, put
@@ -174,8 +176,16 @@ EDITS: Mapping[str, tuple[str, ...]] = {
     "deadline": ("--deadline", "2m"),
     "windows": ("--windows", orjson.dumps(_NIGHT).decode()),
     "selections": ("--select", "css=h1"),
+    "respect_ttl": ("--respect-ttl", "off"),
+    "render": ("--render", "browser"),
+    "keep_screenshots": ("--keep-screenshots", "false"),
+    "headers": ("--headers", '{"X-Other": "hush2"}'),
+    "credentials": ("--credentials", '{"token": "hush2"}'),
+    "proxy": ("--proxy", "http://other.invalid:3128"),
+    "body": ("--body", "q=2"),
+    "pdf_password": ("--pdf-password", "hush2"),
 }
-"""Options that `sites edit` and `tags set` share."""
+"""Options of `sites edit` and `tags set`, with the second value of each setting."""
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -183,9 +193,45 @@ async def test_sites_edit_changes_what_it_names(full: Api, name: str) -> None:
     before = await site_of(full)
     await ran(full, "sites", "edit", "1", *EDITS[name])
     assert_only(await site_of(full), before, name)
-    taken = EDITS[name][:1] + (("0.5",) if name in ("weight", "cost") else ("none",))
-    await ran(full, "sites", "edit", "1", *taken)
-    assert_only(await site_of(full), before, name)
+    named = ("render", "keep_screenshots") if name == "render" else (name,)  # which only a rendered site can have
+    await ran(full, "sites", "edit", "1", *(word for one in named for word in (EDITS[one][0], "none")))
+    assert_only(await site_of(full), before, *named)
+
+
+def test_commands_have_every_setting() -> None:
+    """`method` follows from the body, and tags and the URL of a site have options and arguments of their own."""
+    assert set(EDITS) == set(OF_TAGS) - {"method"}
+    assert {name for name, one in setting_options.OF_TAGS.items() if one.cli} == set(EDITS)
+    assert {name for name, one in setting_options.OF_SITES.items() if one.cli} == {*EDITS, "title"}
+
+
+async def test_sites_add_takes_every_setting(api: Api, tmp_path: Path) -> None:
+    secret = tmp_path / "body"
+    secret.write_text("q=2\n")
+    options = [word for name in EDITS for word in EDITS[name]]
+    options[options.index("q=2")] = f"@{secret}"
+    await ran(api, "sites", "add", URL, "--tag", "club", "--title", "D", *options)
+    added = await site_of(api)
+    after = {name: OF_SITES[name][1] for name in EDITS}
+    await api("DELETE", "/sites/1")
+    await api.add(url=URL, tags=["club"], title="D", **after)
+    assert added == await site_of(api)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--weight", "much"), "must be a number"),
+        (("--keep-screenshots", "perhaps"), "must be true or false"),
+        (("--headers", "[1, hush]"), "must be a JSON object"),
+        (("--credentials", '"hush"'), "must be a JSON object"),
+        (("--proxy", "@missing"), "cannot be read"),
+        (("--render", "{"), "is no JSON"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_before_the_daemon_is_called(words: tuple[str, str], reason: str) -> None:
+    result = CliRunner().invoke(app, ["sites", "edit", "1", *words], env={"COLUMNS": "300"})
+    assert (result.exit_code, reason in result.output, "hush" in result.output) == (2, True, False), result.output
 
 
 @pytest.mark.parametrize("words", [("--add-tag", "x"), ("--remove-tag", "club"), ("--tag", "x")])
@@ -254,9 +300,11 @@ async def _form(api: Api) -> dict[str, str]:
     inputs = {
         name: html.unescape(value) for name, value in re.findall(r'<input[^>]* name="(\w+)" value="([^"]*)"', form[0])
     }
-    area = re.search(r'<textarea[^>]* name="(\w+)"[^>]*>(.*?)</textarea>', form[0], re.DOTALL)
-    assert area is not None
-    inputs[area[1]] = html.unescape(area[2]).replace("\n", "\r\n")
+    for name, text in re.findall(r'<textarea[^>]* name="(\w+)"[^>]*>(.*?)</textarea>', form[0], re.DOTALL):
+        inputs[name] = html.unescape(text).replace("\n", "\r\n")
+    for name, options in re.findall(r'<select name="(\w+)">(.*?)</select>', form[0], re.DOTALL):
+        chosen = re.search(r'value="(\w*)" selected', options)
+        inputs[name] = "" if chosen is None else chosen[1]
     return inputs
 
 
@@ -270,17 +318,30 @@ FORM = {
     "title": "D",
     "tags": "club, news",
     "weight": "2",
+    "cost": "4",
     "min_interval": "950",
     "max_interval": "",
+    "min_yield": "2%",
+    "respect_ttl": "off",
+    "half_life": "1m",
+    "deadline": "",
+    "windows": orjson.dumps(_NIGHT).decode(),
+    "render": "browser",
+    "keep_screenshots": "false",
     "selections": '{"default": {"steps": [{"keep": {"css": "h1"}}]}}',
 }
+
+
+def test_the_web_form_has_every_setting_but_secrets() -> None:
+    assert set(FORM) == {name for name, one in SITE_SETTINGS.items() if one.form}
+    assert set(FORM) == set(OF_SITES) - {*ACCESS_SETTINGS, "method"}
 
 
 @pytest.mark.parametrize("name", [None, *FORM])
 async def test_the_web_form_changes_what_is_edited(full: Api, name: str | None) -> None:
     await add_pages(full.app)
     before, form = await site_of(full), await _form(full)
-    assert set(FORM) <= form.keys()
+    assert set(FORM) == form.keys() - {"csrf"}
     named = () if name is None else (name,)
     await _post(full, {**form, **{one: FORM[one] for one in named}})
     assert_only(await site_of(full), before, *named)

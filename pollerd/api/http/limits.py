@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -18,8 +19,8 @@ from pollerd.urls import normalise_url
 MAX_TAGS = 64
 MAX_TAG_LENGTH = 64
 MAX_TITLE_LENGTH = 200
-_WEIGHT, _COST, _MIN_YIELD, _HALF_LIFE = SITE["weight"], SITE["cost"], SITE["min_yield"], SITE["half_life"]
-_MIN_INTERVAL, _MAX_INTERVAL, _DEADLINE = SITE["min_interval"], SITE["max_interval"], SITE["deadline"]
+_numbers = attrgetter(*SITE)
+_UNSET = (None,) * len(SITE)
 
 
 def check_spec(spec: SiteSpec) -> SiteSpec:
@@ -28,17 +29,12 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
     Numbers are in the ranges of `SITE`, min_interval at most max_interval; 64 tags of 64 characters; access as in
     `check_access`. Raises `InvalidValueError`, naming the field.
     """
-    if spec.weight is not None:
-        _WEIGHT.check(spec.weight)
-    if spec.cost is not None:
-        _COST.check(spec.cost)
-    _check_intervals(spec)
-    if spec.min_yield is not None:
-        _MIN_YIELD.check(spec.min_yield)
-    if spec.half_life is not None:
-        _HALF_LIFE.check(spec.half_life)
-    if spec.deadline is not None:
-        _DEADLINE.check(spec.deadline)
+    numbers = _numbers(spec)
+    if numbers != _UNSET:  # most sites of a list have only a URL
+        for allowed, value in zip(SITE.values(), numbers, strict=True):
+            if value is not None:
+                allowed.check(value)
+        _check_intervals(spec)
     tags = _tags(spec.tags) if spec.tags else ()
     access = check_access(spec.access) if spec.access else spec.access
     selections = check_selections(orjson.loads(spec.selections)) if spec.selections else ""
@@ -59,14 +55,8 @@ def check_tag_settings(tag: TagSettings) -> TagSettings:
 
 
 def _check_intervals(spec: SiteSpec) -> None:
-    if spec.min_interval is not None:
-        _MIN_INTERVAL.check(spec.min_interval)
-    if spec.max_interval is not None:
-        _MAX_INTERVAL.check(spec.max_interval)
-        if spec.min_interval is not None and spec.min_interval > spec.max_interval:
-            raise InvalidValueError(
-                "max_interval", f"at least min_interval ({spec.min_interval:g} s)", spec.max_interval
-            )
+    if spec.min_interval is not None and spec.max_interval is not None and spec.min_interval > spec.max_interval:
+        raise InvalidValueError("max_interval", f"at least min_interval ({spec.min_interval:g} s)", spec.max_interval)
 
 
 def check_selections(given: object) -> str:

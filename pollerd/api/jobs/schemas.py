@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from pollerd.api.http.limits import check_spec, check_tag
 from pollerd.api.http.parameters import MAX_ID
 from pollerd.api.schemas.common import Given, Moment
-from pollerd.api.schemas.inputs.numbers import MaxInterval, MinInterval, Weight
-from pollerd.api.schemas.inputs.settings import RespectTtlInput
+from pollerd.api.schemas.inputs.settings import input_fields, shown_setting
 from pollerd.api.schemas.site_list import SiteFilterSchema
 from pollerd.api.schemas.sites import Tag
 from pollerd.errors import InvalidValueError
-from pollerd.model import JobAction, JobState, RespectTtl, SiteSpec
+from pollerd.model import JobAction, JobState, SiteSpec
+from pollerd.site_settings import INHERITED
 from pollerd.storage import Job, JobSpec
 
 MAX_IDS = 10_000
@@ -28,19 +28,29 @@ _VALUES = {
 _NAMES = {
     JobAction.TAG: {"tag"},
     JobAction.UNTAG: {"tag"},
-    JobAction.WEIGHT: {"weight"},
-    JobAction.LIMITS: {"min_interval", "max_interval", "respect_ttl"},
+    **{
+        action: {name for name, one in INHERITED.items() if one.bulk == action}
+        for action in (JobAction.WEIGHT, JobAction.LIMITS)
+    },
 }
 
 
-class BulkValue(Given):
+class _Tagged(Given):
     """What an action needs: a tag, a weight, or limits. null takes a setting away."""
 
     tag: Tag = ""
-    weight: Weight | None = None
-    min_interval: MinInterval | None = None
-    max_interval: MaxInterval | None = None
-    respect_ttl: RespectTtlInput | None = None
+
+
+if TYPE_CHECKING:
+    BulkValue = _Tagged
+else:
+    BulkValue = create_model(
+        "BulkValue",
+        __base__=_Tagged,
+        __doc__=_Tagged.__doc__,
+        __module__=__name__,
+        **input_fields({name: one for name, one in INHERITED.items() if one.bulk}, described=False),
+    )
 
 
 class BulkChange(Given):
@@ -84,8 +94,12 @@ class BulkChange(Given):
 
 
 def _shown(value: Mapping[str, Any]) -> dict[str, Any]:
-    trust = value.get("respect_ttl")
-    return {**value} if trust is None else {**value, "respect_ttl": RespectTtl(trust).shown}
+    """Returns the value of a job, whose JSON keeps no types."""
+    shown = dict(value)
+    for name, one in INHERITED.items():
+        if one.bulk and shown.get(name) is not None:
+            shown[name] = shown_setting(one, one.type(shown[name]))
+    return shown
 
 
 class JobSchema(BaseModel):

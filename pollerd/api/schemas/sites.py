@@ -5,20 +5,27 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd import model
 from pollerd.api.http import limits
 from pollerd.api.http.ports.sites import LiveView
-from pollerd.api.http.rendered import check_render, shown_render
+from pollerd.api.http.rendered import check_render
 from pollerd.api.schemas.common import Given, Moment
-from pollerd.api.schemas.inputs.settings import RebaseChoice, Render, RespectTtlShown, Selections, SettingsFields
-from pollerd.api.schemas.inputs.windows import WindowsSchema, windows_schema
+from pollerd.api.schemas.inputs.settings import (
+    RebaseChoice,
+    Render,
+    RespectTtlShown,
+    Selections,
+    SettingsFields,
+    shown_setting,
+)
+from pollerd.api.schemas.inputs.windows import WindowsSchema
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
 from pollerd.inheritance import inherit
 from pollerd.model import OutcomeKind, SiteState
+from pollerd.site_settings import INHERITED
 
 REDIRECT_CONFIRMATIONS = 3
 """Consecutive polls with the same permanent redirect after which it is proposed as the site's new URL."""
@@ -144,28 +151,18 @@ class SiteSchema(BaseModel):
     def of(cls, site: model.Site, live: LiveView | None, tags: model.Tags) -> SiteSchema:
         """Returns the site with its in-memory values, and what it inherits from those of its tags among `tags`."""
         spec = inherit(site.spec, tags)
+        said = {name: shown_setting(one, getattr(spec, name)) for name, one in INHERITED.items()}
         return cls(
+            **{**said, "keep_screenshots": bool(spec.keep_screenshots)},
             id=site.id,
             url=spec.url,
-            state=site.state,
-            weight=1.0 if spec.weight is None else spec.weight,
-            cost=1.0 if spec.cost is None else spec.cost,
             tags=spec.tags,
-            min_interval=spec.min_interval,
-            max_interval=spec.max_interval,
-            min_yield=spec.min_yield,
-            respect_ttl=None if spec.respect_ttl is None else spec.respect_ttl.shown,
-            half_life=spec.half_life,
+            state=site.state,
             learned_half_life=None if live is None else live.learned_half_life,
-            deadline=spec.deadline,
-            windows=windows_schema(spec.windows),
             header_names=spec.access.header_names,
             has_credentials=spec.access.credentials is not None,
             method="GET" if spec.access.body is None else "POST",
             proxy=None if spec.access.proxy is None else without_userinfo(spec.access.proxy),
-            selections=orjson.loads(spec.selections) if spec.selections else None,
-            render=shown_render(spec.render),
-            keep_screenshots=bool(spec.keep_screenshots),
             title=spec.title,
             created_at=site.created_at,
             last_poll_at=site.last_poll_at,

@@ -6,18 +6,25 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd import model
 from pollerd.api.http import limits
-from pollerd.api.http.rendered import check_render, shown_render
+from pollerd.api.http.rendered import check_render
 from pollerd.api.schemas.common import Moment
-from pollerd.api.schemas.inputs.settings import RebaseChoice, Render, RespectTtlShown, Selections, SettingsFields
-from pollerd.api.schemas.inputs.windows import EXAMPLE, WindowsSchema, windows_schema
+from pollerd.api.schemas.inputs.settings import (
+    RebaseChoice,
+    Render,
+    RespectTtlShown,
+    Selections,
+    SettingsFields,
+    shown_setting,
+)
+from pollerd.api.schemas.inputs.windows import EXAMPLE, WindowsSchema
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
 from pollerd.rendering.settings import DEFAULT_RENDER_COST
+from pollerd.site_settings import INHERITED
 
 
 class NewTag(SettingsFields):
@@ -95,15 +102,10 @@ class Tag(BaseModel):
     @classmethod
     def of(cls, tag: model.TagSettings) -> Tag:
         """Returns the tag, without its secrets."""
-        said: dict[str, Any] = {name: tag.settings.get(name) for name in cls.model_fields if name not in _OWN}
+        said = {name: shown_setting(one, tag.settings.get(name)) for name, one in INHERITED.items()}
         proxy = tag.access.proxy
         return cls(
-            **{
-                **said,
-                "windows": windows_schema(said["windows"]),
-                "render": shown_render(said["render"] or ""),
-                "selections": orjson.loads(said["selections"]) if said["selections"] else None,
-            },
+            **said,
             name=tag.name,
             header_names=tag.access.header_names,
             has_credentials=tag.access.credentials is not None,
@@ -111,6 +113,3 @@ class Tag(BaseModel):
             changed_at=tag.changed_at,
             fault=tag.fault or None,
         )
-
-
-_OWN = frozenset({"name", "header_names", "has_credentials", "proxy", "changed_at", "fault"})

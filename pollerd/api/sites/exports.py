@@ -13,12 +13,12 @@ from fastapi.responses import StreamingResponse
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.format_names import Format, csv_text
-from pollerd.api.http.rendered import shown_render
 from pollerd.api.http.routing import api_router
-from pollerd.api.schemas.inputs.windows import windows_as_given
+from pollerd.api.schemas.inputs.settings import shown_setting
 from pollerd.api.sites import opml
 from pollerd.api.sites.list_formats import FIELDS
 from pollerd.model import Site, SiteSpec
+from pollerd.site_settings import SITE_SETTINGS, Kind
 from pollerd.storage import ListPage, SiteStore
 
 router = api_router("/sites", tag="sites")
@@ -64,29 +64,28 @@ async def _written(store: SiteStore, page: ListPage[Site], form: Format) -> Asyn
 
 def settings(spec: SiteSpec) -> dict[str, Any]:
     """Returns the set values of `FIELDS`, in their order."""
-    values = {name: getattr(spec, name, None) for name in FIELDS}
-    if spec.access.body == "":  # another body is secret
-        values["method"] = "POST"
-    values["render"] = shown_render(spec.render)
+    values = {
+        name: shown_setting(setting, getattr(spec, name))
+        for name, setting in SITE_SETTINGS.items()
+        if setting.kind is not Kind.ACCESS
+    }
     values["title"] = spec.title or None
-    values["respect_ttl"] = None if spec.respect_ttl is None else spec.respect_ttl.shown
-    values["selections"] = orjson.loads(spec.selections) if spec.selections else None
-    values["windows"] = windows_as_given(spec.windows)
+    values["method"] = "POST" if spec.access.body == "" else None  # another body is secret
     return {name: value for name, value in values.items() if value is not None and (name, value) != ("paused", False)}
 
 
 def _texts(spec: SiteSpec) -> dict[str, str]:
     """Returns the settings as texts for CSV cells: tags separated by `;`, booleans lower case, numbers exact."""
-    given = settings(spec)
-    windows = given.pop("windows", None)
-    texts = {name: value if isinstance(value, str) else repr(value).lower() for name, value in given.items()}
-    if windows is not None:
-        texts["windows"] = orjson.dumps(windows).decode()
-    if spec.render:
-        texts["render"] = orjson.dumps(shown_render(spec.render)).decode()
-    if spec.selections:
-        texts["selections"] = spec.selections
-    return {**texts, "tags": ";".join(spec.tags)}
+    return {name: _cell(name, value) for name, value in settings(spec).items()}
+
+
+def _cell(name: str, value: Any) -> str:
+    match SITE_SETTINGS[name].kind if name in SITE_SETTINGS else Kind.TEXT:
+        case Kind.TAGS:
+            return ";".join(value)
+        case Kind.WINDOWS | Kind.SELECTIONS | Kind.RENDER:
+            return orjson.dumps(value).decode()
+    return value if isinstance(value, str) else repr(value).lower()
 
 
 def _text_line(spec: SiteSpec) -> str:

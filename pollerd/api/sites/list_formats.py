@@ -23,7 +23,7 @@ from pollerd.masking import NOT_SHOWN, masked, masked_line
 from pollerd.model import RespectTtl, SiteSpec, TagSettings
 from pollerd.quantities import seconds, share
 from pollerd.scheduling.windows import windows_of
-from pollerd.site_settings import INHERITED
+from pollerd.site_settings import INHERITED, SITE_SETTINGS, Kind, Setting
 from pollerd.urls import normalise_url
 
 _FORMATS = {
@@ -37,37 +37,20 @@ _FORMATS = {
     "text/opml": Format.OPML,
     "text/xml": Format.OPML,
 }
-FIELDS = (
-    "url",
-    "weight",
-    "cost",
-    "tags",
-    "min_interval",
-    "max_interval",
-    "min_yield",
-    "respect_ttl",
-    "half_life",
-    "deadline",
-    "windows",
-    "paused",
-    "selections",
-    "render",
-    "keep_screenshots",
-    "title",
-    "method",
-)
-"""Columns of CSV, keys of JSON lines and attributes of OPML. Only url is required."""
+
+
+def list_fields(settings: Mapping[str, Setting]) -> tuple[str, ...]:
+    """Returns the columns of CSV, keys of JSON lines and attributes of OPML for these settings, in their order."""
+    return *(name for name, one in settings.items() if one.kind is not Kind.ACCESS), "method"
+
+
+FIELDS = list_fields(SITE_SETTINGS)
+"""Fields of a list. Only url is required."""
 KNOWN_FIELDS = (*FIELDS, *(name for name in access.FIELDS if name not in FIELDS))
 """Fields that are read. Headers, credentials and proxies are never written: they are secret."""
-_SWITCHES = frozenset({"paused", "keep_screenshots"})
-_READERS = {
-    "min_interval": seconds,
-    "max_interval": seconds,
-    "half_life": seconds,
-    "deadline": seconds,
-    "min_yield": share,
-}
+_READERS: Mapping[Kind, Callable[[str], float]] = {Kind.SECONDS: seconds, Kind.SHARE: share}
 """Parsers of numbers with optional units."""
+_JSON_ACCESS = frozenset({"headers", "credentials", "typed"})
 _COMMENT = re.compile(r"(?:^|\s)#")
 _NOT_BLANK = re.compile(rb"[^\s][^\r\n]*")
 _BLOCK_BYTES = 64 * 1024
@@ -252,34 +235,45 @@ def _from_texts(fields: Iterable[tuple[str, str]]) -> SiteSpec:
 
 
 def _cell(field: str, text: str) -> object:
-    """Parses a cell: texts, tags separated by `;`, headers and credentials as JSON objects, booleans, else numbers."""
-    if field in ("url", "proxy", "title", "body", "method", "pdf_password"):
-        return text
-    if field == "tags":
-        return tuple(tag for tag in text.split(";") if tag.strip())
-    if field in _SWITCHES:
-        if text.lower() not in ("true", "false"):
-            raise InvalidValueError(field, "true or false", text)
-        return text.lower() == "true"
-    if field == "respect_ttl":
-        return _respect_ttl(text)
-    if field not in (*access.FIELDS, "windows", "selections", "render"):
-        return _number(field, text)
+    """Parses a cell: tags separated by `;`, windows, selections, plans, headers and credentials as JSON."""
+    if field in access.FIELDS:
+        return _json(field, text) if field in _JSON_ACCESS else text
+    setting = SITE_SETTINGS[field]
+    return cell_of(setting, text)
+
+
+def cell_of(setting: Setting, text: str) -> object:
+    """Returns the value of a setting that a cell says. Raises `InvalidValueError`."""
+    field = setting.name
+    match setting.kind:
+        case Kind.TEXT:
+            return text
+        case Kind.TAGS:
+            return tuple(tag for tag in text.split(";") if tag.strip())
+        case Kind.SWITCH:
+            if text.lower() not in ("true", "false"):
+                raise InvalidValueError(field, "true or false", text)
+            return text.lower() == "true"
+        case Kind.WINDOWS | Kind.SELECTIONS | Kind.RENDER:
+            return typed_value(setting, _json(field, text))
+        case Kind.TRUST:
+            return _respect_ttl(field, text)
+    return _number(setting, text)
+
+
+def _json(field: str, text: str) -> Any:
     try:
-        found = orjson.loads(text)
+        return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise InvalidValueError(field, "a JSON object", "(not shown)") from error
-    if field == "selections":
-        return check_selections(found)
-    return windows_of(found) if field == "windows" else found
 
 
-def _number(field: str, text: str) -> float:
+def _number(setting: Setting, text: str) -> float:
+    read = _READERS.get(setting.kind)
     try:
-        return _READERS.get(field, float)(text)
+        return read(text) if read else float(text)
     except ValueError as error:
-        allowed = str(error) if field in _READERS else "a number"
-        raise InvalidValueError(field, allowed, text) from error
+        raise InvalidValueError(setting.name, str(error) if read else "a number", text) from error
 
 
 def _from_outline(found: dict[str, str] | InvalidValueError) -> SiteSpec:
@@ -341,65 +335,58 @@ def tags_of(tags: Mapping[str, Mapping[str, Any]]) -> list[TagSettings]:
 
 
 def _typed(field: str, value: object) -> object:
-    if field in access.FIELDS:
-        return value
-    if field in _TYPED:
-        return _TYPED[field](value)
-    if field in _SWITCHES:
-        if isinstance(value, bool):
-            return value
-        raise InvalidValueError(field, "true or false", type(value).__name__)
-    return _typed_number(field, value)
+    return value if field in access.FIELDS else typed_value(SITE_SETTINGS[field], value)
 
 
-def _typed_number(field: str, value: object) -> float:
-    if isinstance(value, str) and field in _READERS:
-        return _number(field, value)
+def typed_value(setting: Setting, value: object) -> object:
+    """Returns the value of a setting that JSON, TOML or YAML has. Raises `InvalidValueError`."""
+    field = setting.name
+    match setting.kind:
+        case Kind.TEXT:
+            return _text(field, value)
+        case Kind.TAGS:
+            return _tags(field, value)
+        case Kind.SWITCH:
+            if isinstance(value, bool):
+                return value
+            raise InvalidValueError(field, "true or false", type(value).__name__)
+        case Kind.TRUST:
+            return _respect_ttl(field, value)
+        case Kind.WINDOWS:
+            return windows_of(value)
+        case Kind.SELECTIONS:
+            return check_selections(value)
+        case Kind.RENDER:
+            return value  # checked with its secrets
+    return _typed_number(setting, value)
+
+
+def _typed_number(setting: Setting, value: object) -> float:
+    if isinstance(value, str) and setting.kind in _READERS:
+        return _number(setting, value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidValueError(field, "a number", type(value).__name__)
+        raise InvalidValueError(setting.name, "a number", type(value).__name__)
     return float(value)
 
 
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    raise InvalidValueError("url", "a text", type(value).__name__)
-
-
-def _tags(value: object) -> tuple[str, ...]:
-    if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
-        return tuple(value)
-    raise InvalidValueError("tags", "a list of texts", type(value).__name__)
-
-
-def _title(value: object) -> str:
+def _text(field: str, value: object) -> str:
     if isinstance(value, str):
         return value.strip()
-    raise InvalidValueError("title", "a text", type(value).__name__)
+    raise InvalidValueError(field, "a text", type(value).__name__)
 
 
-def _respect_ttl(value: object) -> RespectTtl:
+def _tags(field: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
+        return tuple(value)
+    raise InvalidValueError(field, "a list of texts", type(value).__name__)
+
+
+def _respect_ttl(field: str, value: object) -> RespectTtl:
     try:
         return RespectTtl.of(value)
     except ValueError as error:
         given = value if isinstance(value, str) else type(value).__name__
-        raise InvalidValueError("respect_ttl", str(error), given) from error
-
-
-def _as_given(value: object) -> object:
-    return value
-
-
-_TYPED: Mapping[str, Callable[[object], object]] = {
-    "url": _text,
-    "title": _title,
-    "tags": _tags,
-    "respect_ttl": _respect_ttl,
-    "windows": windows_of,
-    "selections": check_selections,
-    "render": _as_given,
-}
-"""Readers of fields that are no numbers."""
+        raise InvalidValueError(field, str(error), given) from error
 
 
 def _check_known(given: Mapping[str, object]) -> None:

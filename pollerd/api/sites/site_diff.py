@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Annotated, Any
 
-import orjson
 from fastapi import Query, Request
 
 from pollerd.api.http.context import Daemon
-from pollerd.api.http.rendered import shown_render
 from pollerd.api.http.routing import api_router
-from pollerd.api.schemas.inputs.windows import windows_as_given
+from pollerd.api.schemas.inputs.settings import shown_setting
 from pollerd.api.schemas.lists import FieldDifference, ListDifference, Rejection, SiteDifference
 from pollerd.api.sites.imports import ListFormat, posted_lines
 from pollerd.api.sites.list_formats import LIST_BODY, Line, may_name_a_site
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
 from pollerd.model import Site, SiteSpec, differing
+from pollerd.site_settings import SITE_SETTINGS
 from pollerd.storage import SiteStore
 
 router = api_router("/sites", tag="sites")
@@ -116,20 +115,6 @@ def field_difference(field: str, before: SiteSpec, after: SiteSpec) -> FieldDiff
     return FieldDifference(field=field, before=old, after=new, note=_NOT_SHOWN if old == new else None)
 
 
-def _selections_as_given(selections: str) -> Any:
-    return orjson.loads(selections) if selections else None
-
-
-_READABLE: Mapping[str, Callable[[Any], Any]] = {
-    "windows": windows_as_given,
-    "respect_ttl": lambda value: None if value is None else value.shown,
-    "tags": list,
-    "selections": _selections_as_given,
-    "render": shown_render,
-}
-"""What shows settings that are stored otherwise than they are given."""
-
-
 def _shown(field: str, spec: SiteSpec) -> Any:
     if field == "headers":
         return sorted(spec.access.header_names) or None
@@ -139,5 +124,4 @@ def _shown(field: str, spec: SiteSpec) -> Any:
         return None if spec.access.proxy is None else without_userinfo(spec.access.proxy)
     if field in ("body", "typed", "pdf_password"):
         return "set" if getattr(spec.access, field) not in (None, ()) else None
-    value = getattr(spec, field)
-    return _READABLE[field](value) if field in _READABLE else value
+    return shown_setting(SITE_SETTINGS[field], getattr(spec, field))

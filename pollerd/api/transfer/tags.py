@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-import orjson
 from msgspec.structs import replace
 
 from pollerd.api.http.context import ApiPorts
-from pollerd.api.http.rendered import shown_render
-from pollerd.api.schemas.inputs.windows import windows_as_given
+from pollerd.api.schemas.inputs.settings import shown_setting
 from pollerd.api.sites.list_formats import tag_of
 from pollerd.api.transfer.document import Blocks, Counts, Record
 from pollerd.api.transfer.sites import LEFT_OUT, SEALED, sealed, unsealed
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError
-from pollerd.model import RespectTtl, Tags, TagSettings, Windows
+from pollerd.model import Tags, TagSettings
 from pollerd.site_settings import INHERITED
 
 
@@ -59,16 +57,7 @@ class TagsSection:
 
 
 def _tag_record(tag: TagSettings, vault: Vault | None) -> Record:
-    said = {name: tag.settings[name] for name in INHERITED if name in tag.settings}
-    windows = said.get("windows")
-    if isinstance(windows, Windows):
-        said["windows"] = windows_as_given(windows)
-    if isinstance(trust := said.get("respect_ttl"), RespectTtl):
-        said["respect_ttl"] = trust.shown
-    if said.get("selections"):
-        said["selections"] = orjson.loads(str(said["selections"]))
-    if said.get("render"):
-        said["render"] = shown_render(str(said["render"]))
+    said = {name: shown_setting(one, tag.settings[name]) for name, one in INHERITED.items() if name in tag.settings}
     return {"tag": tag.name, **said, **sealed(tag.access, _owner(tag.name), vault)}
 
 

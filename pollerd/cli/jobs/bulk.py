@@ -11,24 +11,22 @@ from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
 from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.grouped import grouped
-from pollerd.cli.common.options import DURATION, NONE, TRUST, Json, Timeout, Token, Url, duration, trust
+from pollerd.cli.common.options import NONE, Json, Timeout, Token, Url
 from pollerd.cli.common.output import show_json
 from pollerd.cli.common.progress import showing_progress
 from pollerd.cli.sites.filtering import FilterOptions
+from pollerd.cli.sites.setting_options import Settings, with_settings
 from pollerd.model import JobAction, JobState
 from pollerd.quantities import counted
+from pollerd.site_settings import INHERITED
 
 _LOOK_AGAIN_SECONDS = 0.5
 
 
-def _seconds_or_none(text: str) -> str | float:
-    return NONE if text == NONE else duration(text)
+_LIMITS = {name: one for name, one in INHERITED.items() if one.bulk == JobAction.LIMITS}
 
 
-def _interval(help_: str) -> Any:
-    return typer.Option(help=help_, parser=_seconds_or_none, metavar=f"{DURATION}|{NONE}")
-
-
+@with_settings(_LIMITS, none="inherited.", before="With limits: ")
 @grouped
 def bulk(
     action: JobAction,
@@ -38,12 +36,7 @@ def bulk(
     *,
     filters: FilterOptions,
     all_: Annotated[bool, typer.Option("--all", help="Every site: needed where no filter is given.")] = False,
-    min_interval: Annotated[Any, _interval("With limits: shortest time between two polls.")] = None,
-    max_interval: Annotated[Any, _interval("With limits: longest time between two polls.")] = None,
-    respect_ttl: Annotated[
-        Any,
-        typer.Option(help="With limits: how far a TTL is believed.", parser=trust, metavar=f"{TRUST}|{NONE}"),
-    ] = None,
+    settings: Settings,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end.")] = True,
     url: Url = None,
     token: Token = None,
@@ -54,9 +47,8 @@ def bulk(
 
     It goes on in the daemon if this command is ended. `pollerd jobs undo` takes it back for 24 hours.
     """
-    limits = {"min_interval": min_interval, "max_interval": max_interval, "respect_ttl": respect_ttl}
     body: dict[str, Any] = {"action": action.value}
-    if needed := _value(action, value, limits):
+    if needed := _value(action, value, settings):
         body["value"] = needed
     with daemon_at(url, token, timeout) as daemon:
         body["filter"] = filters.wanted(daemon)
@@ -66,10 +58,10 @@ def bulk(
         show_ended(daemon, job, wait=wait, as_json=as_json)
 
 
-def _value(action: JobAction, value: str | None, limits: dict[str, Any]) -> dict[str, Any]:
-    intervals = {name: None if v == NONE else v for name, v in limits.items() if v is not None}
-    if intervals and action is not JobAction.LIMITS:
-        raise CallError("--min-interval, --max-interval and --respect-ttl go with limits")
+def _value(action: JobAction, value: str | None, limits: Settings) -> Settings:
+    if limits and action is not JobAction.LIMITS:
+        *others, last = (f"--{name.replace('_', '-')}" for name in _LIMITS)
+        raise CallError(f"{', '.join(others)} and {last} go with limits")
     match action:
         case JobAction.TAG | JobAction.UNTAG:
             return {"tag": value or ""}
@@ -78,7 +70,7 @@ def _value(action: JobAction, value: str | None, limits: dict[str, Any]) -> dict
         case _ if value is not None:
             raise CallError(f"{action} takes no value; given: {value!r}")
         case _:
-            return intervals
+            return limits
 
 
 def _number(text: str | None) -> float | None:

@@ -9,64 +9,22 @@ import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
-from pollerd.cli.common.options import (
-    DURATION,
-    NONE,
-    TRUST,
-    WINDOWS,
-    Json,
-    Rebase,
-    Timeout,
-    Token,
-    Url,
-    duration,
-    trust,
-)
-from pollerd.cli.common.options import windows as parse_windows
+from pollerd.cli.common.options import Json, Rebase, Timeout, Token, Url
 from pollerd.cli.common.output import show_list
 from pollerd.cli.sites.named import Names, for_each
-from pollerd.cli.sites.selecting import SELECT_HELP, selections
+from pollerd.cli.sites.setting_options import OF_SITES, Settings, with_settings
 
 _COLUMNS = ("id", "url", "weight", "cost", "tags", "min_interval", "max_interval", "min_yield", "half_life", "deadline")
 
 
-def _seconds_or_none(text: str) -> str | float:
-    return NONE if text == NONE else duration(text)
-
-
-def _interval(help_: str) -> Any:
-    return typer.Option(help=help_, parser=_seconds_or_none, metavar=f"{DURATION}|{NONE}")
-
-
+@with_settings(OF_SITES, none="inherited.")
 def edit(
     sites: Names,
-    weight: Annotated[float | None, typer.Option(help="What one change is worth.")] = None,
-    cost: Annotated[float | None, typer.Option(help="What one poll costs of the budget.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="In place of all tags; may be given more than once.")] = None,
     add_tag: Annotated[list[str] | None, typer.Option(help="One more tag; may be given more than once.")] = None,
     remove_tag: Annotated[list[str] | None, typer.Option(help="One tag less; may be given more than once.")] = None,
-    min_interval: Annotated[Any, _interval("Shortest time between two polls; none: the daemon's.")] = None,
-    max_interval: Annotated[Any, _interval("Longest time between two polls; none: the daemon's.")] = None,
-    min_yield: Annotated[
-        str | None, typer.Option(help="No poll while a change is less likely, as 1%; none: the daemon's.")
-    ] = None,
-    respect_ttl: Annotated[
-        Any,
-        typer.Option(
-            help="How far its max-age, Expires or ttl is believed. none: the daemon's.",
-            parser=trust,
-            metavar=f"{TRUST}|{NONE}",
-        ),
-    ] = None,
-    half_life: Annotated[Any, _interval("For objective interest: when a change is worth half.")] = None,
-    deadline: Annotated[Any, _interval("For objective deadline: in which a change should be found.")] = None,
-    select: Annotated[
-        Any,
-        typer.Option(help=f"{SELECT_HELP} none: the whole page.", parser=selections, metavar="SELECTION"),
-    ] = None,
-    windows: Annotated[
-        Any, typer.Option(help=f"{WINDOWS} none: its tags'.", parser=parse_windows, metavar="JSON")
-    ] = None,
+    *,
+    settings: Settings,
     rebase: Rebase = None,
     new_url: Annotated[str | None, typer.Option(help="Moves the site there: for one site only.")] = None,
     url: Url = None,
@@ -75,22 +33,10 @@ def edit(
     as_json: Json = False,
 ) -> None:
     """Changes settings of sites. What is left out stays, and so does what was learned, but for a new URL."""
-    given = {
-        "url": new_url,
-        "weight": weight,
-        "cost": cost,
-        "tags": tag,
-        "min_interval": min_interval,
-        "max_interval": max_interval,
-        "min_yield": min_yield,
-        "respect_ttl": respect_ttl,
-        "half_life": half_life,
-        "deadline": deadline,
-        "selections": select,
-        "windows": windows,
-        "rebase": rebase,
+    patch = {
+        **settings,
+        **{name: v for name, v in (("url", new_url), ("tags", tag), ("rebase", rebase)) if v is not None},
     }
-    patch = {name: None if value == NONE else value for name, value in given.items() if value is not None}
     more, less = add_tag or (), remove_tag or ()
     _check(sites, patch, more, less)
     with daemon_at(url, token, timeout) as daemon:

@@ -9,11 +9,11 @@ import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import daemon_at
-from pollerd.cli.common.options import Json, Timeout, Token, Url
+from pollerd.cli.common.options import NONE, Json, Timeout, Token, Url
 from pollerd.cli.common.output import show_json
 from pollerd.cli.common.text import clean
 from pollerd.cli.sites.named import id_of
-from pollerd.cli.sites.selecting import NONE, Select
+from pollerd.cli.sites.setting_options import Select
 
 _PATIENCE_SECONDS = 60.0
 _REMOVED_SHOWN = 20

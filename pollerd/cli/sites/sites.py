@@ -10,59 +10,31 @@ import typer
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.common.grouped import grouped
-from pollerd.cli.common.options import DURATION, TRUST, WINDOWS, Json, Timeout, Token, Url, duration, trust
-from pollerd.cli.common.options import windows as parse_windows
+from pollerd.cli.common.options import Json, Timeout, Token, Url
 from pollerd.cli.common.output import show_fields, show_json, show_list
 from pollerd.cli.sites.filtering import FilterOptions
 from pollerd.cli.sites.named import Name, Names, for_each, id_of
-from pollerd.cli.sites.selecting import NONE, Select
+from pollerd.cli.sites.setting_options import OF_SITES, Settings, with_settings
 
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given more than once.")]
 _COLUMNS = ("id", "state", "url", "rate_per_day", "polls", "changes", "last_outcome", "last_poll_at", "tags")
 
 
-def _interval(help_: str) -> Any:
-    return typer.Option(help=help_, parser=duration, metavar=DURATION)
-
-
+@with_settings(OF_SITES)
 def add(
     sites: Annotated[list[str], typer.Argument(metavar="URL...")],
-    weight: Annotated[float | None, typer.Option(help="What one change is worth.")] = None,
-    cost: Annotated[float | None, typer.Option(help="What one poll costs of the budget.")] = None,
     tag: Tags = None,
-    min_interval: Annotated[float | None, _interval("Shortest time between two polls, as 30s, 5m, 1.5h or 2d.")] = None,
-    max_interval: Annotated[float | None, _interval("Longest time between two polls.")] = None,
-    min_yield: Annotated[
-        str | None, typer.Option(help="No poll while a change is believed less likely, as 1% or 0.01.")
-    ] = None,
-    respect_ttl: Annotated[
-        Any, typer.Option(help="How far its max-age, Expires or ttl is believed.", parser=trust, metavar=TRUST)
-    ] = None,
-    half_life: Annotated[float | None, _interval("For objective interest: when a change is worth half.")] = None,
-    deadline: Annotated[float | None, _interval("For objective deadline: in which a change should be found.")] = None,
-    select: Select = NONE,
-    windows: Annotated[Any, typer.Option(help=WINDOWS, parser=parse_windows, metavar="JSON")] = None,
+    *,
+    settings: Settings,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
     """Adds sites; all get the same settings."""
-    settings = {
-        "weight": weight,
-        "cost": cost,
-        "tags": tag or [],
-        "min_interval": min_interval,
-        "max_interval": max_interval,
-        "min_yield": min_yield,
-        "respect_ttl": respect_ttl,
-        "half_life": half_life,
-        "deadline": deadline,
-        "selections": None if select == NONE else select,
-        "windows": windows,
-    }
+    given = {"tags": tag or [], **settings}
     with daemon_at(url, token, timeout) as daemon:
-        added = [daemon.call("POST", "/sites", {"url": site, **settings}) for site in sites]
+        added = [daemon.call("POST", "/sites", {"url": site, **given}) for site in sites]
         _show_list(added, as_json)
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pollerd.errors import InvalidValueError
 from pollerd.model import JobAction, RespectTtl, SiteSpec
+from pollerd.site_settings import INHERITED, Kind
 
 _MOST_TAGS = 64
 _NAMES: dict[JobAction, tuple[str, ...]] = {
@@ -16,10 +17,13 @@ _NAMES: dict[JobAction, tuple[str, ...]] = {
     JobAction.RESUME: ("paused",),
     JobAction.TAG: ("tags",),
     JobAction.UNTAG: ("tags",),
-    JobAction.WEIGHT: ("weight",),
-    JobAction.LIMITS: ("min_interval", "max_interval", "respect_ttl"),
+    **{
+        action: tuple(name for name, one in INHERITED.items() if one.bulk == action)
+        for action in (JobAction.WEIGHT, JobAction.LIMITS)
+    },
 }
 """Settings that an action changes."""
+_TRUSTS = frozenset(name for name, one in INHERITED.items() if one.kind is Kind.TRUST)
 
 
 def after(action: JobAction, value: Mapping[str, Any], spec: SiteSpec) -> SiteSpec:
@@ -56,8 +60,8 @@ def _limited(spec: SiteSpec) -> SiteSpec:
 
 def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values of settings with their types, which the JSON of a job does not keep."""
-    trust = values.get("respect_ttl")
-    return {**values} if trust is None else {**values, "respect_ttl": RespectTtl(trust)}
+    trusts = {name: value for name, value in values.items() if name in _TRUSTS and value is not None}
+    return {**values, **{name: RespectTtl(value) for name, value in trusts.items()}}
 
 
 def before(action: JobAction, spec: SiteSpec) -> dict[str, Any]:

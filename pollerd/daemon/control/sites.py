@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import structlog
@@ -406,7 +407,7 @@ def _without_leak(spec: SiteSpec, changes: SiteChanges, tags: Tags) -> SiteChang
     """
     if "url" not in changes or origin_of(changes["url"]) == origin_of(spec.url):
         return changes
-    safe: SiteChanges = {} if "access" in changes else {"access": spec.access.elsewhere()}
+    safe: dict[str, Any] = {} if "access" in changes else {"access": spec.access.elsewhere()}
     leaking = [] if "tags" in changes else may_leak(spec.tags, tags)
     if leaking:
         safe["tags"] = tuple(name for name in spec.tags if name not in leaking)

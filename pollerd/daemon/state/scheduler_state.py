@@ -58,6 +58,7 @@ def _or_default(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 _ALLOCATORS_SETTINGS = ("weight", "cost", "half_life", "deadline")
 """Settings of a site that allocators know."""
+_SCHEDULERS_SETTINGS = tuple(name for name in NUMERIC_SETTINGS if name not in _ALLOCATORS_SETTINGS)
 
 
 class SchedulerState:
@@ -264,7 +265,7 @@ class SchedulerState:
         if slot is None:
             return
         table = self.sites
-        for name in ("min_interval", "max_interval", "min_yield", "respect_ttl"):
+        for name in _SCHEDULERS_SETTINGS:
             table.put(name, slot, _optional(getattr(spec, name)))
         self._open_by(np.array([slot]), [spec.windows])
         table.touch([slot])

@@ -37,7 +37,7 @@ from sqlalchemy import table as sqlite_table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import TypeEngine
 
-from pollerd.model import NUMERIC_SETTINGS
+from pollerd.site_settings import COLUMNS
 from pollerd.storage.db.rows import ForEachRow, columns_of
 from pollerd.storage.db.schema.cluster import host_partition, node_state
 from pollerd.storage.db.schema.history import change, content, poll, reading, screenshot, selection_state
@@ -148,8 +148,10 @@ NOTICE = [
 ]
 TEXT = ["site_id", "title", "words"]
 READING = ["site_id", "selection", "name", "at", "text", "number", "moment", "currency", "problem"]
-_PLAIN_SETTINGS = ["selections", "render", "keep_screenshots", "title"]
-SITE = ["created_at", "paused", *NUMERIC_SETTINGS, *_PLAIN_SETTINGS, "url", "host_id"]
+_SET_LATER = frozenset({"windows"})
+"""Settings that few sites of a list have: one statement a site."""
+SITE_COLUMNS = [name for name in COLUMNS if name not in _SET_LATER]
+SITE = ["created_at", "paused", *SITE_COLUMNS, "url", "host_id"]
 """Columns of a new site, in the order of `site_insertions`: those that sites of a list share, then URL and host."""
 MEMORY = [
     "etag",

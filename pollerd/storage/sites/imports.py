@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from sqlalchemy import Connection, delete, exists, select
 
 from pollerd.errors import InvalidValueError
-from pollerd.model import NUMERIC_SETTINGS, SiteSpec
+from pollerd.model import SiteSpec
 from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema.sites import deleted_url, host, site
-from pollerd.storage.db.statements import Statements, run
+from pollerd.storage.db.statements import SITE_COLUMNS, Statements, run
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.sites.checks import check_spec
 from pollerd.storage.sites.lists.marks import any_marked, unmark
@@ -22,7 +22,7 @@ from pollerd.storage.values import AddResult
 
 # Small enough for the event loop to run between two pieces.
 PIECE = 2_000
-_numbers = attrgetter(*NUMERIC_SETTINGS)
+_columns = attrgetter(*SITE_COLUMNS)
 
 
 class PlacesHosts(Protocol):
@@ -177,5 +177,5 @@ class SiteImport:
 
 
 def _site_row(spec: SiteSpec, host_id: int, now: float) -> tuple[Any, ...]:
-    others = (spec.selections or None, spec.render or None, spec.keep_screenshots, spec.title or None)
-    return (now, spec.paused, *_numbers(spec), *others, spec.url, host_id)
+    settings = (None if value == "" else value for value in _columns(spec))
+    return (now, spec.paused, *settings, spec.url, host_id)

@@ -13,7 +13,8 @@ from sqlalchemy import Connection, Select, bindparam, delete, exists, func, inse
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.inheritance import inherit
-from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, RespectTtl, Site, SiteSpec, SiteState, Tags, Windows
+from pollerd.model import NO_ACCESS, OutcomeKind, RespectTtl, Site, SiteSpec, SiteState, Tags, Windows
+from pollerd.site_settings import COLUMNS, Kind
 from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema.crawler import page
 from pollerd.storage.db.schema.history import reading, selection_state
@@ -35,7 +36,7 @@ from pollerd.storage.sites.selection_states import edit_of, follow_edit
 from pollerd.storage.sites.tags import names_among
 from pollerd.storage.sites.windows import decode_windows, encode_windows
 from pollerd.storage.sources.membership import forget_pauses
-from pollerd.storage.values import NewSettings, SiteChanges, SiteFilter, SitePage
+from pollerd.storage.values import CHANGEABLE, NewSettings, SiteChanges, SiteFilter, SitePage
 
 PIECE = 5_000
 _STATES = {state.value: state for state in SiteState}
@@ -195,21 +196,16 @@ class Sites:
         Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use.
         """
         before = self.get(connection, site_id)
-        unknown = changes.keys() - SiteChanges.__annotations__.keys()
+        unknown = changes.keys() - CHANGEABLE
         if unknown or ("url" in changes) != ("host" in changes):
-            allowed = "among " + ", ".join(SiteChanges.__annotations__) + "; url and host together"
+            allowed = "among " + ", ".join(sorted(CHANGEABLE)) + "; url and host together"
             raise InvalidValueError("changes", allowed, sorted(changes))
         given: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__struct_fields__}
         spec = replace(before.spec, **given)
         check_spec(spec)
-        values: dict[str, Any] = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
-        values |= {"settings_changed_at": now, "windows": encode_windows(spec.windows)}
-        values["keep_screenshots"] = spec.keep_screenshots
+        values: dict[str, Any] = {**stored_settings(spec), "settings_changed_at": now}
         if "access" in changes:
             values["access"] = self._encryption.close(spec.access) if spec.access else None
-        values |= {name: getattr(spec, name) or None for name in ("render", "title") if name in changes}
-        if "selections" in changes:
-            values["selections"] = spec.selections or None
         if "paused" in changes:
             values["paused"] = bool(changes["paused"])
             forget_pauses(connection, self._sql, [site_id])
@@ -300,18 +296,7 @@ class Sites:
 
     def _values(self, spec: SiteSpec, now: float) -> dict[str, Any]:
         sealed = self._encryption.close(spec.access) if spec.access else None
-        values = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
-        return {
-            **values,
-            "paused": spec.paused,
-            "access": sealed,
-            "selections": spec.selections or None,
-            "render": spec.render or None,
-            "keep_screenshots": spec.keep_screenshots,
-            "title": spec.title or None,
-            "windows": encode_windows(spec.windows),
-            "settings_changed_at": now,
-        }
+        return {**stored_settings(spec), "paused": spec.paused, "access": sealed, "settings_changed_at": now}
 
     @staticmethod
     def _set_tags(connection: Connection, site_id: int, tags: Sequence[str]) -> None:
@@ -402,13 +387,8 @@ def _sites() -> Select[Any]:
             host.c.name.label("host"),
             s.created_at,
             s.paused,
-            *(s[name] for name in NUMERIC_SETTINGS),
+            *(s[name] for name in COLUMNS),
             s.access,
-            s.selections,
-            s.render,
-            s.keep_screenshots,
-            s.title,
-            s.windows,
             t.state,
             t.last_poll_at,
             t.not_before,
@@ -426,26 +406,33 @@ def _sites() -> Select[Any]:
     )
 
 
+def stored_settings(spec: SiteSpec) -> dict[str, Any]:
+    """Returns the values of `COLUMNS`: empty texts as NULL."""
+    values = {name: value if (value := getattr(spec, name)) != "" else None for name in COLUMNS}
+    return {**values, "windows": encode_windows(spec.windows)}
+
+
+def _setting(kind: Kind, value: Any) -> Any:
+    """Returns the value of a column as `SiteSpec` holds it."""
+    match kind:
+        case Kind.NUMBER | Kind.SECONDS | Kind.SHARE:
+            return number(value)
+        case Kind.TRUST:
+            return _TTL_TRUST.get(number(value))
+        case Kind.WINDOWS:
+            return _windows(value)
+        case Kind.SWITCH:
+            return value
+    return value or ""
+
+
 def _site(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
     """Returns the site of a row; values damaged by hand become those of a new site."""
     access = NO_ACCESS if row.access is None else encryption.open(row.access)
-    numbers: dict[str, Any] = {name: number(getattr(row, name)) for name in NUMERIC_SETTINGS}
-    if numbers["respect_ttl"] is not None:
-        numbers["respect_ttl"] = _TTL_TRUST.get(numbers["respect_ttl"])
+    settings = {name: _setting(one.kind, getattr(row, name)) for name, one in COLUMNS.items()}
     return Site(
         id=row.id,
-        spec=SiteSpec(
-            row.url,
-            tags=tags,
-            access=access,
-            paused=row.paused,
-            windows=_windows(row.windows),
-            selections=row.selections or "",
-            render=row.render or "",
-            keep_screenshots=row.keep_screenshots,
-            title=row.title or "",
-            **numbers,
-        ),
+        spec=SiteSpec(row.url, tags=tags, access=access, paused=row.paused, **settings),
         host=row.host or "",
         state=SiteState.PAUSED if row.paused else _STATES.get(row.state, SiteState.ACTIVE),
         created_at=number(row.created_at, 0.0),

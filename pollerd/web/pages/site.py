@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import orjson
@@ -14,13 +14,16 @@ from pollerd.api.http.limits import check_selections
 from pollerd.api.http.parameters import Cursor, SiteId
 from pollerd.api.reads.schemas import reads_in_words
 from pollerd.api.schemas.explanation import Explanation
+from pollerd.api.schemas.inputs.settings import shown_setting
 from pollerd.api.schemas.selections import PreviewSchema, SelectionStatus
 from pollerd.api.schemas.sites import SitePatch, SiteSchema, redirect_proposal
 from pollerd.api.signals.routes import site_signals
 from pollerd.api.sites.routes import current_site, shown_site, site_changes
 from pollerd.errors import InvalidValueError
+from pollerd.inheritance import inherit
 from pollerd.model import JobAction, SiteSpec
 from pollerd.quantities import duration
+from pollerd.site_settings import SITE_SETTINGS, Kind, Setting
 from pollerd.storage import ChangeFilter, JobSpec
 from pollerd.urls import normalise_url
 from pollerd.web.http.forms import Posted, PostedForm, tags_in_one_field
@@ -69,7 +72,7 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
         changes=changes.items,
         more_changes=changes.next_cursor is not None,
         selections=[SelectionStatus.of(state) for state in states],
-        own=_own(site.spec),
+        fields=form_fields(SITE_SETTINGS, site.spec, inherit(site.spec, ports.control.tags.all())),
     )
 
 
@@ -89,19 +92,50 @@ def _belief(explained: Explanation, site: SiteSchema) -> Any:
     return drawing(belief_plot(PageBelief(explained.rate_per_day, low, high, polled, known)))
 
 
-def _own(spec: SiteSpec) -> dict[str, str]:
-    """Returns the settings that are the site's own, as the form's fields have them."""
-    pretty = "" if not spec.selections else orjson.dumps(orjson.loads(spec.selections), option=orjson.OPT_INDENT_2)
-    return {
-        "url": spec.url,
-        "title": spec.title,
-        "tags": tags_in_one_field(spec.tags),
-        "weight": "" if spec.weight is None else f"{spec.weight:g}",
-        "min_interval": "" if spec.min_interval is None else duration(spec.min_interval),
-        "max_interval": "" if spec.max_interval is None else duration(spec.max_interval),
-        "respect_ttl": "" if spec.respect_ttl is None else spec.respect_ttl.name.lower(),
-        "selections": pretty.decode() if isinstance(pretty, bytes) else pretty,
-    }
+def form_fields(settings: Mapping[str, Setting], own: SiteSpec, effective: SiteSpec) -> list[dict[str, Any]]:
+    """Returns the fields of the form: first those that make a site one, then those that tags can have, too.
+
+    own: what the site itself says; effective: with what it inherits.
+    """
+    offered = sorted((one for one in settings.values() if one.form), key=lambda one: one.inherits)
+    return [
+        {
+            "name": one.name,
+            "label": one.form,
+            "kind": one.kind,
+            "value": text_of(one, getattr(own, one.name)),
+            "inherited": (text_of(one, getattr(effective, one.name)) or "as all") if one.inherits else "",
+            "choices": _CHOICES.get(one.kind, ()),
+        }
+        for one in offered
+    ]
+
+
+_CHOICES = {
+    Kind.TRUST: (("hint", "as a hint, up to an hour"), ("strict", "strictly, up to a day"), ("off", "no")),
+    Kind.SWITCH: (("true", "yes"), ("false", "no")),
+}
+
+
+def text_of(setting: Setting, value: Any) -> str:
+    """Returns a setting as its field of the form has it; empty: the site says none."""
+    if value is None or value == "":
+        return ""
+    match setting.kind:
+        case Kind.TAGS:
+            return tags_in_one_field(value)
+        case Kind.NUMBER | Kind.SHARE:
+            return f"{value:g}"
+        case Kind.SECONDS:
+            return duration(value)
+        case Kind.TRUST:
+            return str(value.name).lower()
+        case Kind.SWITCH:
+            return "true" if value else "false"
+        case Kind.WINDOWS | Kind.SELECTIONS | Kind.RENDER:
+            shown = shown_setting(setting, value)
+            return shown if isinstance(shown, str) else orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode()
+    return str(value)
 
 
 @router.get("/{site_id:id}/polls")
@@ -164,44 +198,57 @@ async def change_site(page: Shown, site_id: SiteId, form: Posted) -> Response:
         return await _preview(page, site_id, form)
     async with page.ports.turn:
         site = await page.ports.store.sites.get(site_id)
-        changes = site_changes(site.spec, SitePatch.model_validate(_patch(form, _own(site.spec))))
+        changes = site_changes(site.spec, SitePatch.model_validate(_patch(form, site.spec)))
         if changes:
             await page.ports.control.sites.update(site_id, changes)
     return page.go(f"/sites/{site_id}")
 
 
-def _patch(form: PostedForm, own: dict[str, str]) -> dict[str, Any]:
-    """Returns the fields of a form that differ from `own` as `PATCH /sites/{id}` takes them, and no others.
+def _patch(form: PostedForm, own: SiteSpec) -> dict[str, Any]:
+    """Returns the fields of a form that differ from the site's own as `PATCH /sites/{id}` takes them, and no others.
 
     The form rounds numbers, so that sending back those that nobody edited would change them. Raises
     `InvalidValueError`.
     """
-    readers: dict[str, Callable[[], Any]] = {
-        "url": lambda: form.text("url"),
-        "title": lambda: form.text("title"),
-        "tags": lambda: form.tags("tags"),
-        "weight": lambda: form.optional_number("weight"),
-        "min_interval": lambda: form.optional_duration("min_interval"),
-        "max_interval": lambda: form.optional_duration("max_interval"),
-        "selections": lambda: _selections(form),
-        "respect_ttl": lambda: form.text("respect_ttl") or None,
-    }
-    edited = (name for name in readers if form.has(name) and form.text(name).replace("\r", "") != own[name].strip())
-    return {name: readers[name]() for name in edited}
+    sent = [one for one in SITE_SETTINGS.values() if one.form and form.has(one.name)]
+    edited = (
+        one for one in sent if form.text(one.name).replace("\r", "") != text_of(one, getattr(own, one.name)).strip()
+    )
+    return {one.name: value_in(form, one) for one in edited}
 
 
-def _selections(form: PostedForm) -> Any:
-    text = form.text("selections")
+def value_in(form: PostedForm, setting: Setting) -> Any:
+    """Returns what the form says of a setting, as REST takes it. Raises `InvalidValueError`."""
+    name, text = setting.name, form.text(setting.name)
+    match setting.kind:
+        case Kind.TEXT:
+            return text
+        case Kind.TAGS:
+            return form.tags(name)
+        case Kind.NUMBER:
+            return form.optional_number(name)
+        case Kind.SECONDS:
+            return form.optional_duration(name)
+        case Kind.SWITCH:
+            return text == "true" if text else None
+        case Kind.WINDOWS | Kind.SELECTIONS:
+            return _json(name, text)
+        case Kind.RENDER:
+            return text if text == "browser" else _json(name, text)
+    return text or None  # shares and words are read by REST
+
+
+def _json(name: str, text: str) -> Any:
     if not text:
         return None
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise InvalidValueError("selections", f"JSON ({error})", text[:100]) from error
+        raise InvalidValueError(name, f"JSON ({error})", text[:100]) from error
 
 
 async def _preview(page: Page, site_id: int, form: PostedForm) -> Response:
-    wanted = check_selections(_selections(form) or {"default": {}})
+    wanted = check_selections(_json("selections", form.text("selections")) or {"default": {}})
     found = PreviewSchema.of(await page.ports.control.preview.of_stored(site_id, wanted))
     site = await shown_site(page.ports, await page.ports.store.sites.get(site_id))
     return page.show("preview.html", site=site, preview=found, selections_text=form.text("selections"))

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from pollerd.quantities import per_second, seconds, share
 from pollerd.ranges import BUDGET, SOURCE, Range
-from pollerd.site_settings import SITE
+from pollerd.site_settings import SITE_SETTINGS, Kind, Setting
 
 _DURATION = r"^[1-9][0-9]{0,3}(\.[0-9]{1,3})?(s|m|min|h|d)?$"
 _PACE = (
@@ -37,21 +37,20 @@ def _written(read: Callable[[str], float], allowed: Range, pattern: str) -> tupl
     )
 
 
-Weight = Annotated[float, Field(json_schema_extra=_bounds(SITE["weight"]))]
-Cost = Annotated[float, Field(json_schema_extra=_bounds(SITE["cost"]))]
-MinInterval = Annotated[float, *_written(seconds, SITE["min_interval"], _DURATION)]
-MaxInterval = Annotated[float, *_written(seconds, SITE["max_interval"], _DURATION)]
-HalfLife = Annotated[float, *_written(seconds, SITE["half_life"], _DURATION)]
-Deadline = Annotated[
-    float,
-    *_written(seconds, SITE["deadline"], _DURATION),
-    Field(description="seconds within which a change should be found, for the objective deadline"),
-]
-MinYield = Annotated[
-    float,
-    *_written(share, SITE["min_yield"], _SHARE),
-    Field(description="a site is not polled while a change is believed less likely; 0: whatever is believed"),
-]
+def number_notes(setting: Setting) -> tuple[Any, ...]:
+    """Returns what `Annotated` says of a setting that is a number: its range, its notation, its description."""
+    assert setting.range is not None, f"{setting.name} is a number without a range"
+    described = (Field(description=setting.help),) if setting.help else ()
+    match setting.kind:
+        case Kind.SECONDS:
+            return *_written(seconds, setting.range, _DURATION), *described
+        case Kind.SHARE:
+            return *_written(share, setting.range, _SHARE), *described
+    return Field(json_schema_extra=_bounds(setting.range)), *described
+
+
+Weight = Annotated[float, *number_notes(SITE_SETTINGS["weight"])]
+Deadline = Annotated[float, *number_notes(SITE_SETTINGS["deadline"])]
 ListLimit = Annotated[int, Field(json_schema_extra=_bounds(SOURCE["limit"]))]
 ReadInterval = Annotated[float, *_written(seconds, SOURCE["interval"], r"^[1-9][0-9]{0,2}(min|h)$")]
 ShrinkShare = Annotated[float, Field(json_schema_extra=_bounds(SOURCE["max_shrink"]))]

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+import orjson
+from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 from typing_extensions import TypeAliasType
 
 from pollerd.api.http.limits import check_selections
-from pollerd.api.schemas.inputs.numbers import Cost, Deadline, HalfLife, MaxInterval, MinInterval, MinYield, Weight
+from pollerd.api.http.rendered import shown_render
+from pollerd.api.schemas.inputs.numbers import number_notes
 from pollerd.api.schemas.inputs.site_access import AccessFields
-from pollerd.api.schemas.inputs.windows import WINDOWS, WindowsSchema
+from pollerd.api.schemas.inputs.windows import WindowsSchema, windows_as_given
 from pollerd.model import RespectTtl
 from pollerd.scheduling.windows import windows_of
-from pollerd.site_settings import INHERITED
+from pollerd.site_settings import INHERITED, Kind, Setting
 from pollerd.storage import Rebase
 
-_RENDER = (
-    "browser, or a plan of what a browser does (docs/rendering.md): the page is rendered, at a cost of 20 unless cost "
-    "says another; secrets of its steps are sealed; null: the page is fetched"
-)
-_KEEP_SCREENSHOTS = (
-    "keep a PNG of the rendered page with each new content, GET /contents/{id}/screenshot; a site that is not rendered "
-    "cannot say it; null: the default, no"
-)
-_SELECTIONS = (
-    "what of the page counts, by name: steps, values, least and conditions (docs/selections.md); a site has at least "
-    "`default`; null or {}: the whole page"
-)
 # Named, so that generated clients have pleasant names for them.
 SelectionSettings = TypeAliasType("SelectionSettings", dict[str, Any])
 Selections = TypeAliasType(
@@ -36,11 +27,6 @@ Selections = TypeAliasType(
 RenderDefault = TypeAliasType("RenderDefault", Literal["browser"])
 RenderPlanSettings = TypeAliasType("RenderPlanSettings", dict[str, Any])
 Render = RenderDefault | RenderPlanSettings
-_RESPECT_TTL = (
-    "leave the site alone for as long as its max-age, Expires or feed's ttl says: strict (or true), at most a day; "
-    "hint, at most an hour, and no more once a change was found inside such a time; off (or false), never; null: the "
-    "default"
-)
 _RESPECT_TTL_SCHEMA = {"anyOf": [{"type": "boolean"}, {"type": "string", "enum": ["off", "hint", "strict"]}]}
 RespectTtlInput = Annotated[
     RespectTtl, BeforeValidator(RespectTtl.of), WithJsonSchema(_RESPECT_TTL_SCHEMA, mode="validation")
@@ -51,6 +37,23 @@ RespectTtlShown = Annotated[
 """As it is shown: true, strict, and false, off, are what they were before there were hints."""
 
 
+_SHOWN: Mapping[Kind, Callable[[Any], Any]] = {
+    Kind.TAGS: list,
+    Kind.TRUST: lambda value: value.shown,
+    Kind.WINDOWS: windows_as_given,
+    Kind.SELECTIONS: orjson.loads,
+    Kind.RENDER: shown_render,
+}
+"""Writers of settings that are stored otherwise than they are given."""
+
+
+def shown_setting(setting: Setting, value: Any) -> Any:
+    """Returns a setting's value as answers, lists and exports have it, without secrets; None: it is not set."""
+    if setting.kind not in _SHOWN:
+        return value
+    return None if value is None or value == "" else _SHOWN[setting.kind](value)
+
+
 REBASE = (
     "if this call changes selections or render: keep compares the next poll with the content from before, so that a "
     "difference is reported; anew begins anew, without a change; null: keep if nothing was selected last, else anew"
@@ -58,27 +61,47 @@ REBASE = (
 RebaseChoice = Annotated[Rebase | None, Field(description=REBASE)]
 
 
-class SettingsFields(AccessFields):
-    """Settings; null: what the tags say, else the default."""
+_TYPES: Mapping[Kind, Any] = {
+    Kind.SWITCH: bool,
+    Kind.TRUST: RespectTtlInput,
+    Kind.WINDOWS: WindowsSchema,
+    Kind.SELECTIONS: Selections,
+    Kind.RENDER: Render,
+}
+"""Types of settings that are no plain numbers."""
 
-    weight: Weight | None = None
-    cost: Cost | None = None
-    min_interval: MinInterval | None = None
-    max_interval: MaxInterval | None = None
-    min_yield: MinYield | None = None
-    respect_ttl: RespectTtlInput | None = Field(None, description=_RESPECT_TTL)
-    half_life: HalfLife | None = None
-    deadline: Deadline | None = None
-    windows: WindowsSchema | None = Field(None, description=WINDOWS)
-    selections: Selections | None = Field(None, description=_SELECTIONS)
-    render: Render | None = Field(None, description=_RENDER)
-    keep_screenshots: bool | None = Field(None, description=_KEEP_SCREENSHOTS)
+
+def input_fields(settings: Mapping[str, Setting], *, described: bool = True) -> dict[str, Any]:
+    """Returns fields for `create_model`; described: with their descriptions, where the type has none."""
+    fields: dict[str, Any] = {}
+    for name, one in settings.items():
+        if one.kind in _TYPES:
+            fields[name] = _TYPES[one.kind] | None, Field(None, description=one.help if described else None)
+        else:
+            fields[name] = Annotated[float, *number_notes(one)] | None, None
+    return fields
+
+
+class _Inheritable(AccessFields):
+    """Settings; null: what the tags say, else the default."""
 
     def inheritable(self) -> dict[str, Any]:
         """Returns the values that are given, but for headers, credentials and proxy. Raises `InvalidValueError`."""
         given = {name: getattr(self, name) for name in INHERITED if name in self.model_fields_set - {"render"}}
-        if self.windows is not None:
-            given["windows"] = windows_of(self.windows.model_dump(by_alias=True))
+        if given.get("windows") is not None:
+            given["windows"] = windows_of(given["windows"].model_dump(by_alias=True))
         if "selections" in given:
-            given["selections"] = check_selections(self.selections)
+            given["selections"] = check_selections(given["selections"])
         return given
+
+
+if TYPE_CHECKING:
+
+    class SettingsFields(_Inheritable):
+        """Settings; null: what the tags say, else the default."""
+
+        render: Render | None = None
+else:
+    SettingsFields = create_model(
+        "SettingsFields", __base__=_Inheritable, __module__=__name__, **input_fields(INHERITED)
+    )

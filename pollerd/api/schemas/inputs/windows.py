@@ -33,14 +33,6 @@ class WindowsSchema(Given):
 
 
 EXAMPLE: dict[str, Any] = {"zone": "Europe/Berlin", "open": [{"days": ["mon", "tue"], "from": "08:00", "to": "18:00"}]}
-WINDOWS = (
-    "when the site may be polled; outside of it, it is not due, and not late; null: what its tags say, else always"
-)
-
-
-def windows_schema(windows: Windows | None) -> WindowsSchema | None:
-    """Returns windows as answers have them."""
-    return None if windows is None else WindowsSchema.model_validate(windows_as_given(windows))
 
 
 def windows_as_given(windows: Windows | None) -> dict[str, Any] | None:

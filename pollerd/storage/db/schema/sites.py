@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -16,7 +19,9 @@ from sqlalchemy import (
     Text,
     false,
 )
+from sqlalchemy.types import TypeEngine
 
+from pollerd.site_settings import COLUMNS, Kind, Setting
 from pollerd.storage.db.schema.base import (
     HOT_FILLFACTOR,
     Id,
@@ -56,6 +61,24 @@ host_override = Table(
     Column("until", Double),
 )
 
+_TYPES: Mapping[Kind, type[TypeEngine[Any]]] = {
+    Kind.TEXT: Text,
+    Kind.SWITCH: Boolean,
+    Kind.NUMBER: Double,
+    Kind.SECONDS: Double,
+    Kind.SHARE: Double,
+    Kind.TRUST: SmallInteger,
+    Kind.WINDOWS: Text,
+    Kind.SELECTIONS: Text,
+    Kind.RENDER: Text,
+}
+
+
+def setting_columns(settings: Mapping[str, Setting]) -> list[Column[Any]]:
+    """Returns the columns of settings; migrations state them for themselves, and a test compares both."""
+    return [Column(name, _TYPES[one.kind]) for name, one in settings.items()]
+
+
 site = Table(
     "site",
     metadata,
@@ -64,27 +87,11 @@ site = Table(
     Column("host_id", Id, ForeignKey("host.id"), nullable=False),
     Column("created_at", Double, nullable=False),
     Column("paused", Boolean, nullable=False, server_default=false()),
-    # Settings that are NULL are inherited: from tags, then from defaults.
-    Column("weight", Double),
-    Column("cost", Double),
-    Column("min_interval", Double),
-    Column("max_interval", Double),
-    Column("min_yield", Double),
-    # A `model.RespectTtl`.
-    Column("respect_ttl", SmallInteger),
-    Column("half_life", Double),
-    Column("deadline", Double),
+    # NULL: inherited, from tags, then from defaults; empty texts are NULL. Windows, selections and plans are JSON.
+    *setting_columns(COLUMNS),
     Column("settings_changed_at", Double),
     # Headers, credentials and proxy, encrypted (see `encryption`); NULL: none.
     Column("access", LargeBinary),
-    # What of the page counts, as JSON (see `detection.selection`); NULL: the whole page.
-    Column("selections", Text),
-    # How a browser renders the page, as JSON (see `rendering.plan`); NULL: it is fetched.
-    Column("render", Text),
-    Column("keep_screenshots", Boolean),
-    Column("title", Text),
-    # When it may be polled, as JSON (see `model.Windows`).
-    Column("windows", Text),
     Index(None, "host_id"),
     # Few are.
     partial_index("ix_site_paused", "id", where="paused"),
