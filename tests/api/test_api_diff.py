@@ -39,7 +39,7 @@ async def test_unified_text(api: Api) -> None:
     reply = await api("GET", f"/changes/{change_id}/diff?context=1")
     assert (reply.status, reply.headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
     assert reply.body.decode() == (
-        f"--- {URL}\t2027-01-15T08:00:00.000Z\n+++ {URL}\t2027-01-15T08:00:01.000Z\n"
+        f"--- {URL}\t2027-01-15T08:00:00.000Z\n+++ {URL}\t2027-01-15T08:00:01.250Z\n"
         "@@ -9,3 +9,3 @@\n line 8\n-line 9\n+new\n line 10\n@@ -20 +20,2 @@\n line 19\n+more\n"
     )
     without = (await api("GET", f"/changes/{change_id}/diff?context=0")).body.decode()
