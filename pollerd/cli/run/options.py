@@ -89,9 +89,9 @@ class PollingOptions:
     respect_ttl: Annotated[
         str | None,
         typer.Option(
-            metavar="[off|hint|strict]",
+            metavar="off|hint|strict",
             help="How far max-age, Expires and a feed's ttl are believed. hint: up to 1h, not once a change was found "
-            "earlier; strict: up to a day, also as --respect-ttl alone; off: also as --no-respect-ttl. [default: hint]",
+            "earlier; strict: up to a day, also as --respect-ttl alone; off: also as --no-respect-ttl. Default: hint.",
             rich_help_panel=_POLLING,
         ),
     ] = None
