@@ -47,7 +47,7 @@ def set_(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Gives a tag settings. Settings that are not named stay, also those that only the API or a list can set."""
+    """Gives a tag settings. Settings that are not named stay."""
     changes = settings if rebase is None else {**settings, "rebase": rebase}
     if not changes:
         _refuse("nothing to change: give a setting, as --min-interval 15m")
