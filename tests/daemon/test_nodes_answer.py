@@ -136,7 +136,8 @@ async def test_any_node_shows_what_the_whole_budget_brings(database: str, origin
         for one in (a, b):
             status, shown = await one.get("/allocation")
             assert status == 200, shown
-            assert (shown["sites"], shown["budget"], shown["missing_nodes"]) == (sum(sites), 30.0, [])
+            assert (shown["sites"], shown["missing_nodes"]) == (sum(sites), [])
+            assert shown["budget"] == pytest.approx(30.0, rel=1e-6)  # the sum of two shares, rounded
             assert shown["calibration"]["polls"] > 0
         assert own < sum(sites)
 
