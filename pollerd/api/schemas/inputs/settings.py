@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
-from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
+from pydantic import BeforeValidator, Field, PlainValidator, create_model
 from typing_extensions import TypeAliasType
 
 from pollerd.api.http.limits import check_selections
@@ -27,10 +27,8 @@ Selections = TypeAliasType(
 RenderDefault = TypeAliasType("RenderDefault", Literal["browser"])
 RenderPlanSettings = TypeAliasType("RenderPlanSettings", dict[str, Any])
 Render = RenderDefault | RenderPlanSettings
-_RESPECT_TTL_SCHEMA = {"anyOf": [{"type": "boolean"}, {"type": "string", "enum": ["off", "hint", "strict"]}]}
-RespectTtlInput = Annotated[
-    RespectTtl, BeforeValidator(RespectTtl.of), WithJsonSchema(_RESPECT_TTL_SCHEMA, mode="validation")
-]
+RespectTtlWord = TypeAliasType("RespectTtlWord", Literal["off", "hint", "strict"])
+RespectTtlInput = Annotated[RespectTtl, PlainValidator(RespectTtl.of, json_schema_input_type=bool | RespectTtlWord)]
 RespectTtlShown = Annotated[
     bool | Literal["hint"], BeforeValidator(lambda value: value.shown if isinstance(value, RespectTtl) else value)
 ]
@@ -58,7 +56,8 @@ REBASE = (
     "if this call changes selections or render: keep compares the next poll with the content from before, so that a "
     "difference is reported; anew begins anew, without a change; null: keep if nothing was selected last, else anew"
 )
-RebaseChoice = Annotated[Rebase | None, Field(description=REBASE)]
+RebaseWord = TypeAliasType("Rebase", Rebase)
+RebaseChoice = Annotated[RebaseWord | None, Field(description=REBASE)]
 
 
 _TYPES: Mapping[Kind, Any] = {
