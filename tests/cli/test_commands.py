@@ -107,7 +107,8 @@ async def test_db_partitions(database: str) -> None:
         assert await store.cluster.prepare() == 8
         held = await command("db", "partitions", "9", "--database", url)
         assert held.code != 0
-        assert "holds the database" in held.err
+        assert "nodes are running on the database" in held.err
+        assert "a (1)" in held.err, "the node, and its version"
         await store.close()
 
 

@@ -280,7 +280,10 @@ async def test_polls_are_no_news(join: Join, postgres_url: str) -> None:
     await cluster(a).prepare()
     await cluster(a).prepare()
     told = await query(postgres_url, "SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'pollerd_news'")
-    assert {row[0] for row in told} == {one.value for one in NewsTable} - {NewsTable.POLL_REQUEST.value}
+    assert {row[0] for row in told} == {one.value for one in NewsTable} - {
+        NewsTable.POLL_REQUEST.value,
+        NewsTable.SETTINGS_POLL.value,
+    }
 
 
 async def test_a_node_whose_schema_was_changed_meanwhile_writes_no_more(join: Join, postgres_url: str) -> None:
