@@ -87,6 +87,8 @@ class RedirectPolicy:
 
     def answered(self, url: str, outcome: Outcome) -> None:
         """Notes the answer with the host that gave it; see `HostTable.answered`."""
+        if outcome.status is None:  # nobody answered; the URL may be no URL at all
+            return
         hosts = self._scheduler.hosts
         slot = hosts.slot_of(answering_host(url, outcome))
         if slot is not None:

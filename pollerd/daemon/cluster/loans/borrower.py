@@ -159,7 +159,8 @@ class BorrowedHosts:
 
     def answered(self, url: str, outcome: Outcome) -> None:
         """Notes what the host that answered the request of the URL said."""
-        self._answered = answering_host(url, outcome), outcome.status, outcome.retry_after
+        if outcome.status is not None:
+            self._answered = answering_host(url, outcome), outcome.status, outcome.retry_after
 
     def finish(self) -> None:
         """Gives all hosts back."""
