@@ -45,4 +45,5 @@ def _in_two(seconds: float, large: int, unit: str, step: int, small: int, part: 
 
 
 def _counted(number: float, unit: str) -> str:
-    return f"{number:,.10g} {unit}" + ("" if number == 1 else "s")
+    shown = f"{number:,.10g}"
+    return f"{shown} {unit}" + ("" if shown == "1" else "s")
