@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import Depends, Query, Response
 from fastapi.responses import JSONResponse
@@ -160,7 +160,9 @@ def site_changes(spec: SiteSpec, patch: SitePatch) -> SiteChanges:
             given["cost"] = None  # what a rendered poll costs belongs to its plan
     checked = check_spec(_merged(spec, given)) if given else spec
     changes = {name: getattr(checked, name) for name in given}
-    return cast(SiteChanges, changes | {"rebase": patch.rebase} if changes and patch.rebase else changes)
+    if changes and patch.rebase is not None:
+        changes["rebase"] = patch.rebase
+    return changes
 
 
 def _merged(spec: SiteSpec, given: dict[str, Any]) -> SiteSpec:

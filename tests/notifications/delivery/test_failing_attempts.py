@@ -15,6 +15,7 @@ from pollerd.notifications.delivery.pace import Pace
 from pollerd.notifications.delivery.sender import ChannelSender
 from pollerd.notifications.message import Answer, AnswerKind, Event, Message
 from pollerd.storage import ChannelSpec, ClaimedMessage, DueTimes, Store, StoredChannel
+from tests.support.stores import empty_database as empty_database
 
 HELD = 40
 """Events that one message of the channel holds."""

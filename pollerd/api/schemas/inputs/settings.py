@@ -17,7 +17,7 @@ from pollerd.api.schemas.inputs.windows import WindowsSchema, windows_as_given
 from pollerd.model import RespectTtl
 from pollerd.scheduling.windows import windows_of
 from pollerd.site_settings import INHERITED, Kind, Setting
-from pollerd.storage import Rebase
+from pollerd.storage import Rebase as StoredRebase
 
 # Named, so that generated clients have pleasant names for them.
 SelectionSettings = TypeAliasType("SelectionSettings", dict[str, Any])
@@ -56,8 +56,8 @@ REBASE = (
     "if this call changes selections or render: keep compares the next poll with the content from before, so that a "
     "difference is reported; anew begins anew, without a change; null: keep if nothing was selected last, else anew"
 )
-RebaseWord = TypeAliasType("Rebase", Rebase)
-RebaseChoice = Annotated[RebaseWord | None, Field(description=REBASE)]
+Rebase = TypeAliasType("Rebase", StoredRebase)
+RebaseChoice = Annotated[Rebase | None, Field(description=REBASE)]
 
 
 _TYPES: Mapping[Kind, Any] = {
