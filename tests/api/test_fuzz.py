@@ -143,7 +143,8 @@ EXCLUDED = {
 UNSAID = re.compile(
     "name: 1 to 64 letters.*|password: .* not all the same|(name|password): given, unless a token is"
     "|token: left out where name or password is given"
-    "|title: at most .* printable characters|url: .*|proxy: .*|document: .*|passphrase: .*|header: .*|tags: words .*|credentials.*: .* printable characters"
+    "|title: at most .* printable characters"
+    "|url: .*|proxy: .*|document: .*|passphrase: .*|header: .*|tags: words .*|credentials.*: .* printable characters"
     "|cursor: a next_cursor (or previous_cursor )?of this list|order: left out or (newest|oldest), as the cursor's"
     "|sort: left out or .*, as the cursor's|rate_max: at least rate_min .*|q: at most 16 words"
     "|filter: given, or ids: one of the two|value: .*|value.tag: words .*|(ids.[0-9]+|filter.source): a valid integer"
