@@ -37,13 +37,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Chooses the files; a worker is told the choice."""
-    told = getattr(config, "workerinput", {}).get("files")
+    """Chooses the files; a worker is given the choice."""
+    given = getattr(config, "workerinput", {}).get("files")
     files = (str(path.relative_to(levels.ROOT)) for path in (levels.ROOT / "tests").rglob("test_*.py"))
     passed = config.cache.get(_PASSED, {}) if config.getoption("resume") else None
-    chosen = levels.choose(config.getoption("level"), files, passed) if told is None else levels.Choice(told)
+    chosen = levels.choose(config.getoption("level"), files, passed) if given is None else levels.Choice(given)
     config.stash[_CHOICE] = chosen
-    if told is None and config.getoption("resume"):
+    if given is None and config.getoption("resume"):
         config.pluginmanager.register(PassedFiles(config))
 
 
@@ -84,7 +84,7 @@ class WholeFile(pytest.Item):
     """Phase of the report that follows those of its tests."""
 
     def run_all(self, nextitem: pytest.Item | None) -> None:
-        """Collects the tests of the file and runs them, up to the one that is told to be the last."""
+        """Collects the tests of the file and runs them, until one fails and the run is to stop."""
         module = pytest.Module.from_parent(self.parent.parent, path=self.path)  # type: ignore[union-attr]
         tests = list(self.session.genitems(module))
         self.config.hook.pytest_collection_modifyitems(session=self.session, config=self.config, items=tests)
