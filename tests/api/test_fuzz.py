@@ -155,9 +155,11 @@ UNSAID = re.compile(
     "|(site_id|source): the (id|name) of a .*"
     "|ids.[0-9]+: less than or equal to .*|(limit|site_id): a valid integer|channels: names of channels .*"
     "|name: 1 to 100 printable characters without .*|selections: names of .*"
-    "|pdf_password: .* characters of UTF-8 .*|kind: one of webhook, .*|render.[^:]*: absent; .*"
+    "|pdf_password: .* characters of UTF-8 .*|kind: one of webhook, .*|(render|rule)[.].*: (absent; .*|among .*)"
+    "|keep_screenshots: false, or left out, of a site that is not rendered .*|host: a host name in ASCII, .*"
     "|shadows: .* without the one in charge|number of sites: at most .* allocates"
-    "|(weight|cost): .* as for every site while .* allocates|objective: .* the only one that .* is defined for"
+    "|(weight|cost): .* as for every site while .* allocates|objective: .* the only one that .* is defined for",
+    re.DOTALL,
 )
 """What values must be that no schema can say: it depends on other values, on what there is, or on a grammar."""
 

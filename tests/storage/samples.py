@@ -76,6 +76,7 @@ def record(
         Validators('"e"', "Sat, 21 Nov 2026 12:00:00 GMT"),
         baseline,
         polls_since_full=context.polls_since_full + 1,
+        settings_changed_at=context.settings_changed_at,
         content_type="text/html",
     )
     values: dict[str, Any] = {"elapsed": 10.0, "status": 200, "duration": 0.0, "bytes": 100, **poll}

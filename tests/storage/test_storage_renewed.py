@@ -24,9 +24,10 @@ with postgres_database(migrated=False) as url:
     os.kill(os.getpid(), signal.SIGKILL)
 """
 LATER = """
-from tests.support.postgres import end_session, execute
+from tests.support import AT_SESSION_END
+from tests.support.postgres import execute
 execute("SELECT 1")
-end_session()
+AT_SESSION_END.pop()()
 """
 
 
