@@ -1,7 +1,7 @@
 """Every call, fuzzed with schemathesis from the OpenAPI document, over a real loopback socket.
 
-Bounded and derandomised: the same requests at every run of the same code, whose constants are tried, too. The daemon behind it is built but does not poll, for what is
-added here would be polled on the web.
+Bounded and derandomised: the same requests at every run of the same code, whose constants are tried, too. The daemon
+behind it is built but does not poll, for what is added here would be polled on the web.
 """
 
 from __future__ import annotations
