@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import xxhash
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import structs
 
 from pollerd.detection.noise import apply, from_bytes, learn, to_bytes
 from pollerd.detection.noise.applying import hidden_by_rule
@@ -55,7 +55,7 @@ def without_rules(baseline: Baseline, content: bytes, rules: Collection[int]) ->
     It has no `raw_fingerprint`, so that the next body is compared even if it is the same as the last.
     """
     mask = to_bytes(_read(baseline.mask).without(rules))
-    return replace(baseline, mask=mask, fingerprint=fingerprint_of(content, mask), raw_fingerprint=None, proven=False)
+    return structs.replace(baseline, mask=mask, fingerprint=fingerprint_of(content, mask), raw_fingerprint=None, proven=False)
 
 
 def noise_of(mask: bytes) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def under_known_noise(first: bytes, second: bytes, baseline: Baseline, masks: Se
     for mask in masks:
         rest = apply(second, _read(mask))
         if not rest.all_noise and rest.content == without_noise(first, mask):
-            return replace(baseline, mask=mask, fingerprint=xxhash.xxh3_128_digest(rest.content))
+            return structs.replace(baseline, mask=mask, fingerprint=xxhash.xxh3_128_digest(rest.content))
     return None
 
 
@@ -108,7 +108,7 @@ def learn_from_pair(
     if learned:
         widened = widened if earlier is None else _with_values_of(earlier, second, widened)
         mask = to_bytes(widened) if widened else b""
-        baseline = replace(baseline, mask=mask, fingerprint=fingerprint_of(second, mask))
+        baseline = structs.replace(baseline, mask=mask, fingerprint=fingerprint_of(second, mask))
     shown = without_noise(second, baseline.mask)
     return PairVerdict(
         baseline,
