@@ -15,7 +15,9 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create, names
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create, names
 from pollerd.errors import InvalidValueError
 
 SITES = (2, 30, 512, 4096, 32_768, 1_048_576)

@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import pollerd
-from pollerd.allocation import EvidenceBatch, create, names
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create, names
 from pollerd.errors import InvalidValueError
 
 ROOT = Path(__file__).resolve().parents[1]

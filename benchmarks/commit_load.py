@@ -20,8 +20,9 @@ import time
 
 from storage_cost import page, record
 
-from pollerd.model import SiteSpec
-from pollerd.storage import Batch, HostUpdate, Store
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, HostUpdate
 
 BATCHES_OF_SITES = 20
 

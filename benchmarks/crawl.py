@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scale import Api, Process, daemon
 
-from pollerd.crawling.control.quality import recall_by_request
+from pollerd.crawler.quality import recall_by_request
 from pollerd.lab.environments.topical_web import traversals
 from pollerd.lab.environments.topical_web.graph import GATED, TopicalGraph, generate
 from pollerd.lab.environments.topical_web.life import LivingWeb

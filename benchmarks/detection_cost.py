@@ -10,7 +10,7 @@ from collections.abc import Callable
 import orjson
 from selectolax.lexbor import LexborHTMLParser
 
-from pollerd.detection import detect
+from pollerd.detection.detect import detect
 from pollerd.model import Baseline, Outcome, OutcomeKind
 
 WORDS = ["poll", "change", "page", "time", "feed", "index", "news", "item", "report", "city", "water", "price"]

@@ -26,14 +26,15 @@ from typing import Any, cast
 import numpy as np
 from detection_cost import page
 
-from pollerd import allocation
-from pollerd.daemon.crawler.hook import NoCrawl
-from pollerd.daemon.polling.poller import Poller
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.detection import detect
-from pollerd.model import Baseline, Outcome, OutcomeKind, SiteSpec
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import SiteContext
+from pollerd.allocation import registry
+from pollerd.daemon.crawl_hook import NoCrawl
+from pollerd.daemon.poller import Poller
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.detection.detect import detect
+from pollerd.model import Baseline, Outcome, OutcomeKind
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.values import SiteContext
 
 URL, SIZE, AT = "http://127.0.0.1/", 15_000, 1_000_000.0
 CALLS = {"304": 10_000, "200, same bytes": 10_000, "200, changed": 2_000}
@@ -68,7 +69,7 @@ def polling(kind: str) -> Callable[[], object]:
     outcome = answer(changed=kind == "200, changed")
     if kind == "304":
         outcome = Outcome(OutcomeKind.NOT_MODIFIED, AT, 0.1, 304)
-    allocator = allocation.create("uniform", budget=1.0, objective="changes", rng=np.random.default_rng(1))
+    allocator = registry.create("uniform", budget=1.0, objective="changes", rng=np.random.default_rng(1))
     scheduler = SchedulerState(settings=SchedulingSettings(), allocator_name="uniform", allocator=allocator)
     scheduler.add([1], [(1, "127.0.0.1:80")], [SiteSpec(URL)])
     scheduler.sites.last_seen[0] = AT - 60

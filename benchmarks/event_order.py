@@ -24,9 +24,12 @@ from unittest import mock
 import numpy as np
 from storage_cost import cpu_of
 
-from pollerd.model import Media, OutcomeKind, Poll, SiteSpec, SiteState
-from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, StorageSettings, Store
-from pollerd.storage.db.writer_locks import WriterLocks
+from pollerd.model import Media, OutcomeKind, Poll, SiteState
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.locks import WriterLocks
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, ChangeDraft, PollRecord, SiteContext
 
 WAYS = ("none", "lock", "lock+notify")
 SITES = 400

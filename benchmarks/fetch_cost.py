@@ -21,7 +21,9 @@ from typing import cast
 import aiohttp
 import uvloop
 
-from pollerd.fetching import Fetcher, FetchSettings, Request
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind, Validators
 
 ETAG = '"655f0c21-3c00"'

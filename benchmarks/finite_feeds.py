@@ -30,8 +30,9 @@ import numpy as np
 from histories import load
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.core.objectives.finite_feeds import finite_index, finite_value
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.finite_feeds import finite_index, finite_value
+from pollerd.allocation.registry import create
 
 Array = NDArray[np.float64]
 FEEDS, POLLS_A_FEED = 60, 30

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.crawling.control.frontier_value import FrontierValue
-from pollerd.crawling.control.link_features import LinkFeatures, RetrievedPage
-from pollerd.crawling.control.quality import recall_by_request
-from pollerd.crawling.control.requests import RequestSettings
-from pollerd.crawling.pages.reading import recipe_of, topic_of
-from pollerd.crawling.pages.topics import TopicSettings
+from pollerd.crawler.controllers import FrontierValue, RequestSettings
+from pollerd.crawler.link_features import LinkFeatures, RetrievedPage
+from pollerd.crawler.pages import recipe_of, topic_of
+from pollerd.crawler.quality import recall_by_request
+from pollerd.crawler.topics import TopicSettings
 from pollerd.lab.environments.topical_web import traversals
 from pollerd.lab.environments.topical_web.graph import GATED, TopicalGraph, generate
 from pollerd.lab.environments.topical_web.server import TopicalWeb

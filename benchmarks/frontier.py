@@ -27,12 +27,13 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from scale import resident_kb
 
-from pollerd.crawling.control.frontier_value import FrontierRows, FrontierValue
-from pollerd.crawling.control.requests import RequestSettings
-from pollerd.daemon.crawler.frontier_rows import frontier_rows
+from pollerd.crawler.controllers import FrontierRows, FrontierValue, RequestSettings
+from pollerd.crawler.state import frontier_rows
 from pollerd.model import Baseline, OutcomeKind, PageState, Poll, SiteState
-from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, PollRecord, SiteContext, Store, Trial
-from pollerd.storage.encoding import cursors
+from pollerd.storage import encoding
+from pollerd.storage.page_values import CrawlUpdate, OutLinkDraft, PageRecord, PageRow, Trial
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, PollRecord, SiteContext
 
 WEIGHT = 0.1
 PER_HOST, PAGES_PER_HOST = 2, 1_000
@@ -179,7 +180,7 @@ class Robot:
 
 async def known_urls(store: Store, page_id: int, number: int) -> list[str]:
     """Returns URLs of some pages that were discovered about the same time as this one."""
-    found = await store.crawl.list_pages(limit=number, cursor=cursors.encode("k", page_id))
+    found = await store.crawl.list_pages(limit=number, cursor=encoding.encode("k", page_id))
     return [page.url for page in found.items]
 
 

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.crawling.control.frontier_value import FrontierRows, FrontierValue
-from pollerd.crawling.control.requests import RequestSettings
-from pollerd.storage import Store
+from pollerd.crawler.controllers import FrontierRows, FrontierValue, RequestSettings
 from pollerd.storage.crawler.frontier import url_key
+from pollerd.storage.store import Store
 
 PIECE = 20_000
 PAGES_A_HOST = 50

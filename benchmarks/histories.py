@@ -30,8 +30,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.core.index import g
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.index import g
+from pollerd.allocation.registry import create
 
 MOST_PAGES = 300
 MOST_STEPS = 20_000

@@ -13,9 +13,9 @@ import asyncio
 import resource
 import time
 
-from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.workers import WorkerPool
 from pollerd.detection.selection.comparing import detect_selections, heavy_for_selections
-from pollerd.detection.selection.selections import canonical
+from pollerd.detection.selection.selection import canonical
 from pollerd.model import Baseline, Outcome, OutcomeKind
 from tests.hostile.pages_for_selections import PAGES, HostilePage
 

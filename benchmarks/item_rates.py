@@ -23,7 +23,8 @@ import numpy as np
 from histories import load
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch, create
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
 
 Array = NDArray[np.float64]
 FEEDS, POLLS, SHOWN, FEWEST = 400, 12, 20, 4

@@ -46,8 +46,8 @@ from fault_runs.nodes import Node
 from fault_runs.pages import Pages
 from fault_runs.reader import Reader
 
-from pollerd.cluster.partitions import PARTITIONS, partition_of
 from pollerd.model import OutcomeKind
+from pollerd.partitions import PARTITIONS, partition_of
 from tests.support.own_postgres import OwnServer, missing
 
 FAULTS = ("kill", "freeze", "cut", "roll", "join", "restart", "crash")

@@ -22,32 +22,26 @@ from typing import Any, cast
 from aiohttp import web
 from msgspec.structs import replace
 
-from pollerd.daemon.process.workers import WorkerPool
-from pollerd.daemon.results.announcing.announcer import Announcer
-from pollerd.daemon.state.poll_result import PollResult
-from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.announcing import Announcer
+from pollerd.daemon.poll_result import PollResult
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.workers import WorkerPool
 from pollerd.events import EventKind, Notice
-from pollerd.fetching import FetchSettings, Guard, Poster
-from pollerd.model import Baseline, Media, Outcome, OutcomeKind, Poll, SiteSpec, SiteState
+from pollerd.fetching.guard import Guard
+from pollerd.fetching.poster import Poster
+from pollerd.fetching.settings import FetchSettings
+from pollerd.model import Baseline, Media, Outcome, OutcomeKind, Poll, SiteState
 from pollerd.notifications.channels.channel import ChannelEnvironment
-from pollerd.notifications.channels.making import make_channel
-from pollerd.notifications.channels.settings import parse_channel
-from pollerd.notifications.delivery.composing import Composer
-from pollerd.notifications.delivery.pace import Pace
-from pollerd.notifications.delivery.sender import ChannelSender
-from pollerd.notifications.messages.build import Look
-from pollerd.notifications.rules.parsing import parse_rule
-from pollerd.storage import (
-    Batch,
-    ChangeDraft,
-    ChannelSpec,
-    PollRecord,
-    RuleSpec,
-    SiteContext,
-    StorageSettings,
-    Store,
-    StoredChannel,
-)
+from pollerd.notifications.channels.settings import make_channel, parse_channel
+from pollerd.notifications.composing import Composer
+from pollerd.notifications.delivery import ChannelSender, Pace
+from pollerd.notifications.rules import parse_rule
+from pollerd.notifications.writing import Look
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.notification_values import ChannelSpec, RuleSpec, StoredChannel
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, ChangeDraft, PollRecord, SiteContext
 
 AT_ONCE = 100
 SETTINGS = {"secret": "whsec_" + "A" * 43 + "="}

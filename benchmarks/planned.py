@@ -23,14 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.core.crossing_times import CrossingTimes
-from pollerd.allocation.core.delays import typical_rates
-from pollerd.allocation.core.desired_periods import gaps_around
-from pollerd.allocation.core.objectives.priced_sites import priced_sites
-from pollerd.allocation.core.plan import Goal, plan
-from pollerd.allocation.core.split import PeriodBounds, Split, by_price, by_urgency
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.index import CrossingTimes, typical_rates
+from pollerd.allocation.objectives import priced_sites
+from pollerd.allocation.periods import Goal, PeriodBounds, Split, by_price, by_urgency, gaps_around, plan
 from pollerd.allocation.registered import OBJECTIVES
+from pollerd.allocation.registry import create
 
 PAGES = 150
 EPOCH_S = 1.75e9

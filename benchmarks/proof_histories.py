@@ -30,20 +30,20 @@ from msgspec.structs import replace
 from peer_runs.contents import SELECTIONS, Page, States, pages, whole
 from prometheus_client import CollectorRegistry
 
-from pollerd import allocation
-from pollerd.daemon.results.changes import NoiseStep
-from pollerd.daemon.results.proofs.candidates import Candidates
-from pollerd.daemon.results.proofs.prover import Prover
-from pollerd.daemon.results.proofs.updates import ProofUpdates
-from pollerd.daemon.results.status import StatusStep
-from pollerd.daemon.results.tables import TableUpdates
-from pollerd.daemon.state.faults import Faults
-from pollerd.daemon.state.poll_result import PollResult
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.detection import detect
-from pollerd.model import Outcome, OutcomeKind, SiteSpec, Validators
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import SiteContext
+from pollerd.allocation import registry
+from pollerd.daemon.faults import Faults
+from pollerd.daemon.noise import NoiseStep
+from pollerd.daemon.poll_result import PollResult
+from pollerd.daemon.processor import TableUpdates
+from pollerd.daemon.proofs import Candidates
+from pollerd.daemon.prover import ProofUpdates, Prover
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.transition import StatusStep
+from pollerd.detection.detect import detect
+from pollerd.model import Outcome, OutcomeKind, Validators
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.values import SiteContext
 from pollerd.telemetry import Instruments
 
 URL, AT = "http://127.0.0.1/", 1_600_000_000.0
@@ -54,7 +54,7 @@ KNOWING = (OutcomeKind.FIRST, OutcomeKind.CHANGED, OutcomeKind.UNCHANGED, Outcom
 def still_noise() -> object | None:
     """Returns what doubts masks; None in a checkout that has none."""
     try:
-        from pollerd.daemon.results.proofs.still_noise import StillNoise
+        from pollerd.daemon.prover import StillNoise
     except ModuleNotFoundError:
         return None
     return StillNoise()
@@ -80,7 +80,7 @@ class Site:
     def __init__(self, media: str, scale: float) -> None:
         self._media, self._scale, self._now = media, scale, AT
         budget = 1e-6  # of one site: the uniform period is no shorter than an interval
-        allocator = allocation.create("uniform", budget=budget, objective="changes", rng=np.random.default_rng(1))
+        allocator = registry.create("uniform", budget=budget, objective="changes", rng=np.random.default_rng(1))
         settings = SchedulingSettings(host_interval_seconds=0.0)
         self._scheduler = SchedulerState(settings=settings, allocator_name="uniform", allocator=allocator)
         self._scheduler.add([1], [(1, "127.0.0.1:80")], [SiteSpec(URL)])

@@ -24,12 +24,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.core.benefit import value
-from pollerd.allocation.core.index import DEFAULT_HALF_LIFE_S, amplitude_and_rate, solve_price
-from pollerd.allocation.reads.half_life import NO_EVIDENCE, WITHIN_HOST, HostEvidence
-from pollerd.allocation.reads.read_changes import PublishedChange, Read, SiteReads
-from pollerd.daemon.reads.read_control import READ_RULES
+from pollerd.allocation.budget_split import value
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.index import DEFAULT_HALF_LIFE_S, amplitude_and_rate, solve_price
+from pollerd.allocation.reads import NO_EVIDENCE, WITHIN_HOST, HostEvidence, PublishedChange, Read, SiteReads
+from pollerd.allocation.registry import create
+from pollerd.daemon.control.reads import READ_RULES
 from pollerd.lab.environments.changes import Changes, ZipfChanges
 from pollerd.lab.environments.driving import EPOCH_S, STEP_S, Record, interest
 from pollerd.lab.environments.zipf import Zipf

@@ -20,9 +20,12 @@ from statistics import median
 
 from aiohttp import web
 
-from pollerd.fetching import Fetcher, FetchSettings, Request
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind
-from pollerd.rendering import Renderer, RenderingSettings
+from pollerd.rendering.renderer import Renderer
+from pollerd.rendering.settings import RenderingSettings
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SCRIPT = "/*" + "x" * 30_000 + "*/ for (let n = 0; n < 200; n++) {const li = document.createElement('li');"

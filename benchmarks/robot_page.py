@@ -8,13 +8,11 @@ import statistics
 import time
 from collections.abc import Callable
 
-from pollerd.crawling.pages.links import PageLinks, page_links
-from pollerd.crawling.pages.reading import PageReading, read, recipe_of
-from pollerd.crawling.pages.relevance import Topic, Vocabulary
-from pollerd.crawling.pages.topics import TopicSettings
-from pollerd.crawling.pages.traps import ShapeLimits, trap
-from pollerd.crawling.pages.url_canonical import strip_session_params
+from pollerd.crawler.pages import PageReading, read, recipe_of, strip_session_params
+from pollerd.crawler.topics import Topic, TopicSettings, Vocabulary
+from pollerd.crawler.traps import ShapeLimits, trap
 from pollerd.detection.html import visible_text
+from pollerd.lists.links import PageLinks, page_links
 from pollerd.model import Media, Outcome, OutcomeKind
 
 URL = "https://example.org/section/page.html"

@@ -19,7 +19,7 @@ from statistics import median
 from peer_runs.contents import pages
 
 from pollerd.detection.normalise import normalise
-from pollerd.detection.selection.selections import canonical, compiled
+from pollerd.detection.selection.selection import canonical, compiled
 
 URL = "http://127.0.0.1/"
 STEPS: dict[str, dict[str, list[dict[str, object]]]] = {

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from peer_runs.contents import Page, States, pages, whole
 
-from pollerd.allocation import EvidenceBatch, create
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
 
 HOURS, ROUNDS, POLLS_PER_ROUND = 3.0, 16, 74.5
 """Of the pages in a round; rounds; as head_to_head.py has them."""

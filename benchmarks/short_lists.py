@@ -26,10 +26,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.lab.environments.histories import read_history
-from pollerd.scheduling import Bounds, first_waits, waits
+from pollerd.scheduling.min_yield import Bounds, first_waits, waits
 
 DAY = 86_400.0
 SHORTEST, LONGEST = 30.0, DAY

@@ -22,7 +22,9 @@ import numpy as np
 from histories import ChangeTimes, load
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
 
 GROUPS, START, SAME_S = 10, 0.3, 60.0
 """Sources, the part of a history that is skipped, and the s within which two records are of one change."""

@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from signals_push import PAGES, RATES, Times, delays, poisson
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import OBJECTIVES
+from pollerd.allocation.registry import create
 from pollerd.allocation.whittle.whittle import Whittle
 
 MODES = ("none", "honest", "lazy", "lying", "late")

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import OBJECTIVES
+from pollerd.allocation.registry import create
 from pollerd.allocation.signals.quality import MOST_LOG_ODDS
 from pollerd.allocation.whittle.whittle import Whittle
 

@@ -20,8 +20,9 @@ import tracemalloc
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch, create
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import OBJECTIVES
+from pollerd.allocation.registry import create
 from pollerd.allocation.whittle.lazy_top_k import PIECE
 from pollerd.allocation.whittle.whittle import Whittle
 

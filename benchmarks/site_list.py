@@ -18,8 +18,11 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, event, text
 
-from pollerd.model import SiteSpec, SiteState
-from pollerd.storage import SiteFilter, SiteOrder, SitePage, SiteSort, Store
+from pollerd.model import SiteState
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.site_order import SiteOrder, SiteSort
+from pollerd.storage.store import Store
+from pollerd.storage.values import SiteFilter, SitePage
 
 AT_ONCE = 50_000
 NOW = 1_800_000_000.0

@@ -240,13 +240,15 @@ async def _serving(*, polls: bool) -> AsyncIterator[str]:
     import numpy as np
     from prometheus_client import CollectorRegistry
 
-    from pollerd.api import ApiServer, ApiSettings, create_api
+    from pollerd.api.application import create_api
+    from pollerd.api.server import ApiServer
+    from pollerd.api.settings import ApiSettings
     from pollerd.app.build import LiveSettings, live_daemon
-    from pollerd.daemon import DaemonSettings
-    from pollerd.fetching import FetchSettings
-    from pollerd.scheduling import SchedulingSettings
-    from pollerd.storage import Store
-    from pollerd.storage.db import migrate
+    from pollerd.daemon.settings import DaemonSettings
+    from pollerd.fetching.settings import FetchSettings
+    from pollerd.scheduling.settings import SchedulingSettings
+    from pollerd.storage import migrate
+    from pollerd.storage.store import Store
     from pollerd.telemetry import Instruments
 
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:

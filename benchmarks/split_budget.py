@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, create
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.registry import create
 from pollerd.lab.environments.histories import History, HistoryChanges
 from pollerd.lab.environments.nodes import NodesRecord, Sharing, drive_nodes, nodes_of
 

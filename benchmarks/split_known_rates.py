@@ -15,7 +15,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, create
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.registry import create
 from pollerd.lab.environments.changes import ZipfChanges
 from pollerd.lab.environments.driving import STEP_S
 from pollerd.lab.environments.nodes import Sharing, drive_nodes, nodes_of

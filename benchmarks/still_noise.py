@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from pollerd.daemon.results.proofs.still_noise import ENOUGH, OTHER, OTHER_OF_FEED, RuleWatch
+from pollerd.daemon.prover import ENOUGH, OTHER, OTHER_OF_FEED, RuleWatch
 
 Place = Callable[[random.Random], Iterator[int]]
 

@@ -21,8 +21,10 @@ from pathlib import Path
 import asyncpg
 from msgspec.structs import replace
 
-from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState, Validators
-from pollerd.storage import Batch, ChangeDraft, HostUpdate, PollRecord, SiteContext, Store
+from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteState, Validators
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, ChangeDraft, HostUpdate, PollRecord, SiteContext
 
 TICK = os.sysconf("SC_CLK_TCK")
 WORDS = [f"word{n}" for n in range(3000)]

@@ -25,8 +25,9 @@ import numpy as np
 from histories import load
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, create
-from pollerd.allocation.baselines.uniform import Uniform
+from pollerd.allocation.baselines import Uniform
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.registry import create
 from pollerd.lab.environments.changes import Changes
 from pollerd.lab.environments.driving import STEP_S, drive
 from pollerd.lab.environments.waiting import Waits, least_pending, most_in_time, waits

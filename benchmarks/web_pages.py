@@ -28,13 +28,17 @@ import numpy as np
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import ApiServer, ApiSettings, create_api
+from pollerd.api.application import create_api
+from pollerd.api.server import ApiServer
+from pollerd.api.settings import ApiSettings
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.daemon import Daemon
-from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState
-from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store
+from pollerd.daemon.daemon import Daemon
+from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteState
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, ChangeDraft, PollRecord, SiteContext
 from pollerd.telemetry import Instruments
-from pollerd.web import add_pages
+from pollerd.web.application import add_pages
 
 PATHS = ("/", "/sites", "/sites?q=page-12", "/sites?tag=t7", "/sites?state=paused", "/sites/1", "/sites/1/polls")
 MORE = ("/changes", "/changes?show=all", "/changes/1", "/rules", "/system", "/sites/import")

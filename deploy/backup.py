@@ -26,8 +26,8 @@ from sqlalchemy.engine import URL
 
 from pollerd.app.config import load
 from pollerd.errors import PollerdError
-from pollerd.storage import StorageSettings
-from pollerd.storage.db.engine import Database, database_url, sqlite_path
+from pollerd.storage.engine import Database, database_url, sqlite_path
+from pollerd.storage.settings import StorageSettings
 
 _ASIDE = "pollerd_before_restore"
 

@@ -1,10 +1,10 @@
-"""Runs the migrations on the connection that `pollerd.storage.db.migrate` hands in; the caller owns the transaction."""
+"""Runs the migrations on the connection that `pollerd.storage.migrate` hands in; the caller owns the transaction."""
 
 from __future__ import annotations
 
 from alembic import context
 
-from pollerd.storage.db.schema import metadata
+from pollerd.storage.schema import metadata
 
 connection = context.config.attributes["connection"]
 context.configure(

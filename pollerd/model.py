@@ -13,19 +13,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from pollerd.site_settings import DAYS as DAYS
-from pollerd.site_settings import NO_ACCESS as NO_ACCESS
-from pollerd.site_settings import NUMERIC_SETTINGS as NUMERIC_SETTINGS
-from pollerd.site_settings import TTL_WORDS as TTL_WORDS
-from pollerd.site_settings import Access as Access
-from pollerd.site_settings import Credentials as Credentials
-from pollerd.site_settings import DayWindow as DayWindow
-from pollerd.site_settings import RespectTtl as RespectTtl
-from pollerd.site_settings import SiteSpec as SiteSpec
-from pollerd.site_settings import Tags as Tags
-from pollerd.site_settings import TagSettings as TagSettings
-from pollerd.site_settings import Windows as Windows
-from pollerd.site_settings import differing as differing
+from pollerd.site_settings import (
+    SiteSpec,
+)
 
 
 class SiteState(StrEnum):

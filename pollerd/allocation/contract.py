@@ -16,10 +16,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.evidence import EvidenceBatch
-from pollerd.allocation.slots.ranking import top
-from pollerd.allocation.slots.validation import positive
-from pollerd.allocation.source_quality import SourceQuality
+from pollerd.allocation.evidence import EvidenceBatch, SourceQuality
+from pollerd.allocation.slots import positive, top
 
 __all__ = ["Allocator", "EvidenceBatch", "SourceQuality"]
 

@@ -10,18 +10,14 @@ import numpy as np
 
 from pollerd.allocation.automata.htraa import Htraa, HtraaSettings
 from pollerd.allocation.automata.lakg import Lakg, LakgSettings
-from pollerd.allocation.bandits.budget_split import BANDITS, MixtureBandit, MixtureSettings
-from pollerd.allocation.bandits.ucb1_raw import Ucb1Raw
-from pollerd.allocation.baselines.estimator import Estimator
-from pollerd.allocation.baselines.optimal import Optimal
-from pollerd.allocation.baselines.proportional import Proportional
-from pollerd.allocation.baselines.uniform import Uniform
+from pollerd.allocation.bandits import BANDITS, MixtureBandit, MixtureSettings, Ucb1Raw
+from pollerd.allocation.baselines import Estimator, Optimal, Proportional, Uniform
 from pollerd.allocation.contract import Allocator
 from pollerd.allocation.gpoks.gpoks import Gpoks, GpoksSettings
 from pollerd.allocation.lspe.lspe import Lspe
-from pollerd.allocation.lspe.settings import LspeSettings
+from pollerd.allocation.lspe.sources import LspeSettings
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES
-from pollerd.allocation.slots.validation import one_of, positive
+from pollerd.allocation.slots import one_of, positive
 from pollerd.allocation.whittle.whittle import Whittle, WhittleSettings
 from pollerd.errors import InvalidValueError
 

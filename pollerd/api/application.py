@@ -2,57 +2,50 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from collections.abc import Callable
+from http import HTTPStatus
+
+from fastapi import APIRouter, FastAPI, Request, Response
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
-from pollerd.api import allocation, cluster, health, plan
-from pollerd.api.accounts import api_tokens, sessions, users
-from pollerd.api.auth.first_user import FirstUserCode
-from pollerd.api.auth.middleware import AuthMiddleware
-from pollerd.api.auth.passwords import Passwords
-from pollerd.api.auth.policies import API_ROUTES, RoutePolicies
-from pollerd.api.auth.recognition import CallerRecognition
-from pollerd.api.auth.sign_in import SignIn
-from pollerd.api.auth.tokens import Tokens
-from pollerd.api.changes import atom as feed
-from pollerd.api.changes import diff_routes as diffs
-from pollerd.api.changes import events, screenshots
-from pollerd.api.changes import routes as changes
-from pollerd.api.changes.diff_routes import Comparer
-from pollerd.api.changes.events import Streams
-from pollerd.api.changes.live_state import LiveState
-from pollerd.api.changes.shared_changes import SharedChanges
-from pollerd.api.collection import export as collection_export
-from pollerd.api.collection import routes as collection
-from pollerd.api.http import problems
-from pollerd.api.http.answer_headers import AnswerHeaders
-from pollerd.api.http.context import ApiPorts
-from pollerd.api.http.openapi import document as openapi
-from pollerd.api.http.ports.control import ControlPort
-from pollerd.api.http.routing import add_routers, operation_id
-from pollerd.api.http.settings import ApiSettings
-from pollerd.api.jobs import routes as jobs
-from pollerd.api.notifications import channels, deliveries, listed, rules, unsubscribe
-from pollerd.api.reads import routes as reads
-from pollerd.api.signals import hub_routes, index_now_routes
-from pollerd.api.signals import listed as listed_signals
-from pollerd.api.signals import routes as signals
-from pollerd.api.sites import (
-    exports,
+from pollerd.api import (
+    accounts,
+    allocation,
+    changes,
+    collection,
+    diff,
+    events,
+    health,
     hosts,
-    imports,
-    preview,
+    jobs,
+    list_diff,
+    lists,
+    notifications,
+    openapi,
+    problems,
+    reads,
     selections,
-    settings_diff,
-    site_diff,
+    signals,
+    sites,
     sources,
-    value_plots,
+    tags,
+    unsubscribe,
 )
-from pollerd.api.sites import routes as sites
-from pollerd.api.tags import routes as tags
+from pollerd.api.auth.middleware import AuthMiddleware
+from pollerd.api.auth.policies import API_ROUTES, RoutePolicies
+from pollerd.api.auth.recognition import CallerRecognition, Tokens
+from pollerd.api.auth.sign_in import FirstUserCode, Passwords, SignIn
+from pollerd.api.context import ApiPorts
+from pollerd.api.diff import Comparer
+from pollerd.api.events import LiveState, SharedChanges, Streams
+from pollerd.api.health import Health, Readiness
+from pollerd.api.http import AnswerHeaders, add_routers, operation_id
+from pollerd.api.ports import ControlPort
+from pollerd.api.settings import ApiSettings
 from pollerd.api.transfer import routes as transfer
-from pollerd.storage import Store
+from pollerd.errors import DatabaseUnavailableError
+from pollerd.storage.store import Store
 
 
 class Application(FastAPI):
@@ -92,16 +85,55 @@ def create_api(
     app.state.sign_in = SignIn(app.state.recognition, app.state.passwords, app.state.first_user)
     app.state.refused_page = None
     app.state.comparer = Comparer()
-    lists = (imports, site_diff, settings_diff, listed, exports, transfer)
-    of_sites = (sites, jobs, selections, value_plots, preview, tags, sources, listed_signals, signals, reads, hosts)
-    told = (rules, channels, deliveries)
-    accounts = (sessions, users, api_tokens)
-    rest = (changes, diffs, screenshots, feed, events, allocation, plan, cluster, collection, collection_export)
-    parts = (*lists, *of_sites, *told, *accounts, *rest, health, unsubscribe)
-    add_routers(app, (*(part.router for part in parts), cluster.internal, hub_routes.router, index_now_routes.router))
+    of_sites = (lists, list_diff, transfer, sites, jobs, selections, tags, sources, signals, reads, hosts)
+    rest = (notifications, accounts, changes, diff, events, allocation, collection, health, unsubscribe)
+    add_routers(app, (router for part in (*of_sites, *rest) for router in part.ROUTERS))
     app.add_middleware(AuthMiddleware, recognition=app.state.recognition, policies=app.state.policies)
     if not store.database.is_sqlite:
         app.add_middleware(problems.DatabasePatience, not_ready=control.health.not_ready)
     problems.install(app)
     openapi.install(app)
     return app
+
+
+# The API while the daemon waits for its database: alive, not ready, and why.
+
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+def create_waiting_api(
+    reason: Callable[[], str], registry: CollectorRegistry, settings: ApiSettings, version: str
+) -> FastAPI:
+    """Returns health, readiness and metrics as of the daemon itself; everything else is 503 for `reason`."""
+    app = Application(title="pollerd", version=version, openapi_url=None, redirect_slashes=False)
+    app.state.registry = registry
+    app.state.streams = Streams()
+    app.include_router(_answers(reason))
+    app.state.tokens = Tokens(settings)
+    app.add_middleware(
+        AuthMiddleware, recognition=CallerRecognition(app.state.tokens, None), policies=RoutePolicies(API_ROUTES)
+    )
+    problems.install(app)
+    return app
+
+
+def _answers(reason: Callable[[], str]) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/healthz")
+    async def healthz() -> Health:
+        return Health(status="ok")
+
+    @router.get("/readyz", status_code=HTTPStatus.SERVICE_UNAVAILABLE)
+    async def readyz() -> Readiness:
+        return Readiness(status="not_ready", reason=reason())
+
+    @router.get("/metrics", response_class=Response)
+    async def metrics(request: Request) -> Response:
+        return health.stored_metrics(request)
+
+    @router.api_route("/{path:path}", methods=_METHODS)
+    async def others(path: str) -> None:
+        raise DatabaseUnavailableError(f"waiting for the database: {reason()}")
+
+    return router

@@ -4,17 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from http import HTTPStatus
+from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
+from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.api.auth.middleware import KNOWN_CALLER
-from pollerd.api.auth.tokens import Tokens
-from pollerd.api.http.context import Daemon
-from pollerd.api.http.routing import operation_id
-from pollerd.api.schemas.health import Health, Readiness
+from pollerd.api.auth.recognition import Tokens
+from pollerd.api.common import Moment
+from pollerd.api.context import Daemon
+from pollerd.api.http import api_router, operation_id
+from pollerd.api.problems import problem
 from pollerd.errors import SchemaError
+from pollerd.signing import HEADER, PATH
+
+# Health, readiness, and the nodes of the database.
+
+
+class Health(BaseModel):
+    """Whether the scheduler's loop turns."""
+
+    status: Literal["ok", "stalled"]
+
+
+class Readiness(BaseModel):
+    """Whether the database takes commits, and why not."""
+
+    status: Literal["ready", "not_ready"]
+    reason: str | None
+
+
+class ClusterNode(BaseModel):
+    """One of several daemons on one database."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    name: str
+    address: str | None = Field(description="where the other nodes reach it; null: it did not say")
+    version: str
+    started_at: Moment
+    here: bool = Field(description="whether it is the one that answers")
+    partitions: int = Field(description="how many it holds")
+    roles: tuple[str, ...] = Field(description="what it does for all: delivery, sources, jobs, retention")
+    grant: float | None = Field(description="polls per second that it may spend at most; null: none asked for yet")
+    target: float | None = Field(description="what it is to have as soon as so much is free")
+    price: float | None = Field(description="what one more poll per second is worth to it")
+
+
+class ClusterState(BaseModel):
+    """The nodes of the database, what each holds, and what it may spend."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    partitions: int = Field(description="of the hosts; 0: the daemon runs alone")
+    unheld: int = Field(description="partitions that no node holds now: their sites are not polled")
+    budget: float | None = Field(description="polls per second of all nodes")
+    in_force: float | None = Field(description="what all may be spending at most")
+    nodes: tuple[ClusterNode, ...] = Field(description="by id; empty: the daemon runs alone")
+
 
 router = APIRouter(tags=["health"], generate_unique_id_function=operation_id)
 _BUILD_INFO = "pollerd_build_info"
@@ -75,3 +125,37 @@ def _unversioned(metric: Metric) -> Metric:
     for sample in metric.samples:
         shown.add_sample(sample.name, {**sample.labels, "version": ""}, sample.value)
     return shown
+
+
+# Routes of the nodes of the database: for people, and for the nodes among themselves.
+
+cluster_router = api_router("/cluster", tag="cluster")
+internal = APIRouter(include_in_schema=False, generate_unique_id_function=operation_id)
+"""For other nodes only, outside the API: it answers what is signed with the secret of the cluster."""
+_MOST_BYTES = 4_096
+
+
+@cluster_router.get("", summary="The nodes of the database")
+async def get_cluster(daemon: Daemon) -> ClusterState:
+    """Who is there, what each node holds and may spend. Every node gives the same answer."""
+    return ClusterState.model_validate(await daemon.control.cluster.view())
+
+
+@internal.post(PATH)
+async def answer_node(request: Request, daemon: Daemon) -> Response:
+    """Answers another node; 404 where there are none, 403 without a good signature, 421 what is not held here."""
+    answers = daemon.control.node_answers
+    if answers is None:
+        return problem(HTTPStatus.NOT_FOUND, f"no such path: {PATH}")
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _MOST_BYTES:
+            return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {_MOST_BYTES} bytes")
+    status, answer = await answers.answer(request.headers.get(HEADER, ""), body)
+    if status != HTTPStatus.OK:
+        return problem(status, "only what another node of the cluster signed is answered, by who holds it")
+    return Response(answer, media_type="application/octet-stream")
+
+
+ROUTERS = (router, cluster_router, internal)

@@ -5,20 +5,159 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from email.utils import formatdate
+from enum import Enum, auto
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
+import h11
 import structlog
 import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pollerd.api.auth.middleware import PEER
-from pollerd.api.http.problems import stopping
-from pollerd.api.http.protocol import Admission, HttpProtocol
+from pollerd.api.http import HEADERS
+from pollerd.api.problems import RETRY_SECONDS, ProblemResponse, problem, stopping
+
+# uvicorn's HTTP/1.1 protocol with limits on slow requests and on connections, and another refusal of invalid HTTP.
+
+HEAD_SECONDS = 10.0
+"""Longest time until the head of a request has arrived."""
+BODY_SECONDS = 30.0
+"""Longest time until the body of a request has arrived, besides `BODY_RATE`."""
+BODY_RATE = 64 * 1024
+"""Bytes of a body for which it has a second more."""
+MOST_CONNECTIONS = 512
+_SAID_EVERY_SECONDS = 60.0
+_CAN_ANSWER = (h11.IDLE, h11.SEND_RESPONSE)
+
+
+class Admission:
+    """How many connections the server takes at once; the descriptors of the others are the polls'."""
+
+    def __init__(self, most: int = MOST_CONNECTIONS, on_refused: Callable[[], object] = lambda: None) -> None:
+        """on_refused: called for each connection that is refused."""
+        self.most, self._on_refused = most, on_refused
+        self._said_at = -_SAID_EVERY_SECONDS
+
+    def refused(self) -> None:
+        """Notes that a connection was refused."""
+        self._on_refused()
+        if time.monotonic() >= self._said_at + _SAID_EVERY_SECONDS:
+            self._said_at = time.monotonic()
+            log = structlog.get_logger("pollerd.api")
+            log.warning("api_connections_full", most=self.most, instead="further connections are refused")
+
+
+class _Awaited(Enum):
+    """What a connection waits for."""
+
+    HEAD = auto()
+    BODY = auto()
+
+
+class HttpProtocol(H11Protocol):
+    """Refuses invalid HTTP with a problem document and the headers of all answers, and likewise requests that do not
+    arrive in time and connections beyond the most.
+    """
+
+    def __init__(self, *args: Any, admission: Admission, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._admission = admission
+        self._awaited: _Awaited | None = None
+        self._since = 0.0
+        self._received = 0
+        """Bytes since `_since`."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begins to wait for the head of the first request."""
+        super().connection_made(transport)
+        if len(self.connections) > self._admission.most:
+            self._admission.refused()
+            detail = f"there are {self._admission.most} connections already"
+            headers = {"Retry-After": str(RETRY_SECONDS)}
+            self._refuse(problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, kind="no-connection", headers=headers))
+            return
+        self._wait_for(_Awaited.HEAD)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stops waiting."""
+        self._wait_for(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes of requests."""
+        self._received += len(data)
+        if not self.transport.is_closing():
+            super().data_received(data)
+
+    def handle_events(self) -> None:
+        """Handles what has arrived, and waits for the rest of a request that has begun."""
+        super().handle_events()
+        idle = self.timeout_keep_alive_task is not None  # between requests: uvicorn's own limit
+        if self.conn.their_state is h11.SEND_BODY:
+            awaited: _Awaited | None = _Awaited.BODY
+        else:
+            awaited = _Awaited.HEAD if self.conn.their_state is h11.IDLE and not idle else None
+        if awaited is not self._awaited:
+            self._wait_for(awaited)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers, if no answer has begun yet, and closes the connection."""
+        self._refuse(problem(HTTPStatus.BAD_REQUEST, msg))
+
+    def _refuse(self, answer: ProblemResponse) -> None:
+        if self.conn.our_state in _CAN_ANSWER:
+            headers = [
+                (b"date", formatdate(usegmt=True).encode()),
+                *answer.raw_headers,
+                *HEADERS,
+                (b"connection", b"close"),
+            ]
+            phrase = HTTPStatus(answer.status_code).phrase
+            begin = h11.Response(status_code=answer.status_code, headers=headers, reason=phrase)
+            for event in (begin, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _wait_for(self, awaited: _Awaited | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._awaited, self._since, self._received = awaited, self.loop.time(), 0
+        if awaited is not None:
+            self._timer = self.loop.call_later(self._left(), self._look)
+
+    def _left(self) -> float:
+        """Returns for how long the rest of the request is waited for, s."""
+        if self._awaited is _Awaited.HEAD:
+            return self._since + HEAD_SECONDS - self.loop.time()
+        return self._since + BODY_SECONDS + self._received / BODY_RATE - self.loop.time()
+
+    def _look(self) -> None:
+        """Refuses the request if it is late, unless it is us who do not read."""
+        left = max(self._left(), 1.0 if self.flow.read_paused else 0.0)
+        if left > 0.0:
+            self._timer = self.loop.call_later(left, self._look)
+            return
+        self._timer = None
+        if self.transport.is_closing():
+            return
+        if self._awaited is _Awaited.HEAD and not self._received:  # a connection made in advance, as browsers do
+            self.transport.close()
+            return
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        what = "head" if self._awaited is _Awaited.HEAD else "body"
+        self._refuse(problem(HTTPStatus.REQUEST_TIMEOUT, f"the {what} of the request did not arrive in time"))
 
 
 class _Proxied(ProxyHeadersMiddleware):

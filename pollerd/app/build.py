@@ -14,44 +14,188 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import pollerd
-from pollerd import allocation
-from pollerd.app.wiring.common import CommonParts, NodeParts
-from pollerd.app.wiring.control import control_of, site_control
-from pollerd.app.wiring.explaining import ExplainingParts, explaining_parts
-from pollerd.app.wiring.notifying import notifier_of
-from pollerd.app.wiring.polling import PollingParts, polling_parts
-from pollerd.app.wiring.results import ResultParts, result_parts
-from pollerd.app.wiring.signals import SignalParts, signal_parts
-from pollerd.app.wiring.sources import source_reader
-from pollerd.crawling.pages.topics import TopicSettings
-from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock, StorageHealth
-from pollerd.daemon.cluster.cluster_part import ClusterPart
-from pollerd.daemon.crawler.hook import NoCrawl, PageHook
-from pollerd.daemon.daemon import Parts
-from pollerd.daemon.notifying.notifier import Notifier
-from pollerd.daemon.polling.budget import Budget
-from pollerd.daemon.polling.in_flight import InFlight
-from pollerd.daemon.polling.pages.client import PageClient, paused_hosts
-from pollerd.daemon.process.blindness import Blindness
-from pollerd.daemon.process.roles import Roles
-from pollerd.daemon.process.workers import TEMPLATE_MEMORY_BYTES, TEMPLATE_SECONDS, WorkerPool, workers_that_fit
-from pollerd.daemon.signals.index_children import IndexChildren
-from pollerd.daemon.signals.signal_settings import SignalSettings
-from pollerd.daemon.sources.reader import SourceReader
+from pollerd.allocation import registry
+from pollerd.app.live_parts import (
+    CommonParts,
+    ExplainingParts,
+    NodeParts,
+    PollingParts,
+    ResultParts,
+    SignalParts,
+    explaining_parts,
+    index_now_reports,
+    polling_parts,
+    result_parts,
+    signal_parts,
+)
+from pollerd.app.optional_parts import notifier_of, source_reader
+from pollerd.crawler.topics import TopicSettings
+from pollerd.daemon.budget import Budget
+from pollerd.daemon.control.allocation import AllocationControl
+from pollerd.daemon.control.control import AnswersNodes, Control
+from pollerd.daemon.control.health import DaemonHealth
+from pollerd.daemon.control.hosts import HostControl
+from pollerd.daemon.control.jobs import JobControl, ManySites
+from pollerd.daemon.control.notifications import NotificationControl
+from pollerd.daemon.control.preview import PreviewControl
+from pollerd.daemon.control.reads import ReadControl
+from pollerd.daemon.control.sites import SiteControl
+from pollerd.daemon.control.sources import SourceControl
+from pollerd.daemon.control.tags import TagControl
+from pollerd.daemon.crawl_hook import NoCrawl, PageHook
+from pollerd.daemon.daemon import Daemon, Parts
+from pollerd.daemon.dispatcher import InFlight
+from pollerd.daemon.faults import Faults, StorageHealth
+from pollerd.daemon.nodes.membership import ClusterPart
+from pollerd.daemon.nodes.views import ClusterViewer
+from pollerd.daemon.notifier import Notifier
+from pollerd.daemon.pages import PageClient, paused_hosts
+from pollerd.daemon.planner import Planner
+from pollerd.daemon.poll_result import SiteCache
+from pollerd.daemon.process import Blindness, SteadyClock
+from pollerd.daemon.roles import Roles
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.signal_reader import IndexChildren
+from pollerd.daemon.signals import SignalSettings
+from pollerd.daemon.sources import SourceReader
 from pollerd.daemon.startup import blind_while_stopped, check_weights, last_start, restore, restore_node
-from pollerd.daemon.state.faults import Faults
-from pollerd.daemon.state.runtime import Runtime
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.daemon.state.site_cache import SiteCache
-from pollerd.fetching import Fetcher, FetchSettings
+from pollerd.daemon.views import PollFeed
+from pollerd.daemon.workers import TEMPLATE_MEMORY_BYTES, TEMPLATE_SECONDS, WorkerPool, workers_that_fit
+from pollerd.daemon.yields import WholeBudget
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.fetching.settings import FetchSettings
 from pollerd.notifications.settings import NotificationSettings
 from pollerd.rendering.settings import RenderingSettings
-from pollerd.scheduling import Chooser, HostTable, SchedulingSettings
-from pollerd.storage import RunInfo, Store
+from pollerd.scheduling.choice import Chooser
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import RunInfo
 from pollerd.telemetry import Instruments
 
 if TYPE_CHECKING:
-    from pollerd.rendering import Renderer
+    from pollerd.rendering.renderer import Renderer
+
+
+# Builds the interface of the running daemon: its views and actions, by subject.
+
+
+def site_control(common: CommonParts, results: ResultParts, explaining: ExplainingParts) -> SiteControl:
+    """Returns what adds, changes and removes sites."""
+    return SiteControl(
+        store=common.store.sites,
+        scheduler=common.scheduler,
+        site_cache=common.site_cache,
+        removal=results.removal,
+        waiting=(results.journal, results.outage_filter),
+        views=explaining.views,
+        clock=common.runtime.clock,
+    )
+
+
+def control_of(  # noqa: PLR0913 (all rooms meet here)
+    common: CommonParts,
+    *,
+    settings: SignalSettings,
+    signals: SignalParts,
+    results: ResultParts,
+    polling: PollingParts,
+    explaining: ExplainingParts,
+    sites: SiteControl,
+    sources: SourceReader,
+    notifier: Notifier,
+) -> Control:
+    """Returns the interface that the API, the list reader and the status line use."""
+    store, scheduler, runtime = common.store, common.scheduler, common.runtime
+    requests, clock = polling.requests, runtime.clock
+    health = _health(common, results, polling)
+    node_answers, poll_feed = _node_answering(results, polling, explaining, health, common)
+    return Control(
+        sites=sites,
+        jobs=_job_control(common, results),
+        sources=SourceControl(store=store.sources, sites=sites, reader=sources, clock=clock),
+        signals=signals.control,
+        hubs=signals.callbacks,
+        reads=ReadControl(store=store, scheduler=scheduler, runtime=runtime),
+        index_now=index_now_reports(store.signals, signals.control, requests, settings, runtime),
+        preview=PreviewControl(store=store, requests=requests, runtime=runtime),
+        notifications=NotificationControl(store=store.notifications, notifier=notifier, runtime=runtime),
+        tags=TagControl(store=store.sites, scheduler=scheduler, site_cache=common.site_cache, clock=clock),
+        hosts=HostControl(store=store.sites, scheduler=scheduler, journal=results.journal, runtime=runtime),
+        allocation=_allocation_control(common, results, explaining),
+        cluster=ClusterViewer(store.cluster, None if common.node is None else common.node.grants),
+        planner=Planner(scheduler=scheduler, sites=store.sites, history=store.history),
+        explainer=explaining.explainer,
+        collection=explaining.collection,
+        poll_feed=poll_feed,
+        node_answers=node_answers,
+        health=health,
+        gauges=explaining.gauges,
+    )
+
+
+def _health(common: CommonParts, results: ResultParts, polling: PollingParts) -> DaemonHealth:
+    return DaemonHealth(
+        store=common.store,
+        scheduler=common.scheduler,
+        dispatcher=polling.dispatcher,
+        in_flight=common.in_flight,
+        outage_filter=results.outage_filter,
+        budget=common.budget,
+        runtime=common.runtime,
+    )
+
+
+def _node_answering(
+    results: ResultParts,
+    polling: PollingParts,
+    explaining: ExplainingParts,
+    health: DaemonHealth,
+    common: CommonParts,
+) -> tuple[AnswersNodes | None, PollFeed]:
+    """Returns what answers the other nodes, and the polls that are shown: those of all nodes."""
+    if polling.node_redirects is None:
+        return None, results.poll_feed
+    from pollerd.app.optional_parts import node_answering  # what a daemon that is alone does not need
+
+    return node_answering(
+        polling.node_redirects,
+        explaining=explaining,
+        poll_feed=results.poll_feed,
+        health=health,
+        clock=common.runtime.clock,
+    )
+
+
+def _job_control(common: CommonParts, results: ResultParts) -> JobControl:
+    store, scheduler, clock = common.store, common.scheduler, common.runtime.clock
+    many = ManySites(
+        store=store.sites,
+        scheduler=scheduler,
+        site_cache=common.site_cache,
+        removal=results.removal,
+        clock=clock,
+    )
+    return JobControl(jobs=store.jobs, sites=store.sites, many=many, clock=clock, alone=scheduler.alone)
+
+
+def _allocation_control(common: CommonParts, results: ResultParts, explaining: ExplainingParts) -> AllocationControl:
+    whole = WholeBudget(
+        explainer=explaining.explainer,
+        shared=common.store.shared,
+        nodes=None if common.node is None else common.node.borrower.nodes,
+    )
+    return AllocationControl(
+        store=common.store,
+        scheduler=common.scheduler,
+        budget=common.budget,
+        journal=results.journal,
+        shadows=explaining.shadows,
+        whole=whole,
+        runtime=common.runtime,
+    )
 
 
 MakeClock = Callable[[Callable[[float], None]], SteadyClock]
@@ -119,7 +263,7 @@ async def live_daemon(
 def _scheduler(store: Store, settings: LiveSettings, rng: np.random.Generator) -> SchedulerState:
     """Returns the state without sites, with the allocator."""
     daemon = settings.daemon
-    allocator = allocation.create(
+    allocator = registry.create(
         daemon.allocator, budget=daemon.budget, objective=daemon.objective, rng=rng, deadline=daemon.deadline
     )
     if settings.topic is not None:
@@ -140,7 +284,7 @@ def _node(
     """Returns what a daemon has that is one of several nodes; None: it is alone."""
     if store.cluster is None:
         return None
-    from pollerd.app.wiring.cluster import node_parts  # what a daemon that is alone does not need
+    from pollerd.app.optional_parts import node_parts  # what a daemon that is alone does not need
 
     seconds = fetching.total_timeout_seconds
     return node_parts(store, store.cluster, scheduler, clock=clock, seconds=seconds, instruments=instruments)
@@ -197,7 +341,7 @@ async def _common(
     chooser = Chooser(scheduler.sites, scheduler.hosts, scheduler.settings)
     hook: PageHook = NoCrawl()
     if settings.topic is not None:
-        from pollerd.app.wiring.crawl import crawl_hook  # 1.5 MB that a daemon without a topic does not need
+        from pollerd.app.crawl import crawl_hook  # 1.5 MB that a daemon without a topic does not need
 
         hook = await crawl_hook(store.crawl, scheduler, chooser, settings.topic, settings.seeds, runtime)
     budget = Budget(
@@ -229,7 +373,7 @@ async def _renderer(
     if settings.rendering is None or settings.rendering.browser is None:
         yield None
         return
-    from pollerd.rendering import Renderer  # what a daemon without a browser does not need
+    from pollerd.rendering.renderer import Renderer  # what a daemon without a browser does not need
 
     async with Renderer(
         settings.rendering,
@@ -301,7 +445,7 @@ def _cluster(  # noqa: PLR0913 (what follows the other nodes)
     """Returns what takes part in a cluster; None: the daemon is alone."""
     if common.node is None or polling.node_redirects is None:
         return None
-    from pollerd.app.wiring.cluster import NodeFollowers, cluster_part  # what a daemon that is alone does not need
+    from pollerd.app.optional_parts import NodeFollowers, cluster_part  # what a daemon that is alone does not need
 
     followers = NodeFollowers(
         notifier=notifier,

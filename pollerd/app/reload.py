@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from pollerd.api import Tokens
-from pollerd.api.http.settings import SHORTEST_TOKEN
+from pollerd.api.auth.recognition import Tokens
+from pollerd.api.settings import SHORTEST_TOKEN
 from pollerd.app.config import Config
-from pollerd.app.listed.url_list import list_at_once, read_list
-from pollerd.daemon import Daemon
+from pollerd.app.url_list import list_at_once, read_list
+from pollerd.daemon.daemon import Daemon
 from pollerd.errors import PollerdError
-from pollerd.fetching import Fetcher
-from pollerd.storage import Store
-from pollerd.telemetry import set_up_logs
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.logs import set_up_logs
+from pollerd.storage.store import Store
 
 if TYPE_CHECKING:  # loaded where a browser is named
-    from pollerd.rendering import Renderer
+    from pollerd.rendering.renderer import Renderer
 
 _BROWSER = ("browser", "browser_no_sandbox", "browser_proxy")
 _ENTRANCE = ("sign_in", "trusted_proxy", "user_header")

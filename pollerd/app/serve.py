@@ -8,10 +8,10 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import structlog
@@ -20,26 +20,106 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 import pollerd
-from pollerd.api import ApiServer, ApiSettings, create_api, create_waiting_api, first_user_link
-from pollerd.api.http.protocol import MOST_CONNECTIONS, Admission
-from pollerd.api.http.settings import is_loopback
+from pollerd.api.application import create_api, create_waiting_api
+from pollerd.api.auth.sign_in import link as first_user_link
+from pollerd.api.server import MOST_CONNECTIONS, Admission, ApiServer
+from pollerd.api.settings import ApiSettings, is_loopback
 from pollerd.app import gc_tuning
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.app.config import Config
-from pollerd.app.environment import DEFAULT_URL
-from pollerd.app.listed.url_list import read_list
+from pollerd.app.config import DEFAULT_URL, Config
+from pollerd.app.crawl import read_mission
 from pollerd.app.reload import Reload, warn_of_short_tokens
-from pollerd.app.startup import begun, served
-from pollerd.app.topic_file import read_mission
-from pollerd.daemon import Control, Daemon, DaemonSettings, StorageHealth
-from pollerd.daemon.allocation.yield_log import YieldLog
-from pollerd.daemon.cluster.joining import join, runs_alone
-from pollerd.daemon.state.settings import ALLOCATION_SETTINGS, shadows_beside
+from pollerd.app.url_list import read_list
+from pollerd.daemon.control.control import Control
+from pollerd.daemon.daemon import Daemon
+from pollerd.daemon.faults import StorageHealth
+from pollerd.daemon.nodes.membership import join, runs_alone
+from pollerd.daemon.settings import ALLOCATION_SETTINGS, DaemonSettings, shadows_beside
+from pollerd.daemon.yields import YieldLog
 from pollerd.errors import ConfigError, DatabaseUnavailableError, SchemaError
-from pollerd.fetching import FetchSettings
-from pollerd.storage import AllocationRow, NodeInfo, Store, check_place
+from pollerd.fetching.settings import FetchSettings
+from pollerd.logs import RECENT, end_tasks
+from pollerd.storage.engine import check_place
+from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.store import Store
+from pollerd.storage.values import AllocationRow
 from pollerd.telemetry import Instruments
-from pollerd.telemetry.logs import RECENT
+
+# Starts the parts that need the database, with retries while it is unreachable, refuses or is full.
+
+_FIRST_SECONDS, _MOST_SECONDS = 0.5, 5.0
+_DRAIN_SECONDS = 1
+
+T = TypeVar("T")
+
+
+async def begun(
+    attempt: Callable[[], Awaitable[T]],
+    health: StorageHealth,
+    database: str,
+    serve: Callable[[], contextlib.AbstractAsyncContextManager[None]],
+) -> T | None:
+    """Returns the result of `attempt` once the database is available; None if SIGINT or SIGTERM came first.
+
+    Meanwhile `health` has the reason, and `serve` answers requests. `database`: its name in the log. Only
+    DatabaseUnavailableError is retried: waiting does not help for others.
+    """
+    with _stop_requested() as stop:
+        trying = asyncio.create_task(_repeated(attempt, health, database, serve), name="start")
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            await asyncio.wait({trying, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            return trying.result() if trying.done() else None
+        finally:
+            await end_tasks(trying, stopped)
+
+
+async def _repeated(
+    attempt: Callable[[], Awaitable[T]],
+    health: StorageHealth,
+    database: str,
+    serve: Callable[[], contextlib.AbstractAsyncContextManager[None]],
+) -> T:
+    pause = _FIRST_SECONDS
+    async with contextlib.AsyncExitStack() as meanwhile:
+        while True:
+            try:
+                made = await attempt()
+            except DatabaseUnavailableError as error:
+                health.failed("start", str(error), database=database, start="waits for it; --no-wait ends instead")
+                if pause == _FIRST_SECONDS:
+                    await meanwhile.enter_async_context(serve())
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _MOST_SECONDS)
+            else:
+                health.works("start")
+                return made
+
+
+@contextlib.asynccontextmanager
+async def served(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
+    """Serves on a copy of the socket: the server closes its own, and callers in between wait in the queue."""
+    server = ApiServer(app, _DRAIN_SECONDS)
+    serving = asyncio.create_task(server.serve(sockets=[listener.dup()]), name="waiting-api")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
+
+
+@contextlib.contextmanager
+def _stop_requested() -> Iterator[asyncio.Event]:
+    """Yields an event set by the signals that stop the daemon, from its start on."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
 
 Watch = Callable[[Control], Awaitable[None]]
 Again = Callable[[], Config]
@@ -148,7 +228,7 @@ async def _serve(
     daemon, store = parts.daemon, parts.store
     api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
     if not config.options.no_web:
-        from pollerd.web import add_pages  # what a daemon without pages does not need
+        from pollerd.web.application import add_pages  # what a daemon without pages does not need
 
         await add_pages(api, config.shown(), RECENT.at_least)
         await _say_first_user(config, api, listener)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pollerd.cli.common.loading import INTERRUPTED, loading
+from pollerd.cli.loading import INTERRUPTED, loading
 from pollerd.errors import PollerdError
 
 

@@ -9,13 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from pollerd import quantities
-from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
-from pollerd.cli.client.connection import daemon_at
-from pollerd.cli.client.following import followed
-from pollerd.cli.common.options import Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_items, show_json
-from pollerd.cli.common.text import clean, clean_line
-from pollerd.cli.sites.named import id_of
+from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, daemon_at, followed
+from pollerd.cli.options import Json, Timeout, Token, Url
+from pollerd.cli.output import clean, clean_line, show_items, show_json
+from pollerd.cli.sites import id_of
 
 _COLUMNS = ("id", "detected_at", "site_id", "url", "kind", "summary")
 

@@ -7,12 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.api.http.format_names import COLLECTION_SUFFIXES, CollectionFormat, CollectionPart
-from pollerd.cli.client.client import TIMEOUT_SECONDS
-from pollerd.cli.client.connection import daemon_at
-from pollerd.cli.common.files import by_suffix
-from pollerd.cli.common.options import Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_fields, show_json, show_list, write
+from pollerd.api.list_formats import COLLECTION_SUFFIXES, CollectionFormat, CollectionPart
+from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
+from pollerd.cli.options import Json, Timeout, Token, Url, by_suffix
+from pollerd.cli.output import show_fields, show_json, show_list, write
 from pollerd.model import PageState
 
 app = typer.Typer(help="What the focused crawler of a running daemon has found.", no_args_is_help=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from pollerd.app.config import load
-from pollerd.cli.common.options import ConfigFile, Json
-from pollerd.cli.common.output import show_json, show_rows
+from pollerd.cli.options import ConfigFile, Json
+from pollerd.cli.output import show_json, show_rows
 
 app = typer.Typer(help="What is set, and where it came from.", no_args_is_help=True)
 
@@ -24,7 +24,7 @@ def check(config: ConfigFile = None, as_json: Json = False) -> None:
 @app.command()
 def key(as_json: Json = False) -> None:
     """Makes a secret key, as secret_key takes it, for the headers and credentials of sites."""
-    from pollerd.storage.keys import new_key  # cryptography, which only this command needs
+    from pollerd.storage.encryption import new_key  # cryptography, which only this command needs
 
     made = new_key()
     if as_json:

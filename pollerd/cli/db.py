@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from pollerd.app.config import load
-from pollerd.cli.client.connection import WRONG
-from pollerd.cli.common.options import ConfigFile, Json
-from pollerd.cli.common.output import show_json
-from pollerd.storage.cluster.partitioning import set_number_of_partitions
-from pollerd.storage.db import migrate
-from pollerd.storage.writers.numbers import MOST, raise_numbers
+from pollerd.cli.client import WRONG
+from pollerd.cli.options import ConfigFile, Json
+from pollerd.cli.output import show_json
+from pollerd.storage import migrate
+from pollerd.storage.nodes import set_number_of_partitions
+from pollerd.storage.runs import MOST, raise_numbers
 
 app = typer.Typer(help="The database's schema, numbers and partitions.", no_args_is_help=True)
 

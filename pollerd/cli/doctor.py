@@ -11,12 +11,9 @@ from typing import Any
 import typer
 from prometheus_client.parser import text_string_to_metric_families
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
-from pollerd.cli.client.connection import client_of
-from pollerd.cli.common.call_errors import CallError
-from pollerd.cli.common.options import Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_json
-from pollerd.cli.common.text import clean
+from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, client_of
+from pollerd.cli.options import Json, Timeout, Token, Url
+from pollerd.cli.output import CallError, clean, show_json
 from pollerd.errors import PollerdError
 from pollerd.quantities import counted
 

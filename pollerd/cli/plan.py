@@ -9,15 +9,10 @@ from urllib.parse import urlencode
 import msgspec
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS
-from pollerd.cli.client.connection import daemon_at
-from pollerd.cli.common.call_errors import CallError
-from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_json, show_rows
-from pollerd.cli.common.text import clean_line
-from pollerd.planning.budget_plan import BudgetPlan, MeasuredDelays, TagPlan
-from pollerd.planning.durations import about
-from pollerd.planning.sentences import in_percent, sentences, two_digits
+from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
+from pollerd.cli.options import DURATION, Json, Timeout, Token, Url
+from pollerd.cli.output import CallError, clean_line, show_json, show_rows
+from pollerd.planning import BudgetPlan, MeasuredDelays, TagPlan, about, in_percent, sentences, two_digits
 
 _COLUMNS = ("tag", "sites", "changes a day", "in time", "half within", "90 % within", "measured")
 

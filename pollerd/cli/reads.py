@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS
-from pollerd.cli.client.connection import daemon_at
-from pollerd.cli.common.options import Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_done, show_one
-from pollerd.cli.sites.named import id_of
+from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
+from pollerd.cli.options import Json, Timeout, Token, Url
+from pollerd.cli.output import show_done, show_one
+from pollerd.cli.sites import id_of
 
 app = typer.Typer(help="Reads of changes: from them half-lives of interest are learned.", no_args_is_help=True)
 

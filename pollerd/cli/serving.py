@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pollerd.app import serve as application
 from pollerd.app.config import load
-from pollerd.app.listed.url_list import check_list
-from pollerd.app.topic_file import read_mission
-from pollerd.cli.status import watch_status
-from pollerd.telemetry import set_up_logs
-from pollerd.telemetry.terminal import StatusTerminal, redraws
+from pollerd.app.crawl import read_mission
+from pollerd.app.url_list import check_list
+from pollerd.daemon.control.control import Control
+from pollerd.daemon.views import Status
+from pollerd.logs import Part, StatusTerminal, redraws, set_up_logs
+from pollerd.quantities import counted
+
+# Status line on the terminal: what the daemon is doing, and what limits it.
+
+_EVERY_SECONDS = 0.5
+
+
+async def watch_status(control: Control, terminal: StatusTerminal) -> None:
+    """Updates the line until cancelled."""
+    await control.explainer.binding.ready()
+    try:
+        while True:
+            terminal.show(status_parts(control.health.status(), control.explainer.binding.now().in_short()))
+            await asyncio.sleep(_EVERY_SECONDS)
+    finally:
+        terminal.show(())
+
+
+def status_parts(status: Status, reason: str | None) -> Iterator[Part]:
+    """Yields sites, pace against budget with its limit, polls, changes, and problems."""
+    yield f"{counted(status.sites, 'site')} · ", False
+    yield f"{status.rate:.1f}/{status.budget:g} polls/s", False
+    yield f" ({reason})" if reason is not None else "", False
+    polls, changes = counted(status.polls, "poll"), counted(status.changes, "change")
+    yield f" · {polls} · {changes} · {status.in_flight} in flight", False
+    if status.offline:
+        yield " · offline: probing", True
+    if status.storage_failure:
+        yield f" · database: {status.storage_failure}", True
 
 
 def serve(flags: Mapping[str, Any], config: Path | None) -> None:

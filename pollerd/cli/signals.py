@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS
-from pollerd.cli.client.connection import daemon_at
-from pollerd.cli.common.options import Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_done, show_list, show_one
-from pollerd.cli.sites.named import id_of
+from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
+from pollerd.cli.options import Json, Timeout, Token, Url
+from pollerd.cli.output import show_done, show_list, show_one
+from pollerd.cli.sites import id_of
 
 app = typer.Typer(help="Signal sources: sites and programs that say when pages change.", no_args_is_help=True)
 

@@ -7,12 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS
-from pollerd.cli.client.connection import REFUSED, daemon_at
-from pollerd.cli.common.grouped import grouped
-from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
-from pollerd.cli.common.output import show_done, show_list, show_one
-from pollerd.cli.sites.named import source_id_of
+from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, daemon_at
+from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration, grouped
+from pollerd.cli.output import show_done, show_list, show_one
+from pollerd.cli.sites import source_id_of
 
 app = typer.Typer(help="Sitemaps and feeds whose pages become sites of a running daemon.", no_args_is_help=True)
 

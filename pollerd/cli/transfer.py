@@ -12,13 +12,10 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
-from pollerd.cli.client.connection import daemon_at
-from pollerd.cli.common.call_errors import CallError
-from pollerd.cli.common.options import Json, Timeout, Token, Url
-from pollerd.cli.common.output import show_json, show_rows
-from pollerd.cli.common.text import clean
-from pollerd.cli.sites.importing import patience_for
+from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, daemon_at
+from pollerd.cli.lists import patience_for
+from pollerd.cli.options import Json, Timeout, Token, Url
+from pollerd.cli.output import CallError, clean, show_json, show_rows
 
 _OCTETS = "application/octet-stream"
 _MISSING_SHOWN = 20

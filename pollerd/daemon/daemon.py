@@ -10,33 +10,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 import structlog
 
-from pollerd.cluster.roles import NodeRole
-from pollerd.daemon.allocation.shadows import Shadows
-from pollerd.daemon.cluster.cluster_part import ClusterPart
 from pollerd.daemon.control.control import Control
-from pollerd.daemon.crawler.hook import PageHook
+from pollerd.daemon.crawl_hook import PageHook
+from pollerd.daemon.dispatcher import Dispatcher, InFlight
+from pollerd.daemon.faults import RETRY_CAP_SECONDS
 from pollerd.daemon.gauges import Gauges
-from pollerd.daemon.notifying.notifier import Notifier
-from pollerd.daemon.polling.dispatcher import Dispatcher
-from pollerd.daemon.polling.in_flight import InFlight
-from pollerd.daemon.polling.outage_filter import OutageFilter
-from pollerd.daemon.polling.poller import Poller
-from pollerd.daemon.results.journal import Journal
-from pollerd.daemon.signals.hubs.hub_subscriber import HubSubscriber
-from pollerd.daemon.signals.index_children import IndexChildren
-from pollerd.daemon.signals.signal_sources import SignalSources
-from pollerd.daemon.sources.reader import SourceReader
-from pollerd.daemon.state.believed_unchanged import keep_quiet_known
-from pollerd.daemon.state.runtime import Runtime
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.daemon.state.storage_health import RETRY_CAP_SECONDS
+from pollerd.daemon.hubs import HubSubscriber
+from pollerd.daemon.journal import Journal
+from pollerd.daemon.nodes.membership import ClusterPart
+from pollerd.daemon.notifier import Notifier
+from pollerd.daemon.outage_filter import OutageFilter
+from pollerd.daemon.poller import Poller
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.shadows import Shadows
+from pollerd.daemon.signal_reader import IndexChildren
+from pollerd.daemon.signals import SignalSources
+from pollerd.daemon.sources import SourceReader
+from pollerd.daemon.unchanged import keep_quiet_known
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
-from pollerd.fetching import Fetcher
-from pollerd.scheduling import Chooser, SchedulingSettings
-from pollerd.storage import Store
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.partitions import NodeRole
+from pollerd.scheduling.choice import Chooser
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.storage.store import Store
 
 if TYPE_CHECKING:  # loaded where a browser is named
-    from pollerd.rendering import Renderer
+    from pollerd.rendering.renderer import Renderer
 
 _MAINTENANCE_LEAST_SECONDS = 30.0
 

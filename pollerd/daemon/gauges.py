@@ -6,12 +6,12 @@ import asyncio
 import math
 import time
 
-from pollerd.allocation.core.objectives.comparison import ExpectedTimeliness
-from pollerd.daemon.allocation.explain import ScheduleExplainer
-from pollerd.daemon.allocation.forecast import Forecast
-from pollerd.daemon.crawler.report import CollectionReporter
-from pollerd.daemon.polling.budget import Budget
-from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.allocation.objectives import ExpectedTimeliness
+from pollerd.crawler.crawl import CollectionReporter
+from pollerd.daemon.budget import Budget
+from pollerd.daemon.explain import ScheduleExplainer
+from pollerd.daemon.forecast import Forecast
+from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import STATES, SiteState
 from pollerd.telemetry import Instruments

@@ -11,16 +11,18 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from pollerd import allocation
-from pollerd.allocation import Allocator
-from pollerd.daemon.allocation.replay import Replay, catch_up
-from pollerd.daemon.process.blindness import BlindCause, Blindness, BlindPeriod
-from pollerd.daemon.state.believed_unchanged import AT_ONCE, listens, note_all_quiet, recall_ttls
-from pollerd.daemon.state.loading import ScheduleLoader
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.daemon.state.settings import DaemonSettings
+from pollerd.allocation import registry
+from pollerd.allocation.contract import Allocator
+from pollerd.daemon.loading import ScheduleLoader
+from pollerd.daemon.process import BlindCause, Blindness, BlindPeriod
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.shadows import Replay, catch_up
+from pollerd.daemon.unchanged import AT_ONCE, listens, note_all_quiet, recall_ttls
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.storage import AllocationRow, ClusterStore, RunInfo, Store
+from pollerd.storage.nodes import ClusterStore
+from pollerd.storage.store import Store
+from pollerd.storage.values import AllocationRow, RunInfo
 
 _SITES_AT_A_TIME = 16_384
 _ALL_POLLS = 1_000_000
@@ -135,7 +137,7 @@ async def _restore_learned(
         return
     # Damage may have been detected after part of the state was restored.
     budget = scheduler.allocator.budget
-    made = allocation.create(
+    made = registry.create(
         settings.allocator, budget=budget, objective=settings.objective, rng=rng, deadline=settings.deadline
     )
     scheduler.begin_anew(made)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import xxhash
 from msgspec.structs import replace
 
-from pollerd.detection import items, last_modified
-from pollerd.detection.feeds.window import feed_window, nothing_new, of_first_poll, with_items
+from pollerd.detection import feed, last_modified
+from pollerd.detection.feed import feed_window, nothing_new, of_first_poll, with_items
 from pollerd.detection.media import essence
-from pollerd.detection.noise.repeat_fetch import HEAVY_UNDER_MASK_BYTES, under_mask
+from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, under_mask
 from pollerd.detection.normalise import Normalised, normalise
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
@@ -88,14 +88,14 @@ def _nothing_new(baseline: Baseline) -> Baseline:
 def _seen(outcome: Outcome, baseline: Baseline, found: Normalised, fingerprint: bytes, raw: bytes) -> Baseline:
     window = None
     if found.media is Media.FEED:
-        fresh = len(items.unseen(baseline.items, found.entries))
+        fresh = len(feed.unseen(baseline.items, found.entries))
         window = feed_window(baseline, found.entries, fresh, outcome)
     return replace(
         baseline,
         fingerprint=fingerprint,
         raw_fingerprint=raw,
         media=found.media,
-        items=items.remember(baseline.items, found.entries) if found.media is Media.FEED else b"",
+        items=feed.remember(baseline.items, found.entries) if found.media is Media.FEED else b"",
         ttl=found.ttl,
         window=window,
     )
@@ -119,13 +119,13 @@ def _first(outcome: Outcome, seen: Baseline, found: Normalised) -> Detection:
 
 def _changed(outcome: Outcome, before: Baseline, seen: Baseline, found: Normalised, elapsed: float | None) -> Detection:
     after, modified_age = last_modified.update_trust(seen, outcome, changed=True, elapsed=elapsed)
-    fresh = items.unseen(before.items, found.entries)
+    fresh = feed.unseen(before.items, found.entries)
     # An edit shows in the date of the edited entry; a new entry's own date says when it appeared.
-    age = items.age(fresh or found.entries, outcome, elapsed) if elapsed is not None else None
+    age = feed.age(fresh or found.entries, outcome, elapsed) if elapsed is not None else None
     evidence = Evidence(
         changed=True,
         age=modified_age if age is None else age,
-        count=items.count(fresh, found.entries) if before.media is found.media else None,
+        count=feed.count(fresh, found.entries) if before.media is found.media else None,
     )
     if elapsed is not None and seen.window is not None and before.media is found.media:
         evidence = with_items(evidence, fresh, seen.window, outcome, elapsed)

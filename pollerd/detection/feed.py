@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import xxhash
+from msgspec.structs import replace
 
-from pollerd.detection import json
-from pollerd.detection.html import visible_text
-from pollerd.detection.parser_bombs import is_entity_bomb, is_tag_bomb
+from pollerd.detection import media
+from pollerd.detection.html import is_entity_bomb, is_tag_bomb, visible_text
+from pollerd.detection.last_modified import TOLERANCE_S, server_age
+from pollerd.model import Baseline, Evidence, FeedWindow, Media, Outcome
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON_FEED = "jsonfeed.org/version/"
@@ -121,7 +124,7 @@ def json_entries(body: bytes, *, full_text: bool = False) -> tuple[FeedEntry, ..
     """
     if _JSON_FEED.encode() not in body and b"jsonfeed.org\\/version" not in body:
         return None
-    found = json.parsed(body)
+    found = media.parsed(body)
     if not isinstance(found, dict) or _JSON_FEED not in str(found.get("version")):
         return None
     items = found.get("items")
@@ -162,3 +165,190 @@ def _line(text: str) -> str:
 
 def _word(text: object) -> str:
     return " ".join(str(text).split())
+
+
+# Time to live that a feed announces: RSS `ttl`, and `updatePeriod` of mod_syndication.
+
+_HEAD_BYTES = 65_536
+_ENTRY = re.compile(rb"<(?:[\w.-]+:)?(?:item|entry)[\s/>]")
+_TTL = re.compile(rb"<ttl(?:\s[^>]*)?>\s*([0-9]{1,9})\s*</ttl\s*>")
+_PERIOD = re.compile(rb"<[\w.-]+:updatePeriod(?:\s[^>]*)?>\s*([a-z]{1,7})\s*</", re.IGNORECASE)
+_FREQUENCY = re.compile(rb"<[\w.-]+:updateFrequency(?:\s[^>]*)?>\s*([0-9]{1,6})\s*</")
+_PERIODS = {b"hourly": 3_600.0, b"daily": 86_400.0, b"weekly": 604_800.0, b"monthly": 2_592_000.0, b"yearly": 3.1536e7}
+_DAILY = b"daily"
+
+
+def feed_ttl(text: bytes) -> float | None:
+    """Returns the TTL, seconds above 0, of an RSS or RDF feed as UTF-8; None without one.
+
+    `ttl` (minutes, RSS 2.0) takes precedence over `updatePeriod` divided by `updateFrequency` (mod_syndication: daily
+    and 1 if one of them is missing). Only the part before the first entry counts.
+    """
+    head = text[:_HEAD_BYTES]
+    first = _ENTRY.search(head)
+    head = head if first is None else head[: first.start()]
+    ttl = _TTL.search(head)
+    if ttl is not None:
+        return 60.0 * int(ttl[1]) or None
+    period, frequency = _PERIOD.search(head), _FREQUENCY.search(head)
+    if period is None and frequency is None:
+        return None
+    seconds = _PERIODS.get(_DAILY if period is None else period[1].lower())
+    times = 1 if frequency is None else int(frequency[1])
+    return seconds / times if seconds is not None and times else None
+
+
+# Evidence from a feed's entries: how many are new, and when the newest appeared.
+
+__all__ = ["age", "count", "key_of", "left_at_end", "remember", "remembered", "unseen"]
+
+REMEMBERED = 256
+LARGEST_WINDOW = 1024
+
+
+def remembered(items: bytes) -> list[int]:
+    """Returns the entry keys of a baseline, oldest first. Ignores a damaged tail."""
+    whole = len(items) // 8 * 8
+    return [int(key) for key in np.frombuffer(items[:whole], dtype="<u8")]
+
+
+def remember(items: bytes, entries: Sequence[FeedEntry]) -> bytes:
+    """Returns the baseline's items after seeing `entries` (newest first, as feeds list them).
+
+    Keeps every entry of the present window, up to 1,024, and earlier ones up to 256 in total.
+    """
+    window = list(dict.fromkeys(entry.key for entry in entries[:LARGEST_WINDOW]))[::-1]
+    present = set(window)
+    earlier = [key for key in remembered(items) if key not in present]
+    room = max(REMEMBERED - len(window), 0)
+    return np.array(earlier[len(earlier) - min(room, len(earlier)) :] + window, dtype="<u8").tobytes()
+
+
+def unseen(items: bytes, entries: Sequence[FeedEntry]) -> list[FeedEntry]:
+    """Returns the entries that are not in the baseline's items, each key once."""
+    if not entries:
+        return []
+    known = set(remembered(items))
+    fresh: dict[int, FeedEntry] = {}
+    for entry in entries[:LARGEST_WINDOW]:
+        if entry.key not in known:
+            fresh.setdefault(entry.key, entry)
+    return list(fresh.values())
+
+
+def count(fresh: Sequence[FeedEntry], entries: Sequence[FeedEntry]) -> int | None:
+    """Returns the number of new entries, if known.
+
+    None if no entry is new (an edited or withdrawn entry is a change without a number) or all are: the feed's window
+    has rolled over, so the number would be only a lower bound.
+    """
+    known = len({entry.key for entry in entries[:LARGEST_WINDOW]}) - len(fresh)
+    return len(fresh) if fresh and known else None
+
+
+def age(entries: Sequence[FeedEntry], outcome: Outcome, elapsed: float) -> float | None:
+    """Returns the seconds since the newest plausible date in `entries`: before the response, not before the last poll.
+
+    Dates within 2 s of the response are ignored: they mark a feed that stamps its entries on request. None if no date
+    remains.
+    """
+    ages = [server_age(outcome, date) for entry in entries for date in entry.dates]
+    within = [age for age in ages if TOLERANCE_S < age <= elapsed]
+    return min(within, default=None)
+
+
+def left_at_end(before: bytes, after: bytes, old: set[int], new: set[int]) -> set[int]:
+    """Returns the entries of `old` that are missing from `new` because newer ones displaced them or they expired.
+
+    before, after: the items of both baselines, which give the order; if they are empty it is unknown, and the result is
+    empty. old, new: keys of both windows. A feed shows a limited number of entries, and each new one displaces one at
+    the other end, which is no edit. An entry that is missing while an older one stays was removed. Feeds that list the
+    oldest first are recognised by the position of new entries. If all entries are new, all old ones were displaced.
+    """
+    place = {key: n for n, key in enumerate(remembered(before))}
+    place_now = {key: n for n, key in enumerate(remembered(after))}
+    missing, fresh, kept = old - new, new - old, old & new
+    if not place or not kept:
+        return missing if place and fresh else set()
+    first_kept = min(place_now.get(key, 0) for key in kept)
+    if fresh and all(place_now.get(key, first_kept) < first_kept for key in fresh):
+        newest = max(place.get(key, 0) for key in kept)
+        return {key for key in missing if place.get(key, 0) > newest}
+    oldest = min(place.get(key, 0) for key in kept)
+    return {key for key in missing if place.get(key, oldest) < oldest}
+
+
+# What a feed shows at a time: how many items, how many of them new, since when, and whether it drops older ones.
+
+_FEWEST_DATED = 4
+"""Items that a first poll has to date: with fewer their dates say little."""
+
+
+def feed_window(before: Baseline, entries: Sequence[FeedEntry], fresh: int, outcome: Outcome) -> FeedWindow | None:
+    """Returns what a feed with these entries shows, of which `fresh` are not in the baseline; None: it shows none.
+
+    Its items are those of its newest 1,024. A feed is limited unless it was seen to take new items in without dropping
+    one; at its first poll as a feed it is believed to be, as nearly all feeds are.
+    """
+    keys = {entry.key for entry in entries[:LARGEST_WINDOW]}
+    if not keys:
+        return None
+    first = before.fingerprint is None or before.media is not Media.FEED
+    full = not first and fresh == len(keys)
+    known = before.window
+    if first or any(key not in keys for key in remembered(before.items)):
+        limited = True
+    else:
+        limited = not fresh and (known is None or known.limited)
+    dates = [min(entry.dates) for entry in entries[:LARGEST_WINDOW] if entry.dates]
+    return FeedWindow(
+        items=len(keys),
+        new=None if first else fresh,
+        limited=limited,
+        oldest_at=min(dates, default=None),
+        newest_at=max(dates, default=None),
+        read_at=outcome.started_at,
+        full_polls=(0 if known is None else known.full_polls) + int(full),
+    )
+
+
+def nothing_new(window: FeedWindow | None) -> FeedWindow | None:
+    """Returns the window after a poll at which the feed was as before."""
+    return window if window is None or not window.new else replace(window, new=0)
+
+
+def with_items(
+    evidence: Evidence, fresh: Sequence[FeedEntry], window: FeedWindow, outcome: Outcome, elapsed: float
+) -> Evidence:
+    """Returns the evidence of a poll after `elapsed` s with the number of new items, and the time in which they came.
+
+    The time is needed only if all are new, and known only if all are dated within the gap, one by one: dates of a burst
+    tell of the burst, not of the feed.
+    """
+    if not fresh:
+        return evidence
+    span = None
+    if window.full:
+        ages = _ages(fresh, outcome)
+        if len(set(ages)) == len(fresh) and min(ages) > TOLERANCE_S and max(ages) <= elapsed:
+            span = max(ages)
+    return replace(evidence, at_least=len(fresh), span=span)
+
+
+def of_first_poll(entries: Sequence[FeedEntry], outcome: Outcome) -> Evidence | None:
+    """Returns the evidence of a first poll: within how long the newer half of the items came; None: it has none.
+
+    The half, because some feeds keep old items at hand. None if dates are missing, not in the past, or the same.
+    """
+    ages = sorted(_ages(entries[:LARGEST_WINDOW], outcome))
+    half = (len(ages) + 1) // 2
+    if len(ages) < max(_FEWEST_DATED, len(entries[:LARGEST_WINDOW])) or ages[0] <= TOLERANCE_S:
+        return None
+    if len(set(ages[:half])) < half:
+        return None
+    return Evidence(changed=False, at_least=half, span=ages[half - 1])
+
+
+def _ages(entries: Sequence[FeedEntry], outcome: Outcome) -> list[float]:
+    """Returns the seconds from the first date of each dated entry to the response."""
+    return [server_age(outcome, min(entry.dates)) for entry in entries if entry.dates]

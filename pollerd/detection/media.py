@@ -2,11 +2,108 @@
 
 from __future__ import annotations
 
+import codecs
+import json
 import re
 from functools import lru_cache
+from typing import Any
 
-from pollerd.detection.charset import strip_mark, to_utf8
+import orjson
+
 from pollerd.model import Media
+
+# Detects the character encoding of a body and decodes it. Never raises, whatever charset a server names.
+#
+# Precedence, as in browsers: byte order mark, `charset` of the Content-Type, `<meta charset>` or the XML declaration
+# within the first 1,024 bytes, UTF-8 if the bytes are UTF-8, else windows-1252.
+
+_PRESCAN = 1024
+_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_PARAMETER = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
+_DECLARED = re.compile(
+    rb"<meta[^>]{0,512}?charset\s*=\s*[\"']?\s*([\w.:-]+)|^\s*<\?xml[^>]{0,256}?encoding\s*=\s*[\"']([\w.:-]+)",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{1,39}\Z")
+
+# Encodings to use for declared ones: servers name the left one and mean the right (WHATWG Encoding, section 4.2).
+_WIDER = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "utf-16": "utf-16-le",
+}
+# Only text encodings used on the web: Python also has `unicode_escape`, `idna` and others that warn or are slow.
+_NAMES = """
+    utf-8 utf-16-le utf-16-be cp1252 cp1254 cp874 gb18030 cp932 cp949 big5 big5hkscs euc_jp iso2022_jp
+    koi8-r koi8-u cp866 mac-roman mac-cyrillic cp1250 cp1251 cp1253 cp1255 cp1256 cp1257 cp1258
+    iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-10 iso8859-13
+    iso8859-14 iso8859-15 iso8859-16
+"""
+_READABLE = frozenset(_NAMES.split())
+
+
+@lru_cache(maxsize=256)
+def codec(name: str) -> str | None:
+    """Returns the Python codec for an untrusted charset name, or None if it names no text encoding."""
+    if _NAME.match(name) is None:
+        return None
+    try:
+        found = codecs.lookup(name.replace(":", "_")).name
+    except LookupError:
+        return None
+    found = _WIDER.get(found, found)
+    return found if found in _READABLE else None
+
+
+@lru_cache(maxsize=256)
+def _stated(content_type: str | None) -> str | None:
+    match = _PARAMETER.search(content_type) if content_type else None
+    return codec(match[1]) if match else None
+
+
+def _declared(body: bytes) -> str | None:
+    match = _DECLARED.search(body, 0, _PRESCAN)
+    found = codec((match[1] or match[2]).decode("ascii", "replace")) if match else None
+    # The declaration was readable as ASCII, so UTF-16 cannot be right.
+    return "utf-8" if found is not None and found.startswith("utf-16") else found
+
+
+def strip_mark(body: bytes) -> tuple[bytes, str | None]:
+    """Returns the body without its byte order mark, and the encoding of the mark (None: no mark)."""
+    for mark, name in _BOMS:
+        if body.startswith(mark):
+            return body[len(mark) :], name
+    return body, None
+
+
+def to_utf8(body: bytes, content_type: str | None) -> bytes:
+    """Returns the body re-encoded as UTF-8 without byte order mark; UTF-8 is returned unchanged, errors included.
+
+    Undecodable bytes become U+FFFD. Raises nothing.
+    """
+    body, name = strip_mark(body)
+    name = name or _stated(content_type) or _declared(body)
+    if name == "utf-8" or (name is None and is_utf8(body)):
+        return body
+    return body.decode(name or "cp1252", "replace").encode("utf-8", "replace")
+
+
+def is_utf8(body: bytes) -> bool:
+    """Returns True if the bytes are well-formed UTF-8 (ASCII included)."""
+    if body.isascii():
+        return True
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
 
 _HEAD = 2048
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -102,3 +199,53 @@ def _begins_as_text(head: bytes) -> bool:
 
 def _is_json(kind: str) -> bool:
     return kind in ("application/json", "text/json") or kind.endswith("+json")
+
+
+# Canonical JSON: sorted keys, indent of two spaces, so that formatting is no change and diffs are readable.
+
+# orjson reads longer integers and decimals as the nearest double: two different ids would look the same.
+_EXACT_DIGITS = 17
+_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_LONG = b"0" * (_EXACT_DIGITS + 1)
+_CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2
+
+
+def canonical(body: bytes) -> bytes | None:
+    """Returns the canonical form as UTF-8, or None if the body is not JSON or is nested deeper than about 250 levels.
+
+    `body` is UTF-8 without byte order mark. Arrays keep their order. The last of duplicate keys counts. Numbers of 18
+    digits or more and `NaN`, `Infinity` (invalid in JSON, but sent by servers) keep their spelling. Raises nothing.
+    """
+    try:
+        return orjson.dumps(_read(body), option=_CANONICAL)
+    except (ValueError, RecursionError, orjson.JSONEncodeError):
+        return None
+
+
+def parsed(body: bytes) -> Any:
+    """Returns the value of a JSON body, or None if it cannot be parsed (or is `null`). Raises nothing."""
+    try:
+        return _read(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _read(body: bytes) -> Any:
+    if _LONG not in body.translate(_ZEROS):
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            pass
+    return _read_odd(body)
+
+
+def _read_odd(body: bytes) -> Any:
+    return json.loads(body.decode(), parse_int=_integer, parse_float=_decimal, parse_constant=str)
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _EXACT_DIGITS else digits
+
+
+def _decimal(digits: str) -> float | str:
+    return float(digits) if len(digits) <= _EXACT_DIGITS else digits

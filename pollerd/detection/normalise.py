@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pollerd.detection import feed, json
-from pollerd.detection.feed_ttl import feed_ttl
+from pollerd.detection import feed
+from pollerd.detection.feed import feed_ttl
 from pollerd.detection.html import visible_text
-from pollerd.detection.media import classify
+from pollerd.detection.media import canonical, classify
 from pollerd.model import Media
 
 
@@ -46,7 +46,7 @@ def _read(media: Media, text: bytes, body: bytes) -> Normalised | None:
         case Media.BINARY:
             return Normalised(media, body)
         case Media.JSON:
-            content = json.canonical(text)
+            content = canonical(text)
             return None if content is None else Normalised(media, content)
         case Media.FEED:
             entries = feed.xml_entries(text) if text.lstrip()[:1] == b"<" else feed.json_entries(text)

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Literal
 
-from pollerd.detection import json
-from pollerd.detection.common_affix import common_affix_length
-from pollerd.detection.items import key_of, left_at_end
-from pollerd.detection.noise import MARK, MARK_END
-from pollerd.detection.noise.repeat_fetch import without_noise
+import numpy as np
+
+from pollerd.detection.feed import key_of, left_at_end
+from pollerd.detection.media import parsed
+from pollerd.detection.noise.learning import without_noise
+from pollerd.detection.noise.templates import MARK, MARK_END
 from pollerd.model import Media
 from pollerd.quantities import counted
+
+# Lengths of the common prefix and suffix of two contents.
+
+
+def common_affix_length(a: bytes, b: bytes, end: Literal[1, -1]) -> int:
+    """Returns the length in bytes of the common prefix (1) or suffix (-1)."""
+    number = min(len(a), len(b))
+    first, second = (np.frombuffer(text, np.uint8, number, 0 if end == 1 else len(text) - number) for text in (a, b))
+    differs: bytes = (first != second).tobytes()  # as bytes, because find and rfind are vectorised
+    if end == 1:
+        return found if (found := differs.find(1)) >= 0 else number
+    return number - 1 - differs.rfind(1)
+
 
 LONGEST = 200
 COMPARED_MOST_BYTES = 1_000_000
@@ -128,7 +143,7 @@ def _titles(titles: list[str]) -> str:
 
 
 def _keys(before: bytes, after: bytes) -> str:
-    paths = _differing(json.parsed(before), json.parsed(after), "", 0)
+    paths = _differing(parsed(before), parsed(after), "", 0)
     try:
         named = list(islice(paths, _NAMED + 1))
     except RecursionError:  # comparing values nested a thousand deep

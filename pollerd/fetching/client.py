@@ -7,6 +7,7 @@ that costs more than both together, and a poll needs none of it (ADR 12).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,17 +22,57 @@ from aiohttp.abc import AbstractResolver
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.http_parser import RawResponseMessage
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from pollerd import __version__
-from pollerd.fetching.decoding import ACCEPT_ENCODING
-from pollerd.fetching.network.proxy import Proxy
-from pollerd.fetching.response import Response
-from pollerd.fetching.settings import FetchSettings
-from pollerd.fetching.tls.context import ResumingContext, dialled, tls_of
-from pollerd.fetching.tls.sessions import Destination
+from pollerd.fetching.failures import SITE_FAULTS, RefusedError, refusal
+from pollerd.fetching.headers import ACCEPT_ENCODING, DecodingError, TooLargeError, decode
+from pollerd.fetching.settings import FetchSettings, Proxy
+from pollerd.fetching.tls import Destination, ResumingContext, dialled, tls_of
+from pollerd.model import OutcomeKind
 from pollerd.urls import host_of
+
+# A response whose head is known; its connection returns to the pool with the last byte of its body.
+
+
+class Response:
+    """A response that must be read to the end or closed: its connection is busy until then."""
+
+    __slots__ = ("_connection", "content", "headers", "status")
+
+    def __init__(
+        self, status: int, headers: CIMultiDictProxy[str], content: StreamReader, connection: Connection
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.content = content
+        """The body as sent, still content-encoded."""
+        self._connection: Connection | None = connection
+        content.on_eof(self._ended)
+
+    @property
+    def content_length(self) -> int | None:
+        """The announced size of the body in bytes, as sent; None if there is none."""
+        text = self.headers.get(hdrs.CONTENT_LENGTH)
+        return int(text) if text is not None and text.isdecimal() else None
+
+    def close(self) -> None:
+        """Discards the unread rest and its connection; does nothing after the last byte."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _ended(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            protocol = connection.protocol
+            if protocol is not None:
+                # Without its parser it buffers at most a few hundred kilobytes of unsolicited data and then stops
+                # reading. With it, unsolicited responses would be stored without limit.
+                protocol._parser = None  # noqa: SLF001
+            connection.release()
+
 
 _ACCEPT = (
     "text/html,application/xhtml+xml,application/atom+xml,application/rss+xml,application/feed+json,"
@@ -304,3 +345,93 @@ def _lines(headers: Mapping[str, str]) -> str:
             raise ValueError(f"line break in the header {name!r}")
         lines += f"{name}: {value}\r\n"
     return lines
+
+
+# Reads response bodies up to a limit, and drains unwanted ones so that their connections can be reused.
+
+_MAX_DISCARDED_BYTES = 64 * 1024
+_DISCARDING_SECONDS = 2.0
+"""Longest time spent on draining a body to keep its connection."""
+_DECODED_ELSEWHERE_BYTES = 64 * 1024
+_DECODED_HERE_BYTES = 512 * 1024
+"""Encoded and decoded sizes from which decompression runs in a thread."""
+
+
+async def read_body(response: Response, limit: int) -> bytes:
+    """Returns the whole body, content-decoded, at most `limit` bytes before and after.
+
+    Raises `RefusedError`: too large, cut short, wrongly encoded, or too late. A body that is too large is not drained.
+    """
+    length = response.content_length
+    if length is not None and length > limit:
+        raise _too_large(limit)
+    body, whole = await _read(response.content, limit)
+    if not whole:
+        raise _too_large(limit)
+    if hdrs.CONTENT_ENCODING not in response.headers:
+        return body
+    return await _decoded(body, _encoding(response), limit, partial=False)
+
+
+async def read_beginning(response: Response, limit: int) -> bytes:
+    """Returns the first `limit` bytes of the body, content-decoded; the rest is ignored.
+
+    Raises `RefusedError` if the connection breaks earlier, or the encoding is wrong.
+    """
+    body, _ = await _read(response.content, limit)
+    return await _decoded(body, _encoding(response), limit, partial=True)
+
+
+async def discard_body(response: Response) -> int:
+    """Drains an unwanted body so that its connection can be reused; closes the connection if it is long, slow or
+    broken.
+
+    Returns the bytes read, as sent.
+    """
+    size = 0
+    try:
+        async with asyncio.timeout(_DISCARDING_SECONDS):
+            while size <= _MAX_DISCARDED_BYTES and (chunk := await response.content.readany()):
+                size += len(chunk)
+    except SITE_FAULTS:
+        return size
+    finally:
+        response.close()
+    return size
+
+
+async def _read(content: StreamReader, limit: int) -> tuple[bytes, bool]:
+    """Returns the body, and whether it is complete; stops soon after `limit` bytes."""
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        while chunk := await content.readany():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                break
+    except SITE_FAULTS as error:
+        raise refusal(error) from error
+    return (chunks[0] if len(chunks) == 1 else b"".join(chunks)), size <= limit
+
+
+def _encoding(response: Response) -> str:
+    return ",".join(response.headers.getall(hdrs.CONTENT_ENCODING, ()))
+
+
+async def _decoded(body: bytes, encoding: str, limit: int, partial: bool) -> bytes:
+    try:
+        if len(body) < _DECODED_ELSEWHERE_BYTES:
+            if partial or limit <= _DECODED_HERE_BYTES:
+                return decode(body, encoding, limit, partial=partial)
+            with contextlib.suppress(TooLargeError):  # a large result goes to the thread
+                return decode(body, encoding, _DECODED_HERE_BYTES)
+        return await asyncio.to_thread(decode, body, encoding, limit, partial=partial)
+    except TooLargeError as error:
+        raise _too_large(limit) from error
+    except DecodingError as error:
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, str(error)) from error
+
+
+def _too_large(limit: int) -> RefusedError:
+    return RefusedError(OutcomeKind.TOO_LARGE, f"body of more than {limit} bytes")

@@ -9,7 +9,7 @@ import ssl
 import aiohttp
 from aiohttp.http import HttpProcessingError
 
-from pollerd.fetching.network.guard import DENIED_ERRNO
+from pollerd.fetching.guard import DENIED_ERRNO
 from pollerd.model import OutcomeKind
 
 SITE_FAULTS = (aiohttp.ClientError, HttpProcessingError, OSError, UnicodeError, RuntimeError)

@@ -13,14 +13,19 @@ from typing import Self, TypeVar
 
 from aiohttp import hdrs
 
-from pollerd.fetching.client import HttpMessage, Repeat, Send, Sent, Write, posting
+from pollerd.fetching.client import HttpMessage, Repeat, Response, Send, Sent, Write, posting
+from pollerd.fetching.egress import Router
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, proxy_refusal, refusal
-from pollerd.fetching.network.egress import Router
-from pollerd.fetching.outcomes import OutcomeBuilder
-from pollerd.fetching.redirects import REDIRECT_STATUSES, FetchState, MayFollow, follow
+from pollerd.fetching.outcomes import (
+    MAX_ROBOTS_REDIRECTS,
+    REDIRECT_STATUSES,
+    FetchState,
+    MayFollow,
+    OutcomeBuilder,
+    RobotsResponse,
+    follow,
+)
 from pollerd.fetching.request import Request
-from pollerd.fetching.response import Response
-from pollerd.fetching.robots import MAX_ROBOTS_REDIRECTS, RobotsResponse
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import Outcome, OutcomeKind, Validators
 from pollerd.urls import host_of

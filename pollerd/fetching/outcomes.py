@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
 
 from aiohttp import hdrs
 
-from pollerd.fetching.body import discard_body, read_beginning, read_body
+from pollerd.errors import InvalidValueError
+from pollerd.fetching.client import Response, discard_body, read_beginning, read_body
+from pollerd.fetching.egress import Route, Router
 from pollerd.fetching.failures import RefusedError, kind_of_status
 from pollerd.fetching.headers import (
     clean_content_type,
@@ -17,11 +24,171 @@ from pollerd.fetching.headers import (
     robots_tags_of,
     validators_of,
 )
-from pollerd.fetching.redirects import FetchState
 from pollerd.fetching.request import NO_VALIDATORS
-from pollerd.fetching.response import Response
-from pollerd.fetching.robots import RobotsKind, RobotsResponse, robots_kind
-from pollerd.model import Outcome, OutcomeKind, Validators
+from pollerd.model import Outcome, OutcomeKind, Redirect, Validators
+from pollerd.urls import join_url, origin_of
+
+# Follows the redirects of one fetch: its progress, permissions, and the headers it carries.
+#
+# Redirects are followed here and not by the client library, because each hop is recorded, may need permission, and must
+# not carry the site's own headers to another origin.
+
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+
+MayFollow = Callable[[str], Awaitable[bool]]
+"""Called with the absolute URL before a redirect is followed, also to the same origin: robots.txt may deny it."""
+
+
+class FetchState:
+    """Progress of one fetch; also known when it fails."""
+
+    __slots__ = (
+        "awaiting",
+        "deadline",
+        "egress",
+        "endless",
+        "posted",
+        "redirects",
+        "sent",
+        "started_at",
+        "started_mono",
+        "status",
+        "url",
+        "way",
+    )
+
+    def __init__(
+        self, url: str, egress: Router, way: Route, started_at: float, started_mono: float, deadline: asyncio.Timeout
+    ) -> None:
+        self.url = url
+        self.deadline = deadline
+        self.egress = egress
+        self.way = way
+        self.started_at = started_at
+        self.started_mono = started_mono
+        self.status: int | None = None
+        self.redirects: list[Redirect] = []
+        self.endless = False
+        self.sent = False
+        self.posted = False
+        self.awaiting = "no complete response within the deadline"
+
+
+_KEEPING_METHOD = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
+Get = Callable[[FetchState, Mapping[str, str]], Awaitable[Response]]
+"""Sends one request with these headers to the fetch's present URL. Raises `RefusedError`."""
+
+
+async def follow(
+    state: FetchState,
+    response: Response,
+    *,
+    own: Mapping[str, str],
+    bare: Mapping[str, str],
+    limit: int,
+    may_follow: MayFollow | None,
+    get: Get,
+) -> Response:
+    """Returns the first response that is no redirect. `own` headers go to the same origin, `bare` ones anywhere.
+
+    Both include the validators, which belong to the final page and mean nothing to others. `limit`: most redirects that
+    are followed. A request with a body is followed by GET, and not where it would be sent again. Raises `RefusedError`.
+    """
+    visited = {state.url}
+    headers = own
+    while response.status in REDIRECT_STATUSES:
+        location = response.headers.get(hdrs.LOCATION)
+        await discard_body(response)
+        target = _target(state.url, response.status, location)
+        if state.posted and response.status in _KEEPING_METHOD:
+            why = f"redirect {response.status} of a POST, which is sent once only"
+            raise RefusedError(OutcomeKind.PROTOCOL_ERROR, why)
+        state.redirects.append(Redirect(response.status, target))
+        _refuse_endless(state, visited, limit)
+        if origin_of(target) != origin_of(state.url):
+            headers = bare
+        await _ask(state, may_follow, target)
+        visited.add(target)
+        state.url = target
+        response = await get(state, headers)
+    return response
+
+
+def _target(base: str, status: int, location: str | None) -> str:
+    if location is None:
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} without a Location")
+    try:
+        return join_url(base, location)
+    except InvalidValueError as error:
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} refused: {error}") from error
+
+
+def _refuse_endless(state: FetchState, visited: set[str], limit: int) -> None:
+    target = state.redirects[-1].url
+    if len(state.redirects) > limit:
+        state.endless = True
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"more than {limit} redirects")
+    if target in visited:
+        state.endless = True
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect loop at {target}")
+
+
+async def _ask(state: FetchState, may_follow: MayFollow | None, target: str) -> None:
+    """Raises `RefusedError` if the hop is not allowed."""
+    if may_follow is None:
+        return
+    state.egress.check_literal(target)
+    awaited, state.awaiting = state.awaiting, f"no permission to follow to {target} in time"
+    allowed = await may_follow(target)
+    state.awaiting = awaited
+    if allowed:
+        return
+    # If the target's host may not be dialled its robots.txt could not be requested: then that is the reason.
+    with contextlib.suppress(OSError):
+        await state.egress.check(target)
+    raise RefusedError(OutcomeKind.DENIED, f"redirect to {target} is not allowed")
+
+
+# Results of robots.txt requests (RFC 9309, section 2.3.1). Other packages parse the rules.
+
+MAX_ROBOTS_REDIRECTS = 5
+
+
+class RobotsKind(StrEnum):
+    """Meaning of the response: its rules apply, everything is allowed, or nothing is for now."""
+
+    FOUND = "found"
+    ABSENT = "absent"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsResponse:
+    """The result of a robots.txt request."""
+
+    kind: RobotsKind
+    duration: float
+    """Seconds."""
+    body: bytes | None = None
+    """At most `robots_max_bytes`; present exactly when `kind` is FOUND."""
+    status: int | None = None
+    """Of the last response; None if there was none."""
+    retry_after: float | None = None
+    """Seconds the server asked us to wait, as sent, unclamped."""
+    detail: str = ""
+    """Why it was not found, one line for the user."""
+    failure: OutcomeKind | None = None
+    """Outcome kind of a poll with the same failure; present exactly when `kind` is UNREACHABLE."""
+
+
+def robots_kind(status: int) -> RobotsKind:
+    """Returns the meaning of a final status: 4xx except 429 means no rules; others except 2xx mean unreachable."""
+    if 200 <= status < 300:
+        return RobotsKind.FOUND
+    if 400 <= status < 500 and status != 429:
+        return RobotsKind.ABSENT
+    return RobotsKind.UNREACHABLE
+
 
 _EMPTY_STATUSES = frozenset({204, 205})
 

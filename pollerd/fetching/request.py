@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from aiohttp import hdrs
 
-from pollerd.fetching.network.proxy import basic
-from pollerd.model import Access, Validators
+from pollerd.fetching.settings import basic
+from pollerd.model import Validators
+from pollerd.site_settings import Access
 
 NO_VALIDATORS = Validators()
 

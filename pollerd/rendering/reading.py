@@ -4,11 +4,69 @@ from __future__ import annotations
 
 import asyncio
 import html as markup
+import re
+from contextlib import suppress
 
-from playwright.async_api import CDPSession, Error, Page
+from playwright.async_api import CDPSession, Error, Locator, Page
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
+from pollerd.fetching.failures import one_line
 from pollerd.model import OutcomeKind
-from pollerd.rendering.failures import PageRefusedError
+from pollerd.rendering.plan import RenderStep, StepAction
+
+# Maps what a browser says of a failed page to the kinds of outcomes that fetching uses, too.
+
+_NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
+_KINDS: tuple[tuple[str, OutcomeKind], ...] = (
+    ("ERR_CERT_", OutcomeKind.TLS_ERROR),
+    ("ERR_SSL_", OutcomeKind.TLS_ERROR),
+    ("ERR_BAD_SSL_", OutcomeKind.TLS_ERROR),
+    ("ERR_NAME_", OutcomeKind.DNS_ERROR),
+    ("ERR_TIMED_OUT", OutcomeKind.TIMEOUT),
+    ("ERR_CONNECTION_TIMED_OUT", OutcomeKind.TIMEOUT),
+    ("ERR_TUNNEL_", OutcomeKind.CONNECT_ERROR),
+    ("ERR_ADDRESS_", OutcomeKind.CONNECT_ERROR),
+    ("ERR_CONNECTION_REFUSED", OutcomeKind.CONNECT_ERROR),
+)
+"""Starts of Chromium's error names. All others are the site's: a broken answer."""
+_GONE = ("Connection closed", "has been closed", "Browser closed")
+_OUR_PROXY = ("ERR_PROXY_", "ERR_NO_SUPPORTED_PROXIES", "ERR_INTERNET_DISCONNECTED", "ERR_NETWORK_CHANGED")
+
+
+class PageRefusedError(Exception):
+    """Ends the rendering of a page with the kind of its outcome. Never leaves the package.
+
+    `ours`: the browser failed, or its way to our proxy: no site is to blame.
+    """
+
+    def __init__(self, kind: OutcomeKind, detail: str, *, ours: bool = False) -> None:
+        super().__init__(detail)
+        self.kind, self.detail, self.ours = kind, one_line(detail), ours
+
+
+def browser_fault(detail: str) -> PageRefusedError:
+    """Returns the refusal of a page because the browser failed."""
+    return PageRefusedError(OutcomeKind.CONNECT_ERROR, f"the browser failed: {detail}", ours=True)
+
+
+def browser_gone(message: str) -> bool:
+    """Returns whether Playwright's message says that the browser, or its driver between it and us, is gone."""
+    return any(words in message for words in _GONE)
+
+
+def navigation_refusal(message: str) -> PageRefusedError:
+    """Returns the refusal for Playwright's message about a page that could not be loaded."""
+    if "Download is starting" in message:
+        return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the answer is a download, not a page")
+    found = _NET_ERROR.search(message)
+    if found is None:
+        return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the page could not be loaded")
+    name = found[1]
+    if name.startswith(_OUR_PROXY):
+        return browser_fault(f"it does not reach pollerd's proxy ({name})")
+    kind = next((kind for start, kind in _KINDS if name.startswith(start)), OutcomeKind.PROTOCOL_ERROR)
+    return PageRefusedError(kind, f"the page could not be loaded: {name}")
+
 
 MAX_SCREENSHOT_BYTES = 4 * 1024 * 1024
 MAX_SCREENSHOT_PIXELS_HIGH = 10_000
@@ -74,3 +132,80 @@ async def _evaluated(session: CDPSession, expression: str) -> object:
 
 def _too_large(most: int) -> PageRefusedError:
     return PageRefusedError(OutcomeKind.TOO_LARGE, f"rendered page of more than {most} bytes")
+
+
+# Takes the steps of a plan on a page. No failure shows a step's value, nor Playwright's message, which has it.
+
+_LATE_SECONDS = 5.0
+_TO_BOTTOM = "() => window.scrollTo(0, document.documentElement.scrollHeight)"
+_DOWN = "pixels => window.scrollBy(0, pixels)"
+_REMOVE = "elements => elements.forEach(element => element.remove())"
+
+
+async def take_step(page: Page, position: int, step: RenderStep) -> None:
+    """Takes one step; `position` is counted from 0. Raises `PageRefusedError`."""
+    name = f"step {position + 1} ({step.action})"
+    try:
+        async with asyncio.timeout(_most_seconds(step)):
+            await _take(page, step)
+    except (PlaywrightTimeoutError, TimeoutError):
+        detail = f"{name} was not possible within {step.timeout:g} s"
+        raise PageRefusedError(OutcomeKind.TIMEOUT, detail) from None
+    except Error as error:
+        if browser_gone(error.message):
+            raise browser_fault("it ended while it rendered") from None
+        raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, f"{name} was not possible") from None
+
+
+def _most_seconds(step: RenderStep) -> float:
+    """Returns how long the step may take."""
+    match step.action:
+        case StepAction.WAIT:
+            return step.timeout + step.number
+        case StepAction.CLICK_IF_EXISTS:  # Playwright ends it, which is no failure; a busy machine hears of it late
+            return step.timeout + _LATE_SECONDS
+        case _:
+            return step.timeout
+
+
+async def _take(page: Page, step: RenderStep) -> None:
+    match step.action:
+        case StepAction.WAIT:
+            await asyncio.sleep(step.number)
+        case StepAction.WAIT_FOR_TEXT:
+            await page.get_by_text(step.value).first.wait_for(state="visible", timeout=0)
+        case StepAction.SCROLL:
+            await (page.evaluate(_DOWN, step.number) if step.number else page.evaluate(_TO_BOTTOM))
+        case StepAction.PRESS if not step.selector:
+            await page.keyboard.press(step.value)
+        case StepAction.CLICK_IF_EXISTS:
+            with suppress(PlaywrightTimeoutError):
+                await _first(page, step).click(timeout=step.timeout * 1000)
+        case StepAction.REMOVE:
+            await page.locator(f"css={step.selector}").evaluate_all(_REMOVE)
+        case _:
+            await _on_element(_first(page, step), step)
+
+
+async def _on_element(element: Locator, step: RenderStep) -> None:
+    match step.action:
+        case StepAction.CLICK:
+            await element.click(timeout=0)
+        case StepAction.TYPE:
+            await element.fill(step.value, timeout=0)
+        case StepAction.PRESS:
+            await element.press(step.value, timeout=0)
+        case StepAction.CHECK:
+            await element.check(timeout=0)
+        case StepAction.SELECT:
+            await element.select_option(step.value, timeout=0)
+        case StepAction.WAIT_FOR:
+            await element.wait_for(state="visible", timeout=0)
+        case StepAction.SCROLL_TO:
+            await element.scroll_into_view_if_needed(timeout=0)
+        case _:
+            raise AssertionError(f"no step with an element: {step.action}")
+
+
+def _first(page: Page, step: RenderStep) -> Locator:
+    return page.locator(f"css={step.selector}").first

@@ -14,20 +14,63 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pollerd.errors import ConfigError
-from pollerd.fetching import FetchSettings, MayFollow, Request, Send, Sent
-from pollerd.rendering.launching import check_startable
+from pollerd.fetching.client import Send, Sent
+from pollerd.fetching.outcomes import MayFollow
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings
+from pollerd.rendering.browser import check_startable
+from pollerd.rendering.dialling import Dialler
 from pollerd.rendering.outcome import RenderedOutcome
-from pollerd.rendering.page_turns import PageTurns
-from pollerd.rendering.plan.compile import DEFAULT_PLAN
-from pollerd.rendering.plan.plan import RenderPlan
-from pollerd.rendering.proxy.dialling import Dialler
-from pollerd.rendering.proxy.forward_proxy import ForwardProxy
-from pollerd.rendering.proxy.session import MayConnect
+from pollerd.rendering.plan import DEFAULT_PLAN, RenderPlan
+from pollerd.rendering.proxy import ForwardProxy, MayConnect
 from pollerd.rendering.settings import RenderingSettings, place_of
 
 if TYPE_CHECKING:
     from pollerd.rendering.browser import BrowserLink
     from pollerd.rendering.page_poll import RenderEnvironment
+
+
+# How many pages are rendered at once: a bound that may change while pages are rendered and others wait.
+
+
+class PageTurns:
+    """An asynchronous context manager: waits for a turn, first come, first served. Used inside one event loop."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._owed = most, 0
+        self._free = asyncio.Semaphore(most)
+
+    @property
+    def most(self) -> int:
+        """Maximum number of turns at once."""
+        return self._most
+
+    def adopt(self, most: int) -> None:
+        """Sets the maximum, 1 or more. Pages under way end as they would; a smaller one holds for those that begin."""
+        more, self._most = most - self._most, most
+        if more < 0:
+            self._owed -= more
+            return
+        paid = min(more, self._owed)
+        self._owed -= paid
+        for _ in range(more - paid):
+            self._free.release()
+
+    async def __aenter__(self) -> None:
+        while True:
+            await self._free.acquire()
+            if not self._owed:
+                return
+            self._owed -= 1  # this turn is one of those that are no more
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owed:
+            self._owed -= 1
+        else:
+            self._free.release()
+
 
 _LOOPBACK = ("127.0.0.1", 0)
 UNTIL_RESTART = ("browser", "browser_no_sandbox", "browser_proxy")

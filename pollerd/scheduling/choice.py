@@ -9,12 +9,67 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.columns import rows_of
-from pollerd.scheduling.noise import NoiseCap
-from pollerd.scheduling.politeness.hosts import HostTable
+from pollerd.columns import rows_of, stretches
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.min_yield import NoiseCap
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
-from pollerd.scheduling.trials import TrialCandidates, Trials
+
+# Compares sites on trial by the focused crawler with the allocator's sites.
+
+BAR_SHARE, PATIENCE_SECONDS = 0.5, 1.0
+"""While a site on trial waits for its host, for at most this time, sites with less than this share of its value are not
+polled: where the budget exceeds what the best hosts permit, the rest would go to the least valuable pages."""
+
+
+@dataclass(frozen=True)
+class TrialCandidates:
+    """The sites on trial and the allocator's sites on one scale.
+
+    on_trial : bool[size]; `value` float64[size], their urgencies; `bar` and `bar_of_others`: urgencies below which no
+    site on trial, and no other site, is polled now; `again_in`: seconds until an awaited site on trial may be polled,
+    inf without one.
+    """
+
+    on_trial: NDArray[np.bool_]
+    value: NDArray[np.float64]
+    bar: float
+    bar_of_others: float
+    again_in: float
+
+
+class Trials:
+    """Compares the sites on trial with the allocator's sites."""
+
+    def __init__(self, sites: SiteTable, hosts: HostTable) -> None:
+        self._sites, self._hosts = sites, hosts
+        self.value_unit = math.nan
+        """Urgency of a site on trial with value 1; nan if the allocator's urgency has no such scale: then sites on
+        trial are treated as new sites."""
+
+    def rivals(self, now: float) -> TrialCandidates | None:
+        """Returns the candidates, or None if there are none or they are not comparable with the other sites.
+
+        Both bars are `BAR_SHARE` of the best value on trial that can be requested soon; the bar of other sites also
+        counts requests under way, since their links are about to arrive. A site of infinite value comes first, but sets
+        no bar.
+        """
+        sites, hosts = self._sites, self._hosts
+        on_trial = None if math.isnan(self.value_unit) else sites.on_trial()
+        if on_trial is None:
+            return None
+        value = self.value_unit * sites.value[: sites.size]
+        slots = np.flatnonzero(np.isfinite(value) & ~sites.paused[: sites.size])
+        host = sites.host[slots]
+        ready = np.maximum(hosts.ready_at()[host], sites.not_before[slots])
+        under_way, started_recently = sites.in_flight[slots], hosts.last_start[host] > now - PATIENCE_SECONDS
+        soon = (ready <= now + PATIENCE_SECONDS) & ((~hosts.busy[host] & ~under_way) | started_recently)
+        bars = BAR_SHARE * value[slots]
+        bar = float(bars[soon & ~under_way].max(initial=0.0))
+        later = ready[soon & ~under_way & (ready > now) & (value[slots] >= bar)]
+        again_in = float(later.min(initial=math.inf)) - now
+        return TrialCandidates(on_trial, value, bar, float(bars[soon].max(initial=0.0)), again_in)
+
 
 _ROUNDS = 6
 """Maximum number of calls to the allocator per group when it returns several sites of one host."""
@@ -283,3 +338,71 @@ class _Turn:
             open_hosts = ~closed
             for part in rows_of(free):
                 free[part] &= open_hosts.take(self.host[part])
+
+
+# Computes when the next poll may happen, so that the daemon can sleep until then.
+
+_COMMIT_SECONDS = 0.25
+"""Minimum time, s, until a poll under way is committed."""
+_CHOSEN_SECONDS = 1.0
+"""Minimum time, s, between two choices from a long list."""
+
+
+def next_due(sites: SiteTable, hosts: HostTable, now: float, min_interval: float) -> float:
+    """Returns the seconds until a site may be polled, 0 or more; inf if only an event can make one pollable.
+
+    Never too late while nothing happens; too early where a rule of the choice not considered here delays a site, or
+    where a poll under way takes long. Assumes that polls that fail shorten no wait. For a long list up to a second too
+    late, which is how often it is chosen from.
+    """
+    n = sites.size
+    if not n:
+        return np.inf
+    sites.timetable.turn(now)
+    if sites.eligibility.update(now, min_interval):
+        return _due_of_many(sites, now)
+    host_at = hosts.ready_at()
+    host_at = np.where(hosts.busy[: hosts.size], np.maximum(host_at, now + hosts.interval() + _COMMIT_SECONDS), host_at)
+    asked_at = hosts.last_start[: hosts.size]
+    first = min(_first_due(sites, part, host_at, asked_at, now, min_interval) for part in stretches(n))
+    return max(min(first, _proof_due(sites, host_at, now)) - now, 0.0)
+
+
+def _due_of_many(sites: SiteTable, now: float) -> float:
+    """`next_due` of a long list: checking all sites and hosts costs more than a vain choice once a second.
+
+    While sites wait for their hosts only, returns the time of the next choice.
+    """
+    if sites.eligibility.ready[: sites.size].any():
+        return _CHOSEN_SECONDS
+    wait = max(sites.eligibility.next_look() - now, 0.0)
+    return min(wait, _CHOSEN_SECONDS) if len(sites.proofs) else wait
+
+
+def _proof_due(sites: SiteTable, host_at: NDArray[np.float64], now: float) -> float:
+    """Returns when the first proof poll may start, epoch s; of those under way the commit tells."""
+    slots = sites.proofs.in_order(now)
+    slots = slots[sites.watched(slots) & ~sites.in_flight[slots]]
+    if not len(slots):
+        return np.inf
+    at = np.maximum(sites.not_before[slots], host_at[sites.host[slots]])
+    return max(float(at.min()), now + sites.proofs.affordable_in(float(sites.cost[slots].min())))
+
+
+def _first_due(
+    sites: SiteTable,
+    part: slice,
+    host_at: NDArray[np.float64],
+    asked_at: NDArray[np.float64],
+    now: float,
+    min_interval: float,
+) -> float:
+    """Returns when the first site of those rows may be polled, epoch s.
+
+    host_at, asked_at float64[hosts]: earliest next request and last request of each host, epoch s.
+    """
+    spaced = sites.earliest(min_interval, part)
+    host = sites.host[part]
+    ended = np.maximum(asked_at[host] + sites.interval(min_interval, part), now + _COMMIT_SECONDS)
+    at = np.maximum(np.where(sites.in_flight[part], ended, spaced), host_at[host])
+    return float(at[sites.watched(part)].min(initial=np.inf))

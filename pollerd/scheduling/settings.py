@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from pollerd.errors import InvalidValueError
-from pollerd.model import RespectTtl
 from pollerd.ranges import SCHEDULING
+from pollerd.site_settings import RespectTtl
 
 LONGEST_TTL_SECONDS = 86_400.0
 """Maximum TTL that is honoured: versioned pages commonly announce a year."""

@@ -12,7 +12,7 @@ from pollerd.columns import Columns, stretches
 from pollerd.model import STATE_CODE, STATES, SiteState
 from pollerd.scheduling.eligibility import EligibilityIndex
 from pollerd.scheduling.proofs import ProofQueue
-from pollerd.scheduling.times.timetable import Timetable
+from pollerd.scheduling.windows import Timetable
 from pollerd.site_settings import NUMERIC_SETTINGS
 
 _GONE = STATE_CODE[SiteState.GONE]

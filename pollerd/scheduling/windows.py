@@ -1,4 +1,6 @@
-"""Windows: days and hours in a time zone in which a site may be polled. Reads the zones of the system or of `tzdata`.
+"""Windows: when a site may be polled, and which sites are closed now.
+
+Windows: days and hours in a time zone in which a site may be polled. Reads the zones of the system or of `tzdata`.
 
 A window begins at the first instant of a local day whose local time is at least `from`: where clocks skip that time,
 at the end of the gap; where it comes twice, at the first. It ends in the same way, and its end is outside of it. One
@@ -8,14 +10,110 @@ whose `to` is not after its `from` ends on the next day, and belongs to the day 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
-from datetime import time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
-from pollerd.model import DAYS, DayWindow, Windows
-from pollerd.scheduling.times.local_time import clock_of, first_instant, has_day, is_clock, local_time, zone_of
+from pollerd.site_settings import DAYS, DayWindow, Windows
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from pollerd.scheduling.sites import SiteTable
+
+
+# Instants of local times in IANA time zones. Reads the zones of the system or of `tzdata`.
+#
+# A local time stands for the first instant of its day at which clocks show at least it: where clocks skip it, the end
+# of the gap; where it comes twice, the first.
+
+_CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\Z")
+
+
+def is_clock(text: str) -> bool:
+    """Returns whether the text is a time of day from 00:00 to 23:59."""
+    return _CLOCK.match(text) is not None
+
+
+def clock_of(text: str, field: str) -> time:
+    """Returns the time of day of a text as 08:00. Raises InvalidValueError."""
+    found = _CLOCK.match(text)
+    if found is None:
+        raise InvalidValueError(field, "a time as 08:00", text[:32])
+    return time(int(found[1]), int(found[2]))
+
+
+def first_instant(zone: tzinfo, day: date, clock: time) -> float:
+    """Returns the first instant of the local day at which its clocks show at least this time, epoch s."""
+    local = datetime.combine(day, clock)
+    late = local.replace(tzinfo=zone).timestamp()
+    if local_time(zone, late).replace(tzinfo=None) == local:
+        return late
+    early = local.replace(tzinfo=zone, fold=1).timestamp()
+    return offset_change(zone, round(early), round(late))
+
+
+def has_day(zone: tzinfo, day: date) -> bool:
+    """Returns whether the zone's calendar has the day: Samoa skipped 2011-12-30."""
+    return local_time(zone, first_instant(zone, day, time())).date() == day
+
+
+def local_time(zone: tzinfo, at: float) -> datetime:
+    """Returns what clocks show at `at` (epoch s)."""
+    return datetime.fromtimestamp(at, zone)
+
+
+def offset_change(zone: tzinfo, before: int, after: int) -> float:
+    """Returns the second between the two (epoch s) from which another offset from UTC holds."""
+    offset = _offset(zone, before)
+    while after - before > 1:
+        middle = (before + after) // 2
+        if _offset(zone, middle) == offset:
+            before = middle
+        else:
+            after = middle
+    return float(after)
+
+
+def _offset(zone: tzinfo, at: int) -> timedelta | None:
+    return datetime.fromtimestamp(at, UTC).astimezone(zone).utcoffset()
+
+
+def zone_of(name: str, field: str) -> ZoneInfo:
+    """Returns the zone. Raises InvalidValueError that names those nearest to it."""
+    try:
+        return _zone_of(name)
+    except (LookupError, ValueError, OSError) as error:
+        from difflib import get_close_matches
+
+        known = _zone_names()
+        near = [known[one] for one in get_close_matches(name.lower()[:64], known, 3)]
+        more = f"; nearest: {', '.join(near)}" if near else ""
+        raise InvalidValueError(field, f"the name of a time zone, as Europe/Berlin{more}", name[:64]) from error
+
+
+@lru_cache(maxsize=1024)
+def _zone_of(name: str) -> ZoneInfo:
+    """Reads a zone, a kilobyte, once."""
+    from zoneinfo import ZoneInfo  # not at every start
+
+    return ZoneInfo(name)
+
+
+@lru_cache(maxsize=1)
+def _zone_names() -> dict[str, str]:
+    """Returns the names of all zones, by themselves in small letters."""
+    from importlib.resources import files  # `zoneinfo.available_timezones` opens 600 files
+
+    names = files("tzdata").joinpath("zones").read_text(encoding="ascii")
+    return {name.lower(): name for name in names.split()}
+
 
 MAX_WINDOWS = 64
 _MIDNIGHT = "24:00"
@@ -157,3 +255,101 @@ def _hours(window: DayWindow) -> _Hours:
 
 def _kind(given: object) -> str:
     return f"{len(given)} of them" if isinstance(given, list) else type(given).__name__
+
+
+# Which sites are closed by their windows now. What has none costs one comparison a choice.
+
+
+class Timetable:
+    """When the windows of sites open and close. Sites with equal windows share a row, numbered in `SiteTable.hours`.
+
+    Row 0 is always open. `turn` brings it up to a time; all else is as of the last one.
+    """
+
+    def __init__(self, sites: SiteTable) -> None:
+        self._sites = sites
+        self._windows: dict[Windows, int] = {}
+        self._times: list[OpeningTimes | None] = [None]
+        self._opens_at = np.array([-math.inf])
+        self._opened_at = np.array([-math.inf])
+        self._turns_at = np.array([math.inf])
+        self._free: list[int] = []
+        self.next_turn = math.inf
+        """When windows open or close next, epoch s; inf: never."""
+
+    def put(self, slots: NDArray[np.int64], windows: Windows | None) -> None:
+        """Gives the slots int64[k] these windows, in force from the next turn on; None: they are always open."""
+        number = 0 if windows is None else self._number(windows)
+        if number or not self._sites.is_as_ever("hours"):
+            self._sites.put("hours", slots, number)
+            self._sites.touch(slots)
+
+    def turn(self, now: float) -> None:
+        """Opens and closes what does so by `now`, epoch s. Costs nothing before `next_turn`."""
+        if now < self.next_turn:
+            return
+        closed = []
+        for number in np.flatnonzero(self._turns_at <= now).tolist():
+            self._look(number, now)
+            if self._opens_at[number] > now:
+                closed.append(number)
+        self.next_turn = float(self._turns_at.min())
+        for number in closed:  # those that open are awaited by the index
+            self._sites.touch(np.flatnonzero(self._sites.hours[: self._sites.size] == number))
+
+    def windows_of(self, slot: int) -> OpeningTimes | None:
+        """Returns the opening times of the site in the slot; None: it is always open."""
+        return self._times[int(self._sites.hours[slot])]
+
+    def opens_at(self, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+        """Returns float64[k]: when closed sites of those rows open, epoch s; -inf, or a time that is past: open."""
+        hours = self._sites.hours[part]  # first: other threads may read while rows are added
+        return self._opens_at.take(hours)
+
+    def opened_at(self, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+        """Returns float64[k]: since when open sites of those rows are open; -inf: always."""
+        hours = self._sites.hours[part]
+        return self._opened_at.take(hours)
+
+    def is_open(self, part: NDArray[np.int64] | slice) -> NDArray[np.bool_]:
+        """Returns bool[k]: which of those rows are open, as of the last `turn`."""
+        return np.asarray(self.opens_at(part) == -math.inf)
+
+    def _number(self, windows: Windows) -> int:
+        number = self._windows.get(windows)
+        if number is None:
+            # who has no windows needs no zones
+
+            times = opening_times(windows)
+            number = self._windows[windows] = self._free_number()
+            self._times[number] = times
+            self._opens_at[number] = self._opened_at[number] = -math.inf
+            self._turns_at[number] = self.next_turn = -math.inf
+        return number
+
+    def _free_number(self) -> int:
+        """Returns the number of a row that no site uses; adds as many as there are where all are used."""
+        if not self._free:
+            used = np.unique(self._sites.hours[: self._sites.size])
+            self._free = sorted(set(range(1, len(self._times))) - set(used.tolist()), reverse=True)
+            self._windows = {one: number for one, number in self._windows.items() if number not in set(self._free)}
+            self._turns_at[self._free] = math.inf
+        if not self._free:
+            rows = len(self._times)
+            self._times += [None] * rows
+            self._free = [*range(2 * rows - 1, rows - 1, -1)]
+            self._opens_at = np.append(self._opens_at, np.full(rows, -math.inf))
+            self._opened_at = np.append(self._opened_at, np.full(rows, -math.inf))
+            self._turns_at = np.append(self._turns_at, np.full(rows, math.inf))
+        return self._free.pop()
+
+    def _look(self, number: int, now: float) -> None:
+        times = self._times[number]
+        if times is None:
+            return
+        opens = times.next_open(now)
+        if opens > now:
+            self._opens_at[number], self._turns_at[number] = opens, opens
+        else:
+            self._opens_at[number], self._turns_at[number] = -math.inf, times.next_close(now)
+            self._opened_at[number] = times.opened_at(now)

@@ -14,42 +14,39 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from pollerd.errors import InvalidValueError, SchemaError
-from pollerd.storage.accounts.account_store import AccountStore
-from pollerd.storage.cluster.cluster_store import ClusterStore
-from pollerd.storage.cluster.cluster_values import NodeInfo
-from pollerd.storage.cluster.host_partitions import HostPartitions
-from pollerd.storage.cluster.shared_allocation import SharedAllocation
-from pollerd.storage.crawler.crawl_store import CrawlStore
+from pollerd.storage import migrate, retention, runs, schedule
+from pollerd.storage.accounts import AccountStore
+from pollerd.storage.changes import last_change_id
+from pollerd.storage.commit import BodyKey, Commit, check_batch
+from pollerd.storage.crawler.collection import CrawlStore
 from pollerd.storage.crawler.frontier import Frontier
 from pollerd.storage.crawler.pages import PageCommit
-from pollerd.storage.db import migrate
-from pollerd.storage.db.day_partitions import DayPartitions
-from pollerd.storage.db.engine import Database, database_url
-from pollerd.storage.db.statements import Statements
-from pollerd.storage.db.writer_locks import WriterLocks, place_of
-from pollerd.storage.encoding.compression import Base, Packed, pack, pack_all
-from pollerd.storage.encoding.encryption import Encryption, check_seals, seal_of
-from pollerd.storage.jobs.job_store import JobStore
-from pollerd.storage.notifications.notification_store import NotificationStore
-from pollerd.storage.polls import retention, runs
-from pollerd.storage.polls.changes import last_change_id
-from pollerd.storage.polls.commit import BodyKey, Commit, check_batch
-from pollerd.storage.polls.history_store import HistoryStore
-from pollerd.storage.polls.notify import ChangeListener, ChangeNotifier
-from pollerd.storage.polls.pruning import Pruning
-from pollerd.storage.reads.read_store import ReadStore
+from pollerd.storage.encoding import Base, Packed, pack, pack_all
+from pollerd.storage.encryption import Encryption, check_seals, seal_of
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.grants import SharedAllocation
+from pollerd.storage.history import HistoryStore
+from pollerd.storage.hubs import HubStore
+from pollerd.storage.jobs import JobStore
+from pollerd.storage.locks import WriterLocks, place_of
+from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.nodes import ClusterStore, HostPartitions
+from pollerd.storage.notifications import NotificationStore
+from pollerd.storage.poll_days import DayPartitions
+from pollerd.storage.reads import ReadStore
+from pollerd.storage.retention import Pruning
+from pollerd.storage.runs import ChangeListener, ChangeNotifier
 from pollerd.storage.settings import CurrentSettings, StorageSettings
-from pollerd.storage.signals.hub_store import HubStore
-from pollerd.storage.signals.signal_store import SignalStore
-from pollerd.storage.sites import schedule
-from pollerd.storage.sites.imports import SiteImport
-from pollerd.storage.sites.site_store import SiteStore
-from pollerd.storage.sources.source_store import SourceStore
+from pollerd.storage.signals import SignalStore
+from pollerd.storage.site_imports import SiteImport
+from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sources import SourceStore
+from pollerd.storage.statements import Statements
 from pollerd.storage.values import AllocationRow, Batch, CommitResult, PruneResult, RunInfo
 
 if TYPE_CHECKING:
-    from pollerd.storage.cluster.node_session import NodeSession
-    from pollerd.storage.db.session_lock import SessionLock
+    from pollerd.storage.locks import SessionLock
+    from pollerd.storage.node_session import NodeSession
 
 
 class Store:
@@ -335,8 +332,8 @@ def _sessions(several_writers: bool, node: NodeInfo | None) -> tuple[SessionLock
     if not several_writers:
         return None, None
     # PostgreSQL's driver: others do not need it.
-    from pollerd.storage.cluster.node_session import NodeSession
-    from pollerd.storage.db.session_lock import SessionLock
+    from pollerd.storage.locks import SessionLock
+    from pollerd.storage.node_session import NodeSession
 
     of_node = None if node is None else NodeSession(node)
     return of_node or SessionLock(shared=True), of_node

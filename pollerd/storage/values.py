@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from pollerd.errors import InvalidValueError
 from pollerd.events import Incident, Notice
 from pollerd.model import (
-    NO_ACCESS,
-    Access,
     Baseline,
     ChangeVerdict,
     HostOverride,
@@ -26,12 +24,10 @@ from pollerd.model import (
     Poll,
     SelectionState,
     Site,
-    SiteSpec,
     SiteState,
     Validators,
-    Windows,
-    differing,
 )
+from pollerd.site_settings import NO_ACCESS, Access, SiteSpec, Windows, differing
 from pollerd.storage.page_values import CrawlUpdate, PageRecord
 
 T = TypeVar("T")

@@ -10,28 +10,10 @@ from fastapi import FastAPI, Request, Response
 from jinja2 import Environment
 from starlette.exceptions import HTTPException
 
-from pollerd.api.http.routing import add_routers
-from pollerd.web.http import assets
-from pollerd.web.http.assets import Assets
-from pollerd.web.http.environment import environment
-from pollerd.web.http.page import PageParts
-from pollerd.web.http.policies import PAGE_ROUTES
-from pollerd.web.http.route import error_page, wants_page
-from pollerd.web.pages import (
-    accounts,
-    changes,
-    collection,
-    imports,
-    jobs,
-    live,
-    overview,
-    planner,
-    rules,
-    sign_in,
-    site,
-    sites,
-    system,
-)
+from pollerd.api.http import add_routers
+from pollerd.web import accounts, changes, collection, lists, overview, page, rules, site, sites, system
+from pollerd.web.http import PAGE_ROUTES
+from pollerd.web.page import Assets, PageParts, environment, error_page, wants_page
 
 
 async def add_pages(
@@ -57,11 +39,10 @@ async def add_pages(
 
     app.add_exception_handler(HTTPException, missing)
     app.state.policies.declare(PAGE_ROUTES)
-    app.state.refused_page = sign_in.refused_page
+    app.state.refused_page = accounts.refused_page
     app.state.live_state.build = files.build
-    of_sites = (overview, planner, sites, imports, jobs, site, changes)
-    parts = (assets, sign_in, live, *of_sites, rules, collection, system, accounts)
-    add_routers(app, (part.router for part in parts))
+    parts = (page, accounts, overview, sites, lists, site, changes, rules, collection, system)
+    add_routers(app, (router for part in parts for router in part.ROUTERS))
 
 
 @cache

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.benefit import Benefit, value
-from pollerd.allocation.core.index import amplitude_and_rate, solve_price
-from pollerd.allocation.core.objectives.timely_sites import TimelySites
+from pollerd.allocation.budget_split import Benefit, value
+from pollerd.allocation.index import amplitude_and_rate, solve_price
+from pollerd.allocation.objectives import TimelySites
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S, TIMELY
-from pollerd.allocation.slots.validation import positive
+from pollerd.allocation.slots import positive
 
 
 def expected_benefit(

@@ -7,7 +7,8 @@ import sys
 
 import numpy as np
 
-from pollerd.allocation import EvidenceBatch, create
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
 
 OBJECTIVES = ("changes", "freshness", "interest")
 SITES, POLLS = 300, 600

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.bandits.budget_split import BANDITS
-from pollerd.allocation.bandits.gp_ucb import GpUcb
-from pollerd.allocation.bandits.thompson import Thompson
-from pollerd.allocation.bandits.ucb1 import Ucb1
-from pollerd.allocation.slots.state_bytes import unpack
+from pollerd.allocation.bandits import BANDITS, GpUcb, Thompson, Ucb1
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.learned_state import unpack
+from pollerd.allocation.registry import create
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

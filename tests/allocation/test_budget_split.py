@@ -10,16 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.budget_split import (
+from pollerd.allocation.budget_split import (
+    EMPTY,
     EVEN_SHARE,
     HELD_SHARE,
     ROUND_ROBIN_SHARE,
+    PriceCurve,
     divide_budget,
     divide_reported,
+    price_curve,
 )
-from pollerd.allocation.core.index import solve_price
-from pollerd.allocation.core.mixture import Mixture
-from pollerd.allocation.core.price_curve import EMPTY, PriceCurve, price_curve
+from pollerd.allocation.index import Mixture, solve_price
 from pollerd.errors import InvalidValueError
 
 Rates = NDArray[np.float64]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.whittle.rate_model.common_clock import MOST_INTERVALS, ActivityClock
+from pollerd.allocation.whittle.clock import MOST_INTERVALS, ActivityClock
 
 CYCLE = 100.0
 SITES = 100

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.whittle.rate_model import grid
-from pollerd.allocation.whittle.rate_model.common_rate import LOG_PRIOR_ODDS, MOST_BEHIND, CommonRate
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
+from pollerd.allocation.whittle import grid
+from pollerd.allocation.whittle.clock import COMMON_RATE_LOG_PRIOR_ODDS as LOG_PRIOR_ODDS
+from pollerd.allocation.whittle.clock import MOST_BEHIND, CommonRate
 from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.lab.environments.web import Policy
 from pollerd.lab.environments.worlds import Web

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.allocation import Allocator, EvidenceBatch, create, names
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import OBJECTIVES, TIMELY
+from pollerd.allocation.registry import create, names
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

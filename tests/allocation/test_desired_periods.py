@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.core.desired_periods import desired_periods
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.periods import desired_periods
+from pollerd.allocation.registry import create
 
 NOW, PAGES, BUDGET = 1.75e9, 60, 0.2
 

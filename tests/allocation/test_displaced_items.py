@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.core.objectives.finite_feeds import finite_value, most_collected
-from pollerd.allocation.lspe.displaced_items import number_if_full, value_if_full
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.finite_feeds import finite_value, most_collected
 from pollerd.allocation.lspe.lspe import Lspe
+from pollerd.allocation.lspe.sources import number_if_full, value_if_full
+from pollerd.allocation.registry import create
 
 Array = NDArray[np.float64]
 GAP_S, RATE, DECAY = 5.0, 1.2, 0.3

@@ -8,7 +8,7 @@ import inspect
 import numpy as np
 import pytest
 
-from pollerd.allocation import create, names
+from pollerd.allocation.registry import create, names
 
 
 @pytest.mark.parametrize("name", names())

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.index import amplitude_and_rate, index
-from pollerd.allocation.lspe.sources import Sources
-from pollerd.allocation.lspe.whittle_index import order, whittle_index
+from pollerd.allocation.index import amplitude_and_rate, index
+from pollerd.allocation.lspe.sources import Sources, order, whittle_index
 from pollerd.errors import InvalidValueError
 
 LAST = 120

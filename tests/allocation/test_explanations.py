@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from pollerd import allocation
-from pollerd.allocation import EvidenceBatch
+from pollerd.allocation import registry
+from pollerd.allocation.evidence import EvidenceBatch
 
 SITES = 40
 
 
 def test_words_follow_what_is_believed() -> None:
-    policy = allocation.create("whittle", budget=1.0, rng=np.random.default_rng(1))
+    policy = registry.create("whittle", budget=1.0, rng=np.random.default_rng(1))
     slots = np.arange(SITES)
     policy.add(slots, np.ones(SITES), np.ones(SITES))
     assert policy.notes(0) == {

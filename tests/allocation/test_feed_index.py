@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.objectives.finite_feeds import finite_index, most_collected
-from pollerd.allocation.core.objectives.gamma_table import MOST_TABULATED, GammaTable
-from pollerd.allocation.core.objectives.incomplete_gamma import incomplete_gamma
-from pollerd.allocation.whittle.feed_index import BelievedFeeds
+from pollerd.allocation.finite_feeds import MOST_TABULATED, GammaTable, finite_index, incomplete_gamma, most_collected
+from pollerd.allocation.whittle.index import BelievedFeeds
 from pollerd.allocation.whittle.lazy_top_k import LazyTopK
 
 ITEMS = (1, 2, 3, 5, 10, 20, 50, 100, 200, MOST_TABULATED)

@@ -10,11 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.index import g
-from pollerd.allocation.core.objectives.feed_mixture import FeedMixture, with_items_shown
-from pollerd.allocation.core.objectives.finite_feeds import finite_index, finite_value, most_collected
-from pollerd.allocation.core.objectives.incomplete_gamma import incomplete_gamma, log_gamma
-from pollerd.allocation.core.objectives.priced_sites import priced_sites
+from pollerd.allocation.finite_feeds import (
+    FeedMixture,
+    finite_index,
+    finite_value,
+    incomplete_gamma,
+    log_gamma,
+    most_collected,
+    with_items_shown,
+)
+from pollerd.allocation.index import g
+from pollerd.allocation.objectives import priced_sites
 
 ITEMS = st.integers(1, 60)
 RATES = st.floats(1e-3, 1e3)

@@ -8,10 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation import create
-from pollerd.allocation.core.index import decay_rates, solve_price
-from pollerd.allocation.core.objectives.finite_feeds import finite_index, finite_value, index_at, most_collected
-from pollerd.allocation.core.objectives.finite_split import finite_periods, split_with_feeds
+from pollerd.allocation.finite_feeds import (
+    finite_index,
+    finite_periods,
+    finite_value,
+    index_at,
+    most_collected,
+    split_with_feeds,
+)
+from pollerd.allocation.index import decay_rates, solve_price
+from pollerd.allocation.registry import create
 
 SIZES = st.floats(-5.0, 5.0).map(np.exp)
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pollerd.allocation import Allocator, EvidenceBatch, create, names
-from pollerd.allocation.baselines.rate_based import in_proportion
-from pollerd.allocation.registry import parameters
+from pollerd.allocation.baselines import in_proportion
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create, names, parameters
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

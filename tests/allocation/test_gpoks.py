@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.gpoks.sampling import VARIANTS
-from pollerd.allocation.slots.state_bytes import pack, unpack
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.gpoks.regression import VARIANTS
+from pollerd.allocation.learned_state import pack, unpack
+from pollerd.allocation.registry import create
 from pollerd.errors import InvalidValueError
 from pollerd.lab.environments.web import Policy
 from pollerd.lab.environments.worlds import Web

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.gpoks.forgetting import KEPT, Forgetting
-from pollerd.allocation.gpoks.gap_counts import GapCounts, rounds
-from pollerd.allocation.slots.state_bytes import unpack
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.gpoks.gpoks import KEPT, Forgetting, GapCounts, rounds
+from pollerd.allocation.learned_state import unpack
+from pollerd.allocation.registry import create
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.gpoks import gpoks
 from pollerd.allocation.gpoks.rate_groups import COLUMNS, RateGroups
-from pollerd.allocation.slots.state_bytes import pack, unpack
+from pollerd.allocation.learned_state import pack, unpack
+from pollerd.allocation.registry import create
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.gpoks.belief import believe
-from pollerd.allocation.gpoks.kernel import Kernel, index_set
-from pollerd.allocation.gpoks.regression import regress
+from pollerd.allocation.gpoks.regression import Kernel, believe, index_set, regress
 from pollerd.errors import InvalidValueError
 
 POINTS = np.linspace(0.0, 1.0, 26)

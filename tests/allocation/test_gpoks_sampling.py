@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation.gpoks.belief import GaussianBelief, believe
-from pollerd.allocation.gpoks.halfspaces import draw_within
-from pollerd.allocation.gpoks.kernel import Kernel, index_set
-from pollerd.allocation.gpoks.sampling import CONSTRAINED, VARIANTS, in_flight, value_functions
+from pollerd.allocation.gpoks.regression import (
+    CONSTRAINED,
+    VARIANTS,
+    GaussianBelief,
+    Kernel,
+    believe,
+    draw_within,
+    in_flight,
+    index_set,
+    value_functions,
+)
 
 DRAWS = 2000
 ALARM = 1e-5

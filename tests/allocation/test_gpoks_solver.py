@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.core.knapsack import det_ks, water_filling
+from pollerd.allocation.periodic import det_ks, water_filling
 
 
 @settings(deadline=None, max_examples=200)

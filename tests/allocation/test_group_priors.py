@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd import allocation
-from pollerd.allocation import Allocator, EvidenceBatch
-from pollerd.allocation.slots.state_bytes import unpack
-from pollerd.allocation.whittle.rate_model import grid, groups
-from pollerd.allocation.whittle.rate_model.belief_rows import VERSION
-from pollerd.allocation.whittle.rate_model.drift import START_ODDS
-from pollerd.allocation.whittle.rate_model.group_priors import HOSTS as OF_HOSTS
-from pollerd.allocation.whittle.rate_model.group_priors import LOG_PRIOR_ODDS, NEIGHBOURS, GroupPriors
-from pollerd.allocation.whittle.rate_model.groups import NONE, Groups
+from pollerd.allocation import registry
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.learned_state import unpack
+from pollerd.allocation.whittle import grid
+from pollerd.allocation.whittle import priors as groups
+from pollerd.allocation.whittle.belief import VERSION
+from pollerd.allocation.whittle.clock import START_ODDS
+from pollerd.allocation.whittle.priors import HOSTS as OF_HOSTS
+from pollerd.allocation.whittle.priors import LOG_PRIOR_ODDS, NEIGHBOURS, NONE, GroupPriors, Groups
 from pollerd.errors import InvalidValueError
 
 PAGES, HOSTS, NOW = 60, 3, 1.7e9
@@ -23,7 +24,7 @@ HOST = np.arange(PAGES) % HOSTS
 
 
 def whittle(host: NDArray[np.int64] | None = None) -> Allocator:
-    policy = allocation.create("whittle", budget=1.0, rng=np.random.default_rng(1))
+    policy = registry.create("whittle", budget=1.0, rng=np.random.default_rng(1))
     policy.add(np.arange(PAGES), np.ones(PAGES), np.ones(PAGES))
     if host is not None:
         policy.place(np.arange(PAGES), host)
@@ -140,7 +141,7 @@ LIST, ROUNDS = 256, 6
 
 def of_a_list(fast: NDArray[np.bool_]) -> Allocator:
     """Every second page of a list polled, in any order, in each of some rounds; fast ones change at each poll."""
-    policy = allocation.create("whittle", budget=1.0, rng=np.random.default_rng(1))
+    policy = registry.create("whittle", budget=1.0, rng=np.random.default_rng(1))
     policy.add(np.arange(LIST), np.ones(LIST), np.ones(LIST))
     polled = np.random.default_rng(2).permutation(np.arange(0, LIST, 2))
     for turn in range(ROUNDS):
@@ -171,7 +172,7 @@ def test_a_prior_of_hosts_is_not_taken_for_evidence_of_drift(placed: bool) -> No
     rng, pages = np.random.default_rng(3), 200
     host = np.arange(pages) // 20
     rates = np.geomspace(30.0, 0.01, 10)[host] / pages
-    policy = allocation.create("whittle", budget=1.0, rng=np.random.default_rng(1))
+    policy = registry.create("whittle", budget=1.0, rng=np.random.default_rng(1))
     policy.add(np.arange(pages), np.ones(pages), np.ones(pages))
     if placed:
         policy.place(np.arange(pages), host)

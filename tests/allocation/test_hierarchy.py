@@ -8,9 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.automata.hierarchy import Hierarchy
-from pollerd.allocation.automata.tournament import Tournament
-from pollerd.allocation.automata.traa import TraaSettings
+from pollerd.allocation.automata.hierarchy import Hierarchy, Tournament, TraaSettings
 
 
 def settled(seed: int, n: int, **parameters: Any) -> tuple[Hierarchy, np.ndarray]:

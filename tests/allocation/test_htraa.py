@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.automata.hierarchy import Hierarchy
+from pollerd.allocation.automata.hierarchy import Hierarchy, TraaSettings, nearest_states, next_state, shares
 from pollerd.allocation.automata.htraa import Htraa
-from pollerd.allocation.automata.traa import TraaSettings, nearest_states, next_state, shares
-from pollerd.allocation.slots.poll_counts import PollCounts
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
+from pollerd.allocation.slots import PollCounts
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.core.benefit import value
-from pollerd.allocation.core.index import (
-    amplitude_and_rate,
-    g,
-    g_inverse,
-    index,
-    periods,
-    solve_price,
-)
+from pollerd.allocation.budget_split import value
+from pollerd.allocation.index import amplitude_and_rate, g, g_inverse, index, periods, solve_price
 from pollerd.allocation.registered import G_OBJECTIVES
 from pollerd.errors import InvalidValueError
 from tests.allocation.benefits import expected_benefit

@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.allocation import Allocator, EvidenceBatch, create, names
-from pollerd.allocation.whittle.rate_model.item_counts import (
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create, names
+from pollerd.allocation.whittle.grid import (
     SHAPE,
+    likelihood,
     log_likelihood_of_items,
     log_of_any,
     log_of_at_least,
     log_of_number,
+    score,
 )
-from pollerd.allocation.whittle.rate_model.likelihood import likelihood, score
 from pollerd.errors import InvalidValueError
 
 MEANS = st.floats(1e-3, 1e3)

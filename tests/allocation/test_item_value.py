@@ -8,17 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.index import g
-from pollerd.allocation.signals.item_value import (
+from pollerd.allocation.index import g
+from pollerd.allocation.signals.pairs import SignalTimes, Window
+from pollerd.allocation.signals.signals import Signals
+from pollerd.allocation.signals.waiting import (
     covered_shares,
     gain_of_reading_items,
     item_gain,
     item_waiting_value,
+    pending_of,
 )
-from pollerd.allocation.signals.pairs import SignalTimes
-from pollerd.allocation.signals.pending import pending_of
-from pollerd.allocation.signals.reading import Window
-from pollerd.allocation.signals.signals import Signals
 
 START = 1.75e9
 Array = NDArray[np.float64]

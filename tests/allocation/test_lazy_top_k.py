@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import OBJECTIVES
-from pollerd.allocation.slots.ranking import top
+from pollerd.allocation.registry import create
+from pollerd.allocation.slots import top
+from pollerd.allocation.whittle import grid
 from pollerd.allocation.whittle.lazy_top_k import LazyTopK
-from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.whittle import Whittle, WhittleSettings
 
 

@@ -10,16 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.core.index import g
-from pollerd.allocation.whittle.estimates import mean_rates
-from pollerd.allocation.whittle.exploration import Exploration
-from pollerd.allocation.whittle.rate_model import grid
-from pollerd.allocation.whittle.rate_model.belief import Belief
-from pollerd.allocation.whittle.rate_model.drift import SLOW_HAZARDS, START_ODDS
-from pollerd.allocation.whittle.rate_model.likelihood import likelihood
-from pollerd.allocation.whittle.rate_model.prior import learn, next_update, start_prior
-from pollerd.allocation.whittle.settings import LearningSettings
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.index import g
+from pollerd.allocation.registry import create
+from pollerd.allocation.whittle import grid
+from pollerd.allocation.whittle.belief import Belief
+from pollerd.allocation.whittle.clock import SLOW_HAZARDS, START_ODDS
+from pollerd.allocation.whittle.grid import likelihood
+from pollerd.allocation.whittle.index import Exploration, mean_rates
+from pollerd.allocation.whittle.priors import LearningSettings, learn, next_update, start_prior
 from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.errors import InvalidValueError
 
@@ -113,7 +112,7 @@ def test_a_lesson_reaches_all_sites() -> None:
 def test_of_very_many_sites_some_teach_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     everyone, some = taught(400), taught(400)
     everyone.update_priors()
-    monkeypatch.setattr("pollerd.allocation.whittle.rate_model.belief.MOST_TRAINING_SITES", 150)
+    monkeypatch.setattr("pollerd.allocation.whittle.belief.MOST_TRAINING_SITES", 150)
     some.update_priors()
     rows = some.likelihood[np.arange(0, 400, 3)].astype(np.float32)
     usual = LearningSettings()

@@ -9,16 +9,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.lspe.evaluation import Evaluation
-from pollerd.allocation.lspe.features import Features
-from pollerd.allocation.lspe.learner import Learner
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.learned_state import pack, unpack
+from pollerd.allocation.lspe.learner import (
+    Evaluation,
+    Features,
+    Learner,
+    Observation,
+    StateIndex,
+    Transition,
+    projected,
+    score,
+)
 from pollerd.allocation.lspe.lspe import NAME, VERSION, Lspe
-from pollerd.allocation.lspe.observation import Observation, Transition
-from pollerd.allocation.lspe.settings import LspeSettings
-from pollerd.allocation.lspe.state_index import StateIndex
-from pollerd.allocation.lspe.thresholds import projected, score
-from pollerd.allocation.slots.state_bytes import pack, unpack
+from pollerd.allocation.lspe.sources import LspeSettings
+from pollerd.allocation.registry import create
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.allocation import EvidenceBatch
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.signals.signals import Signals
 from tests.allocation.test_signals import made
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.core.benefit import value
-from pollerd.allocation.core.crossing_times import CrossingTimes
-from pollerd.allocation.core.index import amplitude_and_rate, solve_price
-from pollerd.allocation.core.mixture import Mixture
+from pollerd.allocation.budget_split import value
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.index import CrossingTimes, Mixture, amplitude_and_rate, solve_price
 from pollerd.allocation.registered import G_OBJECTIVES
+from pollerd.allocation.registry import create
 
 LATTICE = np.geomspace(1e-7, 1e-1, 24)[None]
 NOW = 1.75e9

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.automata.lakg import LakgSettings
-from pollerd.allocation.core.benefit import value
-from pollerd.allocation.core.edf import EarliestDeadlineFirst
-from pollerd.allocation.core.index import amplitude_and_rate, solve_price
+from pollerd.allocation.budget_split import value
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.index import amplitude_and_rate, solve_price
+from pollerd.allocation.periodic import EarliestDeadlineFirst
+from pollerd.allocation.registry import create
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

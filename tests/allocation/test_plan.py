@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.core.crossing_times import CrossingTimes
-from pollerd.allocation.core.delays import Delays, typical_rates
-from pollerd.allocation.core.desired_periods import gaps_around
-from pollerd.allocation.core.mixture import Mixture
-from pollerd.allocation.core.plan import Goal, plan
-from pollerd.allocation.core.split import PeriodBounds, Split, by_price, by_shares, by_urgency
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.index import CrossingTimes, Delays, Mixture, typical_rates
+from pollerd.allocation.periods import Goal, PeriodBounds, Split, by_price, by_shares, by_urgency, gaps_around, plan
+from pollerd.allocation.registry import create
 
 ALLOWED = (0.01, 10_000.0)
 

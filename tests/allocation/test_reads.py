@@ -7,25 +7,24 @@ import math
 import numpy as np
 import pytest
 
-from pollerd.allocation.core.index import DEFAULT_HALF_LIFE_S
-from pollerd.allocation.reads.half_life import (
+from pollerd.allocation.index import DEFAULT_HALF_LIFE_S
+from pollerd.allocation.reads import (
     BETWEEN_HOSTS,
+    MOST_OF_CHANGE,
     NO_EVIDENCE,
-    WITHIN_HOST,
-    HostEvidence,
-    estimate,
-    evidence_of,
-)
-from pollerd.allocation.reads.read_changes import (
     NO_READS,
+    WITHIN_HOST,
     ChangeReads,
+    HostEvidence,
     PublishedChange,
     Read,
     ReadCounts,
+    ReadStatistics,
     SiteReads,
+    estimate,
+    evidence_of,
     take_reads,
 )
-from pollerd.allocation.reads.read_statistics import MOST_OF_CHANGE, ReadStatistics
 from pollerd.errors import InvalidValueError
 
 HOUR, DAY = 3_600.0, 86_400.0

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.core.index import amplitude_and_rate, index
-from pollerd.allocation.whittle.rate_model import grid
-from pollerd.allocation.whittle.rate_model.belief_rows import ROW
-from pollerd.allocation.whittle.rate_model.common_rate import CommonRate
-from pollerd.allocation.whittle.rate_model.likelihood import likelihood, score
-from pollerd.allocation.whittle.rate_model.refinement import RateRefinement
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.index import amplitude_and_rate, index
+from pollerd.allocation.registry import create
+from pollerd.allocation.whittle import grid
+from pollerd.allocation.whittle.belief import ROW
+from pollerd.allocation.whittle.clock import CommonRate
+from pollerd.allocation.whittle.grid import likelihood, score
+from pollerd.allocation.whittle.refinement import RateRefinement
 from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.errors import InvalidValueError
 

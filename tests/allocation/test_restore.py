@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create, names
-from pollerd.allocation.slots.state_bytes import ENVELOPE, pack, unpack
-from pollerd.allocation.whittle.rate_model.belief_rows import VERSION as BELIEF_VERSION
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.learned_state import ENVELOPE, pack, unpack
+from pollerd.allocation.registry import create, names
+from pollerd.allocation.whittle.belief import VERSION as BELIEF_VERSION
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

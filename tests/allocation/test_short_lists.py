@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.slots.state_bytes import pack, unpack
-from pollerd.allocation.whittle.rate_model.belief_rows import VERSION
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.learned_state import pack, unpack
+from pollerd.allocation.registry import create
+from pollerd.allocation.whittle.belief import VERSION
 from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.errors import InvalidValueError
 

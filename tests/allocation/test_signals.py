@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.signals.evidence import SignalEvidence
-from pollerd.allocation.signals.formulas import due_level, fetch_gain, signal_weight, waiting_value
-from pollerd.allocation.signals.quality import LearnedSource
-from pollerd.allocation.signals.reading import Window
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import ELSEWHERE, PUSHED, EvidenceBatch
+from pollerd.allocation.learned_state import pack, unpack
+from pollerd.allocation.registry import create
+from pollerd.allocation.signals.pairs import Window
+from pollerd.allocation.signals.quality import LearnedSource, due_level, fetch_gain, signal_weight, waiting_value
 from pollerd.allocation.signals.signals import Signals
-from pollerd.allocation.slots.state_bytes import pack, unpack
-from pollerd.allocation.source_quality import ELSEWHERE, PUSHED
-from pollerd.allocation.whittle.rate_model.belief_rows import VERSION
+from pollerd.allocation.signals.waiting import SignalEvidence
+from pollerd.allocation.whittle.belief import VERSION
 from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.errors import InvalidValueError
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.slots import slot_table
-from pollerd.allocation.slots.slot_table import SlotTable
+from pollerd.allocation import slots
+from pollerd.allocation.slots import SlotTable
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), plain=st.booleans())
 def test_figures_are_those_of_the_rows_in_use(seed: int, plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_table, "ROWS_AT_A_TIME", 3)
+    monkeypatch.setattr(slots, "ROWS_AT_A_TIME", 3)
     rng, table = np.random.default_rng(seed), SlotTable()
     for _ in range(12):
         free = np.flatnonzero(~table.used)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.slots.ties import tie_breaks
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
+from pollerd.allocation.slots import tie_breaks
 
 SITES = 200
 

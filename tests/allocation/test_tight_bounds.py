@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.allocation import EvidenceBatch, create
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import OBJECTIVES
+from pollerd.allocation.registry import create
 from pollerd.allocation.whittle.whittle import Whittle
 
 START = 1.75e9

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation import create
-from pollerd.allocation.core.objectives.priced_sites import priced_sites
-from pollerd.allocation.core.objectives.timeliness import (
+from pollerd.allocation.budget_split import price_curve
+from pollerd.allocation.objectives import (
+    TimelySites,
     deadline_index,
     deadline_value,
     delay_index,
     delay_value,
+    priced_sites,
 )
-from pollerd.allocation.core.objectives.timely_sites import TimelySites
-from pollerd.allocation.core.price_curve import price_curve
+from pollerd.allocation.registry import create
 from pollerd.errors import InvalidValueError
 from tests.allocation.benefits import expected_benefit
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
 from pollerd.lab.environments.changes import Changes, ZipfChanges
 from pollerd.lab.environments.driving import drive
 from pollerd.lab.environments.waiting import expected_pending, least_pending, most_in_time, waits

@@ -10,17 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.signals.pairs import SignalTimes
-from pollerd.allocation.signals.pending import (
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
+from pollerd.allocation.signals.pairs import SignalTimes, Window
+from pollerd.allocation.signals.signals import Signals
+from pollerd.allocation.signals.waiting import (
     deadline_waiting_value,
     delay_gain,
     delay_waiting_value,
     gain_of_reading,
     pending,
 )
-from pollerd.allocation.signals.reading import Window
-from pollerd.allocation.signals.signals import Signals
 
 START = 1.75e9
 Array = NDArray[np.float64]

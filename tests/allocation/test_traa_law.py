@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation.automata.traa import next_state, shares
+from pollerd.allocation.automata.hierarchy import next_state, shares
 
 P = np.array([0.4, 0.15])
 """Change probabilities per step of the two materials."""

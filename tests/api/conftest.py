@@ -20,11 +20,15 @@ import pytest
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import ApiServer, ApiSettings, Tokens, create_api
-from pollerd.api.changes.events import Streams
+from pollerd.api.application import create_api
+from pollerd.api.auth.recognition import Tokens
+from pollerd.api.events import Streams
+from pollerd.api.server import ApiServer
+from pollerd.api.settings import ApiSettings
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.daemon import Control
-from pollerd.storage import StorageSettings, Store
+from pollerd.daemon.control.control import Control
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from pollerd.telemetry import Instruments
 from tests.support.stores import empty_database as empty_database
 from tests.support.stores import statements_are_compiled_once as statements_are_compiled_once

@@ -15,8 +15,12 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from pollerd.api.changes.shared_changes import SharedChanges
-from pollerd.storage import Batch, ChangeFilter, Order, StorageSettings, Store
+from pollerd.api.events import SharedChanges
+from pollerd.storage.changes import ChangeFilter
+from pollerd.storage.encoding import Order
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch
 from tests.storage.samples import record
 
 T = TypeVar("T")

@@ -12,9 +12,10 @@ from prometheus_client import CollectorRegistry
 from starlette.responses import HTMLResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from pollerd.api import ApiSettings, create_api
+from pollerd.api.application import create_api
 from pollerd.api.auth.middleware import MAX_BODY_BYTES
-from pollerd.api.http.answer_headers import AnswerHeaders
+from pollerd.api.http import AnswerHeaders
+from pollerd.api.settings import ApiSettings
 from tests.api.conftest import Api, NewApi, Reply, served
 
 TOKEN = {"headers": {"Authorization": "Bearer full-token"}}

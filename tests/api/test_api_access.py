@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 from starlette.datastructures import Headers
 
-from pollerd.api import ApiSettings, Scope, hash_of
-from pollerd.api.auth.foreign_pages import foreign_page
-from pollerd.api.auth.middleware import MAX_BODY_BYTES
+from pollerd.api.auth.middleware import MAX_BODY_BYTES, foreign_page
+from pollerd.api.settings import ApiSettings, Scope, hash_of
 from pollerd.errors import InvalidValueError
 from tests.api.conftest import Api, NewApi
 

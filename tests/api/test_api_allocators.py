@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pollerd.daemon.allocation.binding import Binding
+from pollerd.daemon.explain import Binding
 from pollerd.errors import DatabaseUnavailableError
-from pollerd.scheduling import PollLimit
+from pollerd.scheduling.capacity import PollLimit
 from tests.api.conftest import Api
 
 

@@ -10,13 +10,13 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from pollerd.api import ApiSettings
-from pollerd.api.collection import graphml
-from pollerd.storage import Store
+from pollerd.api import collection
+from pollerd.api.settings import ApiSettings
+from pollerd.storage.store import Store
 from tests.api.conftest import Api, NewApi
 from tests.support.collections import LEADS, SEEDS, fill
 
-GRAPHML = f"{{{graphml.NAMESPACE}}}"
+GRAPHML = f"{{{collection.NAMESPACE}}}"
 
 
 @pytest.fixture
@@ -178,8 +178,12 @@ async def test_links_to_pages_that_came_meanwhile_are_left_out(
 
 
 def test_what_xml_cannot_hold_is_left_out() -> None:
-    page = dict.fromkeys(graphml.NODE_KEYS) | {"id": 1, "url": "https://a.example/?a&b<c>", "reason": "a\x00\x1b]]>b"}
-    node = fromstring(graphml.node(page))
+    page = dict.fromkeys(collection.NODE_KEYS) | {
+        "id": 1,
+        "url": "https://a.example/?a&b<c>",
+        "reason": "a\x00\x1b]]>b",
+    }
+    node = fromstring(collection.node_element(page))
     assert [data.text for data in node] == ["https://a.example/?a&b<c>", "a]]>b"]
 
 

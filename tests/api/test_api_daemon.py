@@ -12,10 +12,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 
-from pollerd.api import ApiSettings, ControlPort, create_api
-from pollerd.api.schemas.allocation import Allocation
-from pollerd.api.schemas.explanation import Explanation
-from pollerd.daemon import AllocationView, Control, ExplanationView
+from pollerd.api.allocation import Allocation
+from pollerd.api.application import create_api
+from pollerd.api.ports import ControlPort
+from pollerd.api.settings import ApiSettings
+from pollerd.api.sites import Explanation
+from pollerd.daemon.control.control import Control
+from pollerd.daemon.views import AllocationView, ExplanationView
 from tests.api.conftest import Api, served
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pollerd.api.changes import diff_routes
+from pollerd.api import diff
 from pollerd.model import Baseline, Media
-from pollerd.storage import Batch, StorageSettings
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.values import Batch
 from tests.api.conftest import Api
 from tests.api.test_api_history import START, URL, record
 
@@ -162,7 +163,7 @@ async def test_five_megabytes_are_compared_beside_the_loop(api: Api) -> None:
 
 async def test_only_so_many_may_wait(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     change_id = await change(api, b"one", b"two")
-    monkeypatch.setattr(diff_routes, "MAX_WAITING", 0)
+    monkeypatch.setattr(diff, "MAX_WAITING", 0)
     reply = await api("GET", f"/changes/{change_id}/diff")
     assert (reply.status, reply.json["type"]) == (503, "urn:pollerd:problem:busy")
     assert int(reply.headers["Retry-After"]) >= 1

@@ -14,9 +14,10 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from pollerd.api.changes import events
+from pollerd.api import events
 from pollerd.errors import DatabaseUnavailableError
-from pollerd.storage import Batch, ChangeFilter, ChangesRead
+from pollerd.storage.changes import ChangeFilter, ChangesRead
+from pollerd.storage.values import Batch
 from tests.api.conftest import Api
 from tests.api.test_api_history import URL, record
 

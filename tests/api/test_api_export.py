@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.api import Format, check_spec, parse_list
-from pollerd.api.sites.exports import HEADS, TAILS, WRITERS
+from pollerd.api.inputs import check_spec
+from pollerd.api.list_formats import Format, parse_list
+from pollerd.api.lists import HEADS, TAILS, WRITERS
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
-from pollerd.model import RespectTtl, SiteSpec
-from pollerd.storage import Store
+from pollerd.site_settings import RespectTtl, SiteSpec
+from pollerd.storage.store import Store
 from tests.api.conftest import Api
 from tests.support.postgres import postgres_database
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import feedparser
 from msgspec.structs import replace
 
-from pollerd.storage import Batch
+from pollerd.storage.values import Batch
 from tests.api.conftest import Api, Reply
 from tests.api.test_api_history import URL, record
 

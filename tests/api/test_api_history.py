@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, Redirect, SiteState
-from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, ChangeDraft, PollRecord, SiteContext
 from tests.api.conftest import Api
 
 URL = "https://example.org/news"

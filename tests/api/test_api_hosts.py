@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from pollerd.api import ApiSettings
+from pollerd.api.settings import ApiSettings
 from tests.api.conftest import Api, NewApi
 
 HOST = "example.org:443"

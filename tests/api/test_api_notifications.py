@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pollerd.events import EventKind, Notice
-from pollerd.notifications.delivery.unsubscribing import link_of, purpose_of
+from pollerd.notifications.composing import link_of, purpose_of
 from tests.api.conftest import Api
 
 HOOK = {"name": "hook", "kind": "webhook", "settings": {"url": "https://example.org/hook?token=t0ken"}}

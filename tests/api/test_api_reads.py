@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pollerd.allocation.reads.half_life import HalfLife
-from pollerd.api.reads.schemas import reads_in_words
-from pollerd.storage import SiteInterest
+from pollerd.allocation.reads import HalfLife
+from pollerd.api.reads import reads_in_words
+from pollerd.storage.reads import SiteInterest
 from pollerd.timestamps import rfc3339
 from tests.api.conftest import Api
 

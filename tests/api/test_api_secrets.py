@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pollerd.model import Access, Credentials
+from pollerd.site_settings import Access, Credentials
 from tests.api.conftest import Api
 
 URL = "https://example.org/members"

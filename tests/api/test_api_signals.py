@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pollerd.allocation.source_quality import SourceQuality
-from pollerd.api.signals.schemas import quality_in_words
+from pollerd.allocation.evidence import SourceQuality
+from pollerd.api.signals import quality_in_words
 from tests.api.conftest import Api
 
 A, B = "https://a.invalid/x", "https://a.invalid/y"

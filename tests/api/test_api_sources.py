@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from pollerd.cli.sites.sites import list_
-from pollerd.model import SiteSpec
+from pollerd.cli.sites import list_
+from pollerd.site_settings import SiteSpec
 from tests.api.conftest import Api
 
 MAP = "https://example.org/sitemap.xml"

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from pollerd.cli.commands import app
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Baseline, Media
-from pollerd.storage import Batch
+from pollerd.storage.values import Batch
 from tests.api.conftest import Api
 from tests.api.test_api_history import URL, poll, record
 from tests.support.process import command, environment
@@ -71,7 +71,7 @@ async def test_changes_newest_first(run: Run, api: Api) -> None:
 
 async def test_more_changes_than_a_page_holds(run: Run, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     await poll(api.store, await api.add(URL), 8)
-    monkeypatch.setattr("pollerd.cli.client.client.PAGE", 3)
+    monkeypatch.setattr("pollerd.cli.client.PAGE", 3)
     found = json.loads((await run("changes", "--limit", "5", "--json")).stdout)
     assert [change["summary"] for change in found] == [f"change {n}" for n in (7, 6, 5, 4, 3)]
 

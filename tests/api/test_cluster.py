@@ -7,11 +7,11 @@ from dataclasses import fields
 import pytest
 from pydantic import BaseModel
 
-from pollerd.api.schemas.health import ClusterNode, ClusterState
-from pollerd.cluster.roles import NodeRole
-from pollerd.daemon.cluster.cluster_view import ClusterView, NodeView, view_of
-from pollerd.storage import BudgetStatus, LivingNode, LockTable
-from pollerd.storage.cluster.grant_rules import GrantRow
+from pollerd.api.health import ClusterNode, ClusterState
+from pollerd.daemon.nodes.views import ClusterView, NodeView, view_of
+from pollerd.partitions import NodeRole
+from pollerd.storage.grants import BudgetStatus, GrantRow
+from pollerd.storage.node_session import LivingNode, LockTable
 from tests.api.conftest import Api
 
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pollerd.cli.collection import app
-from pollerd.storage import Store
+from pollerd.storage.store import Store
 from tests.api.conftest import Api
 from tests.support.collections import LEADS, SEEDS, fill
 

@@ -11,8 +11,8 @@ import pytest
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from pollerd.api.http import problems
-from pollerd.api.http.problems import DatabasePatience
+from pollerd.api import problems
+from pollerd.api.problems import DatabasePatience
 
 
 class Database:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.api.changes.diff import Block, StepBudget, compare, hunks, marks
+from pollerd.api.diff import Block, StepBudget, compare, hunks, marks
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f", "longer"]), max_size=30)
 

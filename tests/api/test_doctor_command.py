@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 
 from pollerd.cli.commands import app
 from pollerd.cli.doctor import FINE, NOTE, WRONG, Metrics, calibration, nodes
-from pollerd.daemon.allocation.binding import Binding
-from pollerd.scheduling.waiting import PollLimit
+from pollerd.daemon.explain import Binding
+from pollerd.scheduling.capacity import PollLimit
 from tests.api.conftest import Api
 from tests.support.origin import until
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from pollerd.storage import Store
+from pollerd.storage.store import Store
 from tests.api.event_node import WRITERS, Reader
 from tests.storage.samples import add, query
 from tests.support.postgres import postgres_database

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pollerd.api.http.limits import check_selections
+from pollerd.api.inputs import check_selections
 from tests.api.conftest import Api
 from tests.support.openapi import DOCUMENT
 

@@ -30,10 +30,11 @@ from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 from urllib3 import HTTPResponse
 
-from pollerd.api import ApiSettings, create_api
+from pollerd.api.application import create_api
+from pollerd.api.settings import ApiSettings
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.model import SiteSpec
-from pollerd.storage import Store
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.store import Store
 from pollerd.telemetry import Instruments
 from tests.api.conftest import served
 from tests.support.collections import fill

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from pollerd.api import ApiSettings, create_api
+from pollerd.api.application import create_api
+from pollerd.api.settings import ApiSettings
 from tests.api.conftest import served
 from tests.daemon.conftest import Start, database, origin, start
 from tests.support.openapi import DOCUMENT

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pollerd.app.listed.url_list import read_list
+from pollerd.app.url_list import read_list
 from pollerd.cli.commands import app
 from tests.api.conftest import Api
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.api import Format, parse_file, parse_list, parse_text
+from pollerd.api.list_formats import Format, parse_file, parse_list, parse_text
 from pollerd.errors import InvalidValueError
-from pollerd.model import SiteSpec
+from pollerd.site_settings import SiteSpec
 
 
 def parsed(data: bytes, content_type: str) -> dict[int, SiteSpec | str | None]:

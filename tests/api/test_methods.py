@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pollerd.api import Format, parse_entries, parse_file
-from pollerd.api.sites import opml
-from pollerd.api.sites.exports import HEADS, TAILS, WRITERS
+from pollerd.api import opml
+from pollerd.api.list_formats import Format, parse_entries, parse_file
+from pollerd.api.lists import HEADS, TAILS, WRITERS
 from pollerd.errors import InvalidValueError
-from pollerd.list_document import read_document
-from pollerd.model import Access, SiteSpec
+from pollerd.lists.list_document import read_document
+from pollerd.site_settings import Access, SiteSpec
 from tests.api.conftest import Api
 
 URL = "https://a.invalid/"

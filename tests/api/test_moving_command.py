@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from pollerd.api.http.access import check_access
-from pollerd.api.sites.list_formats import KNOWN_FIELDS
+from pollerd.api.access import check_access
+from pollerd.api.list_formats import KNOWN_FIELDS
 from pollerd.errors import InvalidValueError
-from pollerd.model import Access
 from pollerd.moving.fields import FIELDS
 from pollerd.moving.request import MOST_HEADERS, MOST_HEADERS_SIZE, MOST_TAG_LENGTH, MOST_TAGS, OWN_HEADERS
+from pollerd.site_settings import Access
 from tests.api.conftest import Api
 from tests.api.test_sites_command import invoke
 
@@ -147,9 +147,9 @@ def test_the_table_of_fields_says_what_the_lists_take() -> None:
 
 
 def test_limits_are_those_of_the_api() -> None:
-    from pollerd.api.http import access, limits
+    from pollerd.api import access, inputs
 
-    assert (MOST_TAGS, MOST_TAG_LENGTH) == (limits.MAX_TAGS, limits.MAX_TAG_LENGTH)
+    assert (MOST_TAGS, MOST_TAG_LENGTH) == (inputs.MAX_TAGS, inputs.MAX_TAG_LENGTH)
     assert (MOST_HEADERS, MOST_HEADERS_SIZE) == (access.MAX_HEADERS, access.MAX_HEADERS_SIZE)
     for name in OWN_HEADERS:
         with pytest.raises(InvalidValueError, match="sets it itself"):

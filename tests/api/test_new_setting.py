@@ -11,21 +11,29 @@ from sqlalchemy import Double
 from starlette.datastructures import FormData
 from typer.testing import CliRunner
 
-from pollerd.api.schemas.inputs.settings import input_fields
-from pollerd.api.schemas.sites import SiteSchema
-from pollerd.api.schemas.tags import Tag
-from pollerd.api.sites import exports, site_diff
-from pollerd.api.sites.list_formats import cell_of, list_fields, typed_value
-from pollerd.cli.sites.setting_options import Settings, with_settings
+from pollerd.api import list_diff, lists
+from pollerd.api.inputs import input_fields
+from pollerd.api.list_formats import cell_of, list_fields, typed_value
+from pollerd.api.sites import SiteSchema
+from pollerd.api.tags import Tag
+from pollerd.cli.setting_options import Settings, with_settings
 from pollerd.errors import InvalidValueError
 from pollerd.inheritance import effective
-from pollerd.model import SiteSpec, TagSettings, differing
 from pollerd.ranges import SECONDS, Range
 from pollerd.scheduling.sites import SiteTable
-from pollerd.site_settings import INHERITED, NUMERIC_SETTINGS, Kind, Setting, settings_of
-from pollerd.storage.db.schema.sites import setting_columns
-from pollerd.web.http.forms import PostedForm
-from pollerd.web.pages.site import form_fields, text_of, value_in
+from pollerd.site_settings import (
+    INHERITED,
+    NUMERIC_SETTINGS,
+    Kind,
+    Setting,
+    SiteSpec,
+    TagSettings,
+    differing,
+    settings_of,
+)
+from pollerd.storage.schema import setting_columns
+from pollerd.web.http import PostedForm
+from pollerd.web.site import form_fields, text_of, value_in
 
 
 class WithGrace(SiteSpec, frozen=True):
@@ -49,15 +57,15 @@ def test_lists_have_the_field_and_read_it(monkeypatch: pytest.MonkeyPatch) -> No
     assert (cell_of(GRACE, "1.5m"), typed_value(GRACE, "1.5m"), typed_value(GRACE, 90)) == (90.0, 90.0, 90.0)
     with pytest.raises(InvalidValueError, match="grace: must be a number"):
         typed_value(GRACE, True)
-    monkeypatch.setattr(exports, "SITE_SETTINGS", MORE)
-    assert exports.settings(SPEC)["grace"] == 90.0
+    monkeypatch.setattr(lists, "SITE_SETTINGS", MORE)
+    assert lists.settings(SPEC)["grace"] == 90.0
 
 
 def test_diffs_have_the_field(monkeypatch: pytest.MonkeyPatch) -> None:
     after = WithGrace("http://h/", grace=91.0)
     assert differing(SPEC, after) == ("grace",)
-    monkeypatch.setattr(site_diff, "SITE_SETTINGS", MORE)
-    found = site_diff.field_difference("grace", SPEC, after)
+    monkeypatch.setattr(list_diff, "SITE_SETTINGS", MORE)
+    found = list_diff.field_difference("grace", SPEC, after)
     assert (found.before, found.after) == (90.0, 91.0)
 
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 from pollerd.cli.commands import app
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.events import EventKind, Notice, NoticeState
-from pollerd.notifications.channels.apprise import fence
-from pollerd.storage import AttemptEnd
+from pollerd.notifications.channels import apprise_fence
+from pollerd.storage.notification_values import AttemptEnd
 from tests.api.conftest import Api
 from tests.api.test_changes_command import follow, line_of
 
@@ -328,12 +328,12 @@ async def test_attempts_are_followed_over_a_break(
 async def test_an_apprise_channel_that_the_kernel_does_not_fence_says_so(
     run: Run, read: Read, hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fence, "missing", lambda: None)
+    monkeypatch.setattr(apprise_fence, "missing", lambda: None)
     (tmp_path / "url").write_text("json://127.0.0.1/x")
     await read("channels", "add", "chat", "--kind", "apprise", "--secret-file", f"url={tmp_path / 'url'}")
     assert [row["state"] for row in rows(await run("channels", "list"))] == ["active", "active"]
     assert "not fenced" not in (await run("doctor")).stdout
-    monkeypatch.setattr(fence, "missing", lambda: "this kernel has no Landlock")
+    monkeypatch.setattr(apprise_fence, "missing", lambda: "this kernel has no Landlock")
     assert [row["state"] for row in rows(await run("channels", "list"))] == ["active", "active, not fenced"]
     assert (await read("channels", "show", "chat"))["not_fenced"] == "this kernel has no Landlock"
     assert (await read("channels", "show", "hook"))["not_fenced"] is None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.api import parse_list
+from pollerd.api.list_formats import parse_list
 from pollerd.errors import InvalidValueError
-from pollerd.model import SiteSpec
+from pollerd.site_settings import SiteSpec
 
 MEDIA = "text/x-opml"
 

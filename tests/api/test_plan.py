@@ -11,11 +11,10 @@ import pytest
 from pydantic import BaseModel
 from typer.testing import CliRunner, Result
 
-from pollerd.allocation import names
-from pollerd.api.schemas.allocation import MeasuredDelay, Plan, PlannedLimit, TagDelays
+from pollerd.allocation.registry import names
+from pollerd.api.allocation import MeasuredDelay, Plan, PlannedLimit, TagDelays
 from pollerd.cli.commands import app
-from pollerd.planning.budget_plan import BudgetPlan, HeldBack, MeasuredDelays, PlanLimit, TagPlan
-from pollerd.planning.sentences import sentences
+from pollerd.planning import BudgetPlan, HeldBack, MeasuredDelays, PlanLimit, TagPlan, sentences
 from tests.api.conftest import Api
 
 Run = Callable[..., Awaitable[Result]]

@@ -16,15 +16,16 @@ from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pollerd.api import ApiSettings, ControlPort, create_api
+from pollerd.api.application import create_api
 from pollerd.api.auth.middleware import AuthMiddleware
 from pollerd.api.auth.policies import READING, RoutePolicies, RoutePolicy
-from pollerd.api.auth.recognition import CallerRecognition
-from pollerd.api.auth.tokens import Tokens
-from pollerd.api.http.problems import ProblemResponse
-from pollerd.api.http.settings import digest_of
-from pollerd.storage import NewSession, Role, Store
-from pollerd.web import add_pages
+from pollerd.api.auth.recognition import CallerRecognition, Tokens
+from pollerd.api.ports import ControlPort
+from pollerd.api.problems import ProblemResponse
+from pollerd.api.settings import ApiSettings, digest_of
+from pollerd.storage.accounts import NewSession, Role
+from pollerd.storage.store import Store
+from pollerd.web.application import add_pages
 
 OWN = "127.0.0.1:8080"
 HOSTS = {"ours": OWN, "rebound": "attacker.example", "other port": "127.0.0.1:3000"}

@@ -9,8 +9,7 @@ import time
 import pytest
 from typer.testing import CliRunner, Result
 
-from pollerd.cli import reads
-from pollerd.cli.sites import sites
+from pollerd.cli import reads, sites
 from pollerd.timestamps import rfc3339
 from tests.api.conftest import Api
 from tests.storage.samples import poll_all

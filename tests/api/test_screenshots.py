@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pollerd.storage import Batch
+from pollerd.storage.values import Batch
 from tests.api.conftest import Api, Reply
 from tests.storage.samples import record
 

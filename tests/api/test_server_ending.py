@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
-from pollerd.api import ApiServer
+from pollerd.api.server import ApiServer
 from tests.api.conftest import listening
 
 

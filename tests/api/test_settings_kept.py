@@ -20,15 +20,14 @@ import pytest
 from msgspec.structs import asdict
 from typer.testing import CliRunner
 
-from pollerd.api.schemas.inputs.settings import SettingsFields
-from pollerd.api.schemas.sites import NewSite, SitePatch
-from pollerd.api.schemas.tags import NewTag, TagPatch
-from pollerd.app.listed.url_list import read_list
+from pollerd.api.inputs import SettingsFields
+from pollerd.api.sites import NewSite, SitePatch
+from pollerd.api.tags import NewTag, TagPatch
+from pollerd.app.url_list import read_list
+from pollerd.cli import setting_options
 from pollerd.cli.commands import app
-from pollerd.cli.sites import setting_options
-from pollerd.model import SiteSpec
-from pollerd.site_settings import ACCESS_SETTINGS, SITE_SETTINGS
-from pollerd.web import add_pages
+from pollerd.site_settings import ACCESS_SETTINGS, SITE_SETTINGS, SiteSpec
+from pollerd.web.application import add_pages
 from tests.api.conftest import Api
 from tests.api.test_transfer import PASSPHRASE, get, put
 

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from pollerd.api.changes.shared_changes import MOST_EVENTS, EventsRead, SharedChanges
+from pollerd.api.events import MOST_EVENTS, EventsRead, SharedChanges
 from pollerd.model import Change, Media
-from pollerd.storage import ChangeFilter, ChangesRead, HistoryStore
+from pollerd.storage.changes import ChangeFilter, ChangesRead
+from pollerd.storage.history import HistoryStore
 
 EVERY = ChangeFilter()
 

@@ -12,19 +12,26 @@ import argon2
 import pytest
 from starlette.requests import Request
 
-from pollerd.api import ApiSettings, EntranceSettings
-from pollerd.api.auth import passwords as passwords_of
 from pollerd.api.auth import recognition as recognition_room
-from pollerd.api.auth.cookies import cookie_name
-from pollerd.api.auth.first_user import VALID_SECONDS, FirstUserCode, link
-from pollerd.api.auth.passwords import MOST_WAITING, BusyError, Passwords
-from pollerd.api.auth.recognition import CallerRecognition
-from pollerd.api.auth.sign_in import SignIn, SignInError, Visitor
-from pollerd.api.auth.sign_in_limits import BURST, NAME_SECONDS, SignInLimits
-from pollerd.api.auth.tokens import Tokens
-from pollerd.api.http.caller import CALLER, By, SignedIn, csrf_is_right, csrf_token, reader_of
+from pollerd.api.auth import sign_in as passwords_of
+from pollerd.api.auth.limits import BURST, NAME_SECONDS, SignInLimits
+from pollerd.api.auth.recognition import CallerRecognition, Tokens, cookie_name
+from pollerd.api.auth.sign_in import (
+    MOST_WAITING,
+    VALID_SECONDS,
+    BusyError,
+    FirstUserCode,
+    Passwords,
+    SignIn,
+    SignInError,
+    Visitor,
+    link,
+)
+from pollerd.api.http import CALLER, By, SignedIn, csrf_is_right, csrf_token, reader_of
+from pollerd.api.settings import ApiSettings, EntranceSettings
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError
-from pollerd.storage import SESSION_IDLE_SECONDS, Role, Store
+from pollerd.storage.accounts import SESSION_IDLE_SECONDS, Role
+from pollerd.storage.store import Store
 from tests.api.conftest import Api, NewApi, Reply
 from tests.support.origin import until
 

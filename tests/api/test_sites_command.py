@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pollerd.api import ApiSettings
-from pollerd.cli.sites.commands import app
+from pollerd.api.settings import ApiSettings
+from pollerd.cli.site_commands import app
 from tests.api.conftest import Api, NewApi
 
 URL = "https://example.org/news"
@@ -200,7 +200,7 @@ async def test_a_list_under_an_unknown_suffix_is_not_imported(run: Run, tmp_path
 async def test_a_long_list_goes_in_blocks_and_keeps_its_line_numbers(
     run: Run, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    monkeypatch.setattr("pollerd.cli.sites.importing.BLOCK_LINES", 7)
+    monkeypatch.setattr("pollerd.cli.lists.BLOCK_LINES", 7)
     urls = [f"https://a.org/{n}" for n in range(40)]
     urls[20] = "nonsense"
     if form == "jsonl":

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from pollerd.app.listed.url_list import read_list
-from pollerd.cli.sites.commands import app as commands
-from pollerd.cli.sites.diff import diff
+from pollerd.app.url_list import read_list
+from pollerd.cli.lists import diff
+from pollerd.cli.site_commands import app as commands
 from tests.api.conftest import Api
 
 A, B, C, D = (f"https://{name}.invalid/" for name in "abcd")

@@ -10,9 +10,8 @@ from types import SimpleNamespace
 import pytest
 from fastapi import FastAPI, Request
 
-from pollerd.api import ApiServer
-from pollerd.api.http import protocol
-from pollerd.api.http.protocol import Admission
+from pollerd.api import server as protocol
+from pollerd.api.server import Admission, ApiServer
 from tests.api.conftest import listening
 from tests.support.origin import until
 

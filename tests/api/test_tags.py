@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from pollerd.api.http.format_names import Format
-from pollerd.app.listed.url_list import check_list, read_list
-from pollerd.cli.sites.tags import app as tags_command
+from pollerd.api.list_formats import Format
+from pollerd.app.url_list import check_list, read_list
+from pollerd.cli.tags import app as tags_command
 from pollerd.errors import ConfigError
 from tests.api.conftest import Api
 from tests.api.test_transfer import PASSPHRASE, daemon_at, get, put, two_databases

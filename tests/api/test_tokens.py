@@ -10,10 +10,12 @@ from contextlib import AbstractAsyncContextManager
 import aiohttp
 import pytest
 
-from pollerd.api import ApiSettings
+from pollerd.api.settings import ApiSettings
 from pollerd.errors import InvalidValueError
-from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState
-from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store
+from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteState
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, ChangeDraft, PollRecord, SiteContext
 from tests.api.conftest import Api, NewApi
 from tests.support.origin import until
 

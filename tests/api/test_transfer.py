@@ -19,12 +19,15 @@ import typer
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner, Result
 
-from pollerd.api import ApiSettings, create_api
-from pollerd.api.transfer.vault import Vault
+from pollerd.api.application import create_api
+from pollerd.api.settings import ApiSettings
+from pollerd.api.transfer.document import Vault
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.cli.transfer import export, import_
-from pollerd.model import SiteSpec
-from pollerd.storage import StorageSettings, Store, new_key
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.encryption import new_key
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from pollerd.telemetry import Instruments
 from tests.api.conftest import Api, NewApi, Reply, served
 from tests.support.collections import fill

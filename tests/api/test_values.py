@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from pollerd.cli.commands import app
 from pollerd.model import Baseline, Media, SelectionState, StoredReading
-from pollerd.storage import Batch, SelectionRecord
+from pollerd.storage.values import Batch, SelectionRecord
 from tests.api.conftest import Api
 from tests.storage.samples import record
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.api import ApiSettings
-from pollerd.api.auth.wrong_tokens import BURST, FAMILIAR_BURST, MOST_ADDRESSES, WrongTokens, counted_address
-from pollerd.api.http.settings import digest_of
+from pollerd.api.auth.limits import BURST, FAMILIAR_BURST, MOST_ADDRESSES, WrongTokens, counted_address
+from pollerd.api.settings import ApiSettings, digest_of
 from tests.api.conftest import Api, NewApi
 
 FULL = "full-token"

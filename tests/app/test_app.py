@@ -16,12 +16,13 @@ import structlog
 
 from pollerd.app.config import load
 from pollerd.app.serve import serve
-from pollerd.daemon import AllocationView, Control
+from pollerd.daemon.control.control import Control
+from pollerd.daemon.views import AllocationView
 from pollerd.errors import ConfigError, DatabaseInUseError, PollerdError, SchemaError
-from pollerd.model import SiteSpec
-from pollerd.storage import Role, Store
-from pollerd.telemetry import set_up_logs
-from pollerd.telemetry.logs import RECENT
+from pollerd.logs import RECENT, set_up_logs
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.accounts import Role
+from pollerd.storage.store import Store
 from tests.support.origin import Origin, Page, until
 from tests.support.ports import free_port
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import aiohttp
 
-from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState
-from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store
+from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteState
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, ChangeDraft, PollRecord, SiteContext
 from tests.support.origin import Origin, Page
 from tests.support.process import PATIENCE_SECONDS, DaemonProcess, daemon_process
 

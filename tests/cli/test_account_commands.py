@@ -11,8 +11,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from pollerd.api.http.settings import digest_of
-from pollerd.storage.accounts.opening import open_accounts
+from pollerd.api.settings import digest_of
+from pollerd.storage.accounts import open_accounts
 from pollerd.storage.settings import StorageSettings
 from tests.support.postgres import postgres_database
 from tests.support.process import Ended, command, daemon_process

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from pollerd import __version__
-from pollerd.api.http.settings import Scope, digest_of
+from pollerd.api.settings import Scope, digest_of
 from pollerd.app.config import load
-from pollerd.storage import NodeInfo, StorageSettings, Store
-from pollerd.storage.db import migrate
+from pollerd.storage import migrate
+from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from tests.support.origin import Origin, Page, until
 from tests.support.postgres import postgres_database
 from tests.support.process import Ended, command, daemon_process

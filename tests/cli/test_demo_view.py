@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pollerd.cli.demo.sample import Sample, SampleRow
-from pollerd.cli.demo.view import live_view, pick, plain_line, print_final, track
-from pollerd.cli.demo.web import Score
-from pollerd.cli.demo.web.sites import DemoSite, SiteKind, draw_sites
-from pollerd.daemon import Status
+from pollerd.cli.demo.view import Sample, SampleRow, live_view, pick, plain_line, print_final, track
+from pollerd.cli.demo.web import DemoSite, Score, SiteKind, draw_sites
+from pollerd.daemon.views import Status
 
 
 def row(site: DemoSite, learned: float | None = 2.0) -> SampleRow:

@@ -12,11 +12,8 @@ import numpy as np
 import pytest
 import yarl
 
-from pollerd.cli.demo.web import DemoSite, DemoWeb, SiteKind
-from pollerd.cli.demo.web.changes import bursty_times, poisson_times
-from pollerd.cli.demo.web.server import ROBOTS_TXT
-from pollerd.cli.demo.web.sites import draw_sites
-from pollerd.detection import detect
+from pollerd.cli.demo.web import ROBOTS_TXT, DemoSite, DemoWeb, SiteKind, bursty_times, draw_sites, poisson_times
+from pollerd.detection.detect import detect
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Outcome, OutcomeKind
 

@@ -10,8 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from pollerd.cli import serving
-from pollerd.cli.common.grouped import grouped
-from pollerd.cli.run.command import app as run_app
+from pollerd.cli.options import grouped
+from pollerd.cli.run import app as run_app
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pollerd import allocation
+from pollerd.allocation import registry
 from pollerd.allocation.registered import NAMES
 from pollerd.cli.commands import COMMANDS
-from pollerd.cli.sites.commands import COMMANDS as SITES
+from pollerd.cli.site_commands import COMMANDS as SITES
 from tests.support.process import environment
 
 HEAVY = frozenset({"aiohttp", "alembic", "asyncio", "fastapi", "numpy", "sqlalchemy", "structlog", "uvicorn", "uvloop"})
@@ -79,7 +79,7 @@ async def test_a_command_loads_little(arguments: tuple[str, ...], most: int, tmp
 
 
 def test_the_names_of_allocators_are_those_registered() -> None:
-    assert allocation.names() == NAMES
+    assert registry.names() == NAMES
 
 
 @pytest.mark.parametrize("package", ["allocation", "api", "daemon", "fetching", "scheduling", "storage"])

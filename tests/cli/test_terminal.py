@@ -6,8 +6,8 @@ import re
 import sys
 from pathlib import Path
 
-from pollerd.cli.status import status_parts
-from pollerd.daemon import Status
+from pollerd.cli.serving import status_parts
+from pollerd.daemon.views import Status
 from tests.support.origin import Origin, Page, until
 from tests.support.process import daemon_process, environment
 from tests.support.terminal import Screen, on_terminal

@@ -22,13 +22,11 @@ from hypothesis.stateful import (
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from pollerd.allocation.core.budget_split import divide_reported
-from pollerd.allocation.core.price_curve import PriceCurve
+from pollerd.allocation.budget_split import PriceCurve, divide_reported
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
-from pollerd.storage import StorageSettings
-from pollerd.storage.cluster.grant_rules import SETTLE_SECONDS, GrantAnswer, GrantReport
-from pollerd.storage.cluster.grants import GrantStore
-from pollerd.storage.db.engine import Database, database_url
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.grants import SETTLE_SECONDS, GrantAnswer, GrantReport, GrantStore
+from pollerd.storage.settings import StorageSettings
 from tests.support.postgres import postgres_database
 
 T = TypeVar("T")

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.cluster.balance import quota, to_release, to_take
-from pollerd.cluster.partitions import partition_of, registrable_domain
-from pollerd.cluster.roles import ROLE_OF_UNIT, NodeRole
+from pollerd.partitions import ROLE_OF_UNIT, NodeRole, partition_of, quota, registrable_domain, to_release, to_take
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pollerd.cluster.signing import (
-    WINDOW_SECONDS,
-    Signature,
-    SignatureCheck,
-    opened_answer,
-    signed_answer,
-    signed_request,
-)
+from pollerd.signing import WINDOW_SECONDS, Signature, SignatureCheck, opened_answer, signed_answer, signed_request
 
 SECRET, BODY, NOW, NONCE = b"s" * 64, b"\x01question", 1_000_000.0, "0123456789abcdef" * 2
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.crawling.control.quality import freshness, performance, quality, recall, recall_by_request
-from pollerd.crawling.control.rewards import RequestOutcome, reward
+from pollerd.crawler.controllers import RequestOutcome, reward
+from pollerd.crawler.quality import freshness, performance, quality, recall, recall_by_request
 from pollerd.errors import InvalidValueError
 
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.crawling.control.concurrency import (
-    FULL_QUEUE,
-    QUEUE_COST,
-    Aimd,
-    FetcherController,
-    Fixed,
-    Learned,
-    pause_s,
-)
+from pollerd.crawler.concurrency import FULL_QUEUE, QUEUE_COST, Aimd, FetcherController, Fixed, Learned, pause_s
 from pollerd.errors import InvalidValueError
 from pollerd.lab.environments.response_queue import LatencyPhase, PhaseTotals, ResponseQueue
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pollerd.crawling.control.frontier_value import FrontierRows, FrontierValue, discovered, like_hub, path_depth
-from pollerd.crawling.control.link_features import LinkFeatures, RetrievedPage
-from pollerd.crawling.control.requests import RequestSettings
+from pollerd.crawler.controllers import FrontierRows, FrontierValue, RequestSettings, discovered, like_hub, path_depth
+from pollerd.crawler.link_features import LinkFeatures, RetrievedPage
 from pollerd.errors import InvalidValueError
 
 SETTINGS = RequestSettings()

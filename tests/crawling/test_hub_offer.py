@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pollerd.crawling.sources.hub_offer import HubOffer, hub_offer
+from pollerd.lists.hubs import HubOffer, hub_offer
 
 BASE = "https://a.invalid/dir/feed"
 HUB, TOPIC = "https://hub.invalid/x", "https://a.invalid/feed"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pollerd.crawling.sources.index_now import holds_key, index_now_report
 from pollerd.errors import InvalidValueError
+from pollerd.lists.index_now import holds_key, index_now_report
 
 KEY = "0123abcd-KEY"
 A, B = "https://a.invalid/x/1", "https://a.invalid/x/2"

@@ -8,7 +8,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from pollerd.crawling.sources.listed_dates import ListedChanges, read_changes
+from pollerd.lists.sitemaps import ListedChanges, read_changes
 
 BASE = "https://a.invalid/map.xml"
 A, B = "https://a.invalid/x", "https://a.invalid/y"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.crawling.pages.directives import Directives, of_headers
-from pollerd.crawling.pages.links import MOST_LINKS, Link, PageLinks, page_links
+from pollerd.lists.links import MOST_LINKS, Directives, Link, PageLinks, of_headers, page_links
 
 URL = "https://example.org/a/b.html"
 

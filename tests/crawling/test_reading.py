@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pollerd.crawling.pages.reading import MOST_LISTED, OutLink, PageReading, read, recipe_of, topic_of, words_of
-from pollerd.crawling.pages.topics import TopicSettings
+from pollerd.crawler.pages import MOST_LISTED, OutLink, PageReading, read, recipe_of, topic_of, words_of
+from pollerd.crawler.topics import TopicSettings
 from pollerd.errors import InvalidValueError
 from pollerd.model import Media, Outcome, OutcomeKind
 

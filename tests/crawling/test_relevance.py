@@ -9,9 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pollerd.crawling.pages.relevance import Topic, Vocabulary, terms
-from pollerd.crawling.pages.stems import LANGUAGES, stems_of
-from pollerd.crawling.pages.topics import TopicSettings
+from pollerd.crawler.topics import LANGUAGES, Topic, TopicSettings, Vocabulary, stems_of, terms
 from pollerd.errors import InvalidValueError
 
 BACKGROUND = [

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.crawling.control.feature_controller import FeaturedController, LearnedQ
-from pollerd.crawling.control.linear_q import Approximation
-from pollerd.crawling.control.link_features import FRONTIER, RETRIEVED, LinkFeatures, RetrievedPage
-from pollerd.crawling.control.requests import RequestSettings
-from pollerd.crawling.control.rewards import RequestOutcome
-from pollerd.crawling.control.tabular_controller import TabularController
+from pollerd.crawler.controllers import (
+    Approximation,
+    FeaturedController,
+    LearnedQ,
+    RequestOutcome,
+    RequestSettings,
+    TabularController,
+)
+from pollerd.crawler.link_features import FRONTIER, RETRIEVED, LinkFeatures, RetrievedPage
 from pollerd.errors import InvalidValueError
 
 

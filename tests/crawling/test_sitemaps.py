@@ -6,13 +6,13 @@ import gzip
 
 import pytest
 
-from pollerd.crawling.pages.feeds import read_feed
-from pollerd.crawling.pages.sitemaps import (
+from pollerd.lists.sitemaps import (
     MOST_ENTRIES,
     MOST_NAMED,
     Listed,
     Sitemap,
     moment,
+    read_feed,
     read_sitemap,
     robots_sitemaps,
 )
@@ -68,7 +68,7 @@ def test_hostile_documents_are_refused_or_cut_short() -> None:
 
 
 def test_a_gzip_bomb_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.crawling.pages.sitemaps.MOST_BYTES", 1_000_000)
+    monkeypatch.setattr("pollerd.lists.sitemaps.MOST_BYTES", 1_000_000)
     # The URL behind the spaces lies beyond the limit.
     assert read_sitemap(gzip.compress(b" " * 1_000_000 + b"https://a.example/")) is None
     assert read_sitemap(gzip.compress(b" " * 999_000 + b"https://a.example/")) is not None

@@ -8,12 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.crawling.pages import sitemaps
-from pollerd.crawling.sources.difference import difference, doubt
-from pollerd.crawling.sources.interval import LEAST_SECONDS, MOST_SECONDS, next_interval
-from pollerd.crawling.sources.listing import read_listing, same_host
-from pollerd.crawling.sources.pattern import check_pattern, url_matcher
 from pollerd.errors import InvalidValueError
+from pollerd.lists import sitemaps
+from pollerd.lists.readings import (
+    LEAST_SECONDS,
+    MOST_SECONDS,
+    check_pattern,
+    difference,
+    doubt,
+    next_interval,
+    url_matcher,
+)
+from pollerd.lists.sitemaps import read_listing, same_host
 
 BASE = "https://a.example/sitemap.xml"
 URLS = st.sampled_from([f"https://a.example/{n}" for n in range(8)])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.crawling.pages.traps import ShapeLimits, is_calendar, shape, trap
-from pollerd.crawling.pages.url_canonical import strip_session_params
+from pollerd.crawler.pages import strip_session_params
+from pollerd.crawler.traps import ShapeLimits, is_calendar, shape, trap
 from pollerd.errors import InvalidValueError
 
 HOST = "https://example.org"

@@ -17,15 +17,22 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.crawling.pages.topics import TopicSettings
-from pollerd.daemon import Control, Daemon, DaemonSettings, ExplanationView, SteadyClock
-from pollerd.daemon.signals.signal_settings import SignalSettings
-from pollerd.fetching import FetchSettings
-from pollerd.model import Change, Poll, Site, SiteSpec
+from pollerd.crawler.topics import TopicSettings
+from pollerd.daemon.control.control import Control
+from pollerd.daemon.daemon import Daemon
+from pollerd.daemon.process import SteadyClock
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.signals import SignalSettings
+from pollerd.daemon.views import ExplanationView
+from pollerd.fetching.settings import FetchSettings
+from pollerd.model import Change, Poll, Site
 from pollerd.notifications.settings import NotificationSettings
 from pollerd.rendering.settings import RenderingSettings
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import Order, StorageSettings, Store
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.encoding import Order
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from pollerd.telemetry import Instruments
 from pollerd.urls import normalise_url
 from tests.support.origin import Origin, until

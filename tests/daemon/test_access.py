@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from pollerd.fetching import FetchSettings
-from pollerd.model import Access, Credentials, OutcomeKind, SiteSpec
-from pollerd.telemetry import set_up_logs
+from pollerd.fetching.settings import FetchSettings
+from pollerd.logs import set_up_logs
+from pollerd.model import OutcomeKind
+from pollerd.site_settings import Access, Credentials, SiteSpec
 from tests.daemon.conftest import Start
 from tests.support.origin import Origin, Page, until
 from tests.support.proxy import proxied

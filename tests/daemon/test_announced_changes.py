@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import create
-from pollerd.allocation.baselines.uniform import Uniform
-from pollerd.daemon.signals.signal_sources import SignalSources
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.model import SiteSpec
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import SignalSourceSpec, SignalStore
+from pollerd.allocation.baselines import Uniform
+from pollerd.allocation.registry import create
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.signals import SignalSources
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.signals import SignalSourceSpec, SignalStore
 from tests.daemon.conftest import Start
 from tests.daemon.test_proofs import CHANGED, FIRST, PROVING, UNCHANGED, Script, outcomes
 from tests.support.origin import Origin

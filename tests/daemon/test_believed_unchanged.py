@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from pollerd.model import OutcomeKind
-from pollerd.scheduling import SchedulingSettings
+from pollerd.scheduling.settings import SchedulingSettings
 from tests.daemon.conftest import FAST, Running, Start
 from tests.support.origin import Origin, Page, until
 

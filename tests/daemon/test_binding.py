@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pollerd.allocation import create
-from pollerd.daemon.allocation.binding import Binding, BindingWatch, binding
-from pollerd.daemon.polling.budget_meter import BudgetMeter
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.scheduling import PollLimit, SchedulingSettings, Waiting
+from pollerd.allocation.registry import create
+from pollerd.daemon.budget import BudgetMeter
+from pollerd.daemon.explain import Binding, BindingWatch, binding
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.scheduling.capacity import PollLimit, Waiting
+from pollerd.scheduling.settings import SchedulingSettings
 
 BUDGET = 5.0
 SETTINGS = SchedulingSettings(min_interval_seconds=5_400, host_interval_seconds=2)
@@ -105,8 +106,8 @@ def test_very_many_sites_are_not_counted_at_every_question(monkeypatch: pytest.M
         now[0] += 0.1
         return Waiting(paused=1)
 
-    monkeypatch.setattr("pollerd.daemon.allocation.binding.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("pollerd.daemon.allocation.binding.waiting", slowly)
+    monkeypatch.setattr("pollerd.daemon.explain.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pollerd.daemon.explain.waiting", slowly)
     scheduler = SchedulerState(
         settings=SETTINGS,
         allocator_name="uniform",
@@ -126,9 +127,9 @@ async def test_a_long_list_is_counted_beside_the_loop(monkeypatch: pytest.Monkey
         threads.append(threading.get_ident())
         return Waiting(paused=len(threads))
 
-    monkeypatch.setattr("pollerd.daemon.allocation.binding.LONG", -1)
-    monkeypatch.setattr("pollerd.daemon.allocation.binding.SHARE", 1.0)
-    monkeypatch.setattr("pollerd.daemon.allocation.binding.waiting", count)
+    monkeypatch.setattr("pollerd.daemon.explain.LONG", -1)
+    monkeypatch.setattr("pollerd.daemon.explain.SHARE", 1.0)
+    monkeypatch.setattr("pollerd.daemon.explain.waiting", count)
     scheduler = SchedulerState(
         settings=SETTINGS,
         allocator_name="uniform",

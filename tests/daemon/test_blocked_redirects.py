@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pollerd.fetching import FetchSettings
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind, SiteState
 from tests.daemon.conftest import Start
 from tests.support.nameserver import look_up, name_server

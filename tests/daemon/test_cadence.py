@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.daemon.crawler.crawl_hook import CrawlHook
-from pollerd.daemon.crawler.hook import NoCrawl, PageHook
-from pollerd.daemon.polling.cadence import Cadence
-from pollerd.daemon.state.allocator_commands import CommandQueue
+from pollerd.crawler.crawl import CrawlHook
+from pollerd.daemon.crawl_hook import NoCrawl, PageHook
+from pollerd.daemon.dispatcher import Cadence
+from pollerd.daemon.scheduler_state import CommandQueue
 
 
 class Clock:

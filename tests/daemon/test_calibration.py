@@ -10,8 +10,9 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.daemon.results.calibration import CalibrationSums
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
+from pollerd.daemon.processor import CalibrationSums
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Start
 from tests.support.origin import Origin, Page

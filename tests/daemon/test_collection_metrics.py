@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.errors import DatabaseUnavailableError
-from pollerd.storage import Store
+from pollerd.storage.store import Store
 from pollerd.telemetry import Instruments
 from tests.support.collections import fill
 

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.daemon.allocation.forecast import Figures, Forecast, even_period
-from pollerd.daemon.state.believed_unchanged import note_quiet
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.model import SiteSpec
-from pollerd.scheduling import PollLimit, SchedulingSettings
-from pollerd.scheduling.waiting import waiting
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
+from pollerd.daemon.forecast import Figures, Forecast, even_period
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.unchanged import note_quiet
+from pollerd.scheduling.capacity import PollLimit, waiting
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import SiteSpec
 
 NOW, SITES = 1_750_000_000.0, 50
 SLOTS = np.arange(SITES)

@@ -9,7 +9,8 @@ import signal
 from pathlib import Path
 
 from pollerd.model import Change
-from pollerd.storage import Order, Store
+from pollerd.storage.encoding import Order
+from pollerd.storage.store import Store
 from tests.storage.samples import learned_of
 from tests.support.origin import Origin, Page, until
 from tests.support.process import command, daemon_process

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pollerd.daemon.process.fair_turns import FairTurns
+from pollerd.daemon.workers import FairTurns
 
 
 class Workshop:

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from pollerd.crawling.pages.topics import TopicSettings
+from pollerd.crawler.topics import TopicSettings
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, Site
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import Batch, CollectionStatus, CommitResult, Store, StoredPage
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.storage.crawler.collection import CollectionStatus, StoredPage
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, CommitResult
 from tests.daemon.conftest import FAST, Running, Start
 from tests.support.origin import Hit, Origin, Page, until
 from tests.support.process import daemon_process

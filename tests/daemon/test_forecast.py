@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.core.price_curve import PriceCurve
+from pollerd.allocation.budget_split import PriceCurve
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import OBJECTIVES
-from pollerd.daemon.allocation.explain import ScheduleExplainer
-from pollerd.daemon.allocation.forecast import Forecast
-from pollerd.daemon.allocation.grant_curve import reported_curve
-from pollerd.daemon.polling.budget_meter import BudgetMeter
-from pollerd.daemon.results.calibration import CalibrationSums
-from pollerd.daemon.signals.signal_yield import SignalYield
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.model import SiteSpec
-from pollerd.scheduling import SchedulingSettings
+from pollerd.allocation.registry import create
+from pollerd.daemon.budget import BudgetMeter
+from pollerd.daemon.explain import ScheduleExplainer
+from pollerd.daemon.forecast import Forecast, reported_curve
+from pollerd.daemon.processor import CalibrationSums
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.signals import SignalYield
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import SiteSpec
 from pollerd.telemetry import Instruments
 
 NOW, SITES = 1_750_000_000.0, 3_000
@@ -56,7 +56,7 @@ def test_some_of_very_many_sites_tell_of_all(
     exact = whole.figures()
     wanted = [whole.period(slot) for slot in range(50)]
     assert wanted[:9] == exact.benefit.periods[:9].tolist(), "the tenth is paused: it is not among them"
-    monkeypatch.setattr("pollerd.daemon.allocation.forecast.SAMPLE_SITES", 900)
+    monkeypatch.setattr("pollerd.daemon.forecast.SAMPLE_SITES", 900)
     partial = Forecast(scheduler, lambda: NOW)
     some = partial.figures()
     assert len(some.benefit.periods) == pytest.approx(900, abs=10)
@@ -85,8 +85,8 @@ async def test_the_curve_goes_through_the_best_split_and_bends_down(scheduler: S
 async def test_nobody_waits_for_the_next_curve_but_after_a_change(
     scheduler: SchedulerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pollerd.daemon.allocation.forecast.FRESH_SECONDS", 0.0)
-    monkeypatch.setattr("pollerd.daemon.allocation.forecast.CURVE_SHARE", np.inf)
+    monkeypatch.setattr("pollerd.daemon.forecast.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("pollerd.daemon.forecast.CURVE_SHARE", np.inf)
     forecast = Forecast(scheduler, lambda: NOW)
     first = await forecast.curve()
     assert await forecast.curve() is first
@@ -123,7 +123,7 @@ def test_the_rank_among_very_many_is_estimated(scheduler: SchedulerState, monkey
     order = np.argsort(-urgency[:SITES])
     shown = [explainer.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]
     assert [found.rank for found in shown if found] == [1, 101, 2_001]
-    monkeypatch.setattr("pollerd.daemon.allocation.forecast.SAMPLE_SITES", 1_000)
+    monkeypatch.setattr("pollerd.daemon.forecast.SAMPLE_SITES", 1_000)
     shown = [explainer.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]
     np.testing.assert_allclose(
         np.array([found.rank for found in shown if found], np.float64), [1, 101, 2_001], atol=150
@@ -140,7 +140,7 @@ async def test_a_node_reports_the_price_of_its_budget_and_the_cost_of_its_sites(
     assert data is not None
     curve = PriceCurve.from_bytes(data)
     assert curve.price_at(scheduler.budget) == pytest.approx(forecast.figures().benefit.price, rel=0.05)
-    monkeypatch.setattr("pollerd.daemon.allocation.forecast.SAMPLE_SITES", 900)
+    monkeypatch.setattr("pollerd.daemon.forecast.SAMPLE_SITES", 900)
     some_cost, some = await reported_curve(Forecast(scheduler, lambda: NOW), 30.0)
     assert some_cost == pytest.approx(cost)
     assert some is not None

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pollerd.daemon import BUDGET_MAX, BUDGET_MIN, BudgetGate
+from pollerd.daemon.budget import BudgetGate
+from pollerd.daemon.settings import BUDGET_MAX, BUDGET_MIN
 from pollerd.errors import InvalidValueError
 from tests.daemon.conftest import Start
 from tests.daemon.windows import assert_windows, most_in_window, window_lengths

@@ -6,11 +6,12 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from pollerd.daemon.results.gathering import free_to_wait
-from pollerd.daemon.state.poll_result import PollResult
+from pollerd.daemon.gathering import free_to_wait
+from pollerd.daemon.poll_result import PollResult
 from pollerd.model import Baseline, Detection, Outcome, OutcomeKind
-from pollerd.scheduling import SchedulingSettings, SiteTable
-from pollerd.storage import SiteContext
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
+from pollerd.storage.values import SiteContext
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from pollerd.daemon.process.workers import Effort
-from pollerd.daemon.results.transition import WORKER_SHARE, SiteStatus, poll_effect
-from pollerd.daemon.state.poll_result import PollResult
-from pollerd.detection import detect
+from pollerd.daemon.poll_result import PollResult
+from pollerd.daemon.transition import WORKER_SHARE, SiteStatus, poll_effect
+from pollerd.daemon.workers import Effort
+from pollerd.detection.detect import detect
 from pollerd.errors import TooHeavyError
 from pollerd.model import Baseline, Detection, Outcome, OutcomeKind, SiteState
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import SiteContext
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.storage.values import SiteContext
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 

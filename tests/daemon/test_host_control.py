@@ -7,7 +7,7 @@ import time
 
 from aiohttp import web
 
-from pollerd.daemon.state.views import HostView
+from pollerd.daemon.views import HostView
 from pollerd.model import SiteState
 from tests.daemon.conftest import Running, Start
 from tests.storage.samples import query

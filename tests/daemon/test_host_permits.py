@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from pollerd.daemon.cluster.loans.permits import HostPermits
+from pollerd.daemon.nodes.loans import HostPermits
 
 
 def test_a_lent_host_may_be_asked_until_its_time_is_over() -> None:

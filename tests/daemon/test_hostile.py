@@ -9,10 +9,10 @@ import time
 import pytest
 from aiohttp import web
 
-from pollerd.daemon.polling import outage_filter
+from pollerd.daemon import outage_filter
 from pollerd.model import OutcomeKind, SiteState
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import Batch, CommitResult
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.storage.values import Batch, CommitResult
 from tests.daemon.conftest import Start
 from tests.support.origin import Origin, Page, until
 

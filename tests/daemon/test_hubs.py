@@ -13,10 +13,13 @@ import pytest
 from aiohttp import web
 from sqlalchemy import text
 
-from pollerd.api import ApiSettings, create_api
-from pollerd.daemon.signals.signal_settings import SignalSettings
+from pollerd.api.application import create_api
+from pollerd.api.settings import ApiSettings
+from pollerd.daemon.signals import SignalSettings
 from pollerd.errors import InvalidValueError
-from pollerd.storage import HubState, HubSubscription, SignalSource, SignalSourceSpec, StorageSettings
+from pollerd.storage.hubs import HubState, HubSubscription
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.signals import SignalSource, SignalSourceSpec
 from tests.api.conftest import listening, served_at
 from tests.daemon.conftest import Running, Start
 from tests.daemon.test_signals import Recorder, recorder, slot_of

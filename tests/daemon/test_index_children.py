@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from pollerd.daemon.signals.index_children import MOST_CHILDREN
-from pollerd.storage import SignalOrigin, SignalSource, SignalSourceSpec
+from pollerd.daemon.signal_reader import MOST_CHILDREN
+from pollerd.storage.signals import SignalOrigin, SignalSource, SignalSourceSpec
 from tests.daemon.conftest import Running, Start
 from tests.daemon.test_signals import Lists, Recorder, lists, read_again, recorder, slot_of, urlset
 from tests.lists.test_listed_sources import take

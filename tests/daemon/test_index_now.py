@@ -13,9 +13,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from pollerd.api import ApiSettings, create_api
-from pollerd.daemon.signals.signal_settings import SignalSettings
-from pollerd.model import SiteSpec
+from pollerd.api.application import create_api
+from pollerd.api.settings import ApiSettings
+from pollerd.daemon.signals import SignalSettings
+from pollerd.site_settings import SiteSpec
 from tests.api.conftest import served
 from tests.daemon.conftest import Running, Start
 from tests.daemon.test_signals import Recorder, recorder, slot_of

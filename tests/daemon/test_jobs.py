@@ -13,11 +13,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.daemon import Daemon
 from pollerd.daemon.control import jobs as job_control
+from pollerd.daemon.daemon import Daemon
 from pollerd.errors import InvalidValueError, NotFoundError
-from pollerd.model import JobAction, JobState, SiteSpec, SiteState
-from pollerd.storage import Job, JobSpec, SiteFilter, StorageSettings, Store
+from pollerd.model import JobAction, JobState, SiteState
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.jobs import Job, JobSpec
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import SiteFilter
 from pollerd.telemetry import Instruments
 from tests.storage.samples import poll_all
 from tests.support.postgres import postgres_database

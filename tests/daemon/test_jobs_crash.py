@@ -7,8 +7,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pollerd.model import JobAction, JobState, SiteSpec
-from pollerd.storage import Job, JobSpec, SiteFilter, Store
+from pollerd.model import JobAction, JobState
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.jobs import Job, JobSpec
+from pollerd.storage.store import Store
+from pollerd.storage.values import SiteFilter
 from tests.support.origin import until_found
 from tests.support.process import daemon_process
 

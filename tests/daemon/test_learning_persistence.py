@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from numpy.typing import NDArray
 
-from pollerd.allocation import create
+from pollerd.allocation.registry import create
 from pollerd.model import OutcomeKind, SiteState
 from pollerd.urls import normalise_url
 from tests.daemon.conftest import Running, Start

@@ -16,17 +16,21 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import text
 
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.cluster.partitions import PARTITIONS
-from pollerd.daemon import DaemonSettings
-from pollerd.daemon.cluster.cluster_view import ClusterViewer
-from pollerd.daemon.cluster.joining import join
-from pollerd.daemon.signals.signal_settings import SignalSettings
-from pollerd.daemon.state.loading import LONGEST_WAIT_SECONDS
-from pollerd.fetching import FetchSettings
-from pollerd.model import RespectTtl, SiteSpec, SiteState
+from pollerd.daemon.loading import LONGEST_WAIT_SECONDS
+from pollerd.daemon.nodes.membership import join
+from pollerd.daemon.nodes.views import ClusterViewer
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.signals import SignalSettings
+from pollerd.fetching.settings import FetchSettings
+from pollerd.model import SiteState
 from pollerd.notifications.settings import NotificationSettings
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import GrantStore, NodeInfo, StorageSettings, Store
+from pollerd.partitions import PARTITIONS
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import RespectTtl, SiteSpec
+from pollerd.storage.grants import GrantStore
+from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from pollerd.telemetry import Instruments
 from pollerd.urls import normalise_url
 from tests.daemon.conftest import Running, steady_clock

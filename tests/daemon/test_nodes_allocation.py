@@ -11,11 +11,16 @@ import pytest
 
 from pollerd.app.config import load
 from pollerd.app.serve import serve
-from pollerd.daemon import Control, DaemonSettings
-from pollerd.daemon.cluster.joining import join
 from pollerd.daemon.control.allocation import check_split
+from pollerd.daemon.control.control import Control
+from pollerd.daemon.nodes.membership import join
+from pollerd.daemon.settings import DaemonSettings
 from pollerd.errors import ConfigError, DatabaseInUseError, InvalidValueError
-from pollerd.storage import AllocationRow, NodeInfo, SharedAllocation, StorageSettings, Store
+from pollerd.storage.grants import SharedAllocation
+from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import AllocationRow
 from tests.daemon.conftest import Running
 from tests.daemon.test_nodes import add_pages, node, shared_out, sites_of
 from tests.support.origin import Origin, until, until_found

@@ -14,13 +14,17 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import ApiServer, ApiSettings, create_api
+from pollerd.api.application import create_api
+from pollerd.api.server import ApiServer
+from pollerd.api.settings import ApiSettings
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.cluster.signing import HEADER, signed_request
-from pollerd.daemon import DaemonSettings
-from pollerd.daemon.cluster.node_messages import ExplainSite, encoded
-from pollerd.fetching import FetchSettings
-from pollerd.storage import NodeInfo, StorageSettings, Store
+from pollerd.daemon.nodes.calls import ExplainSite, encoded
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.fetching.settings import FetchSettings
+from pollerd.signing import HEADER, signed_request
+from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from pollerd.telemetry import Instruments
 from tests.api.conftest import listening
 from tests.daemon.conftest import Running, steady_clock

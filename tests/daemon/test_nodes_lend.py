@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 from aiohttp import web
 
-from pollerd.cluster.partitions import PARTITIONS
-from pollerd.daemon.cluster.loans.lender import NOT_NOW, RETRY_SECONDS
-from pollerd.daemon.cluster.node_messages import EndLoan, LendHost, LoanAnswer
+from pollerd.daemon.nodes.calls import EndLoan, LendHost, LoanAnswer
+from pollerd.daemon.nodes.loans import NOT_NOW, RETRY_SECONDS
 from pollerd.model import OutcomeKind
-from pollerd.scheduling import HostTable
-from pollerd.storage import ClusterStore
+from pollerd.partitions import PARTITIONS
+from pollerd.scheduling.hosts import HostTable
+from pollerd.storage.nodes import ClusterStore
 from pollerd.urls import host_of
 from tests.daemon.conftest import Running
 from tests.daemon.test_nodes import HOSTS, check_hosts, every_host_polled, sites_of

@@ -10,11 +10,15 @@ import pytest
 from aiohttp import web
 from sqlalchemy import select, text
 
-from pollerd.cluster.roles import NodeRole
-from pollerd.daemon.signals.signal_settings import SignalSettings
+from pollerd.daemon.signals import SignalSettings
 from pollerd.model import JobAction
-from pollerd.storage import JobSpec, SignalSourceSpec, SiteFilter, SourceSpec, new_key
-from pollerd.storage.db.schema.cluster import holding
+from pollerd.partitions import NodeRole
+from pollerd.storage.encryption import new_key
+from pollerd.storage.jobs import JobSpec
+from pollerd.storage.schema import holding
+from pollerd.storage.signals import SignalSourceSpec
+from pollerd.storage.sources import SourceSpec
+from pollerd.storage.values import SiteFilter
 from tests.daemon.conftest import Running
 from tests.daemon.test_nodes import node, shared_out, sites_of
 from tests.daemon.test_notifications import Receiver, hook, receiver

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from pollerd.daemon.process.blindness import BlindCause, BlindPeriod
+from pollerd.daemon.process import BlindCause, BlindPeriod
 from tests.daemon.conftest import Start
 
 SECRETS = (

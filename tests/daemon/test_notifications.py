@@ -13,16 +13,18 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pollerd.daemon.notifying import daemon_events
-from pollerd.daemon.notifying.failing_watch import FailingWatch
-from pollerd.daemon.process.blindness import BlindCause, BlindPeriod
-from pollerd.daemon.results.announcing.announcer import Announcer
-from pollerd.daemon.results.announcing.rules_in_force import RulesInForce
-from pollerd.daemon.state.site_cache import SiteCache
+from pollerd.daemon import notifier
+from pollerd.daemon.announcing import Announcer
+from pollerd.daemon.notifier import FailingWatch
+from pollerd.daemon.poll_result import SiteCache
+from pollerd.daemon.process import BlindCause, BlindPeriod
+from pollerd.daemon.rules_in_force import RulesInForce
 from pollerd.events import EventKind, Notice, NoticeState
-from pollerd.notifications.rules.parsing import parse_rule
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import NoticeFilter, StorageSettings, new_key
+from pollerd.notifications.rules import parse_rule
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.storage.encryption import new_key
+from pollerd.storage.notification_values import NoticeFilter
+from pollerd.storage.settings import StorageSettings
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until, until_found
 
@@ -299,7 +301,7 @@ async def test_the_pace_of_a_channel_outlives_the_process(start: Start, origin: 
 async def test_that_the_budget_is_too_small_is_told_once_over_restarts(
     start: Start, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemon_events, "LATE_SECONDS", 0.02)
+    monkeypatch.setattr(notifier, "LATE_SECONDS", 0.02)
     hourly = SchedulingSettings(min_interval_seconds=0.01, host_interval_seconds=0, max_interval_seconds=0.02)
     for _ in range(2):
         async with start(scheduling=hourly, private_channels=True, budget=0.01) as running:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from pollerd.daemon.notifying.outbox_gauges import OutboxGauges
+from pollerd.daemon.notifier import OutboxGauges
 from pollerd.events import EventKind, Notice, NoticeState
-from pollerd.storage import AttemptEnd, ChannelSpec, Pause, RuleSpec
+from pollerd.storage.notification_values import AttemptEnd, ChannelSpec, Pause, RuleSpec
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Start
 

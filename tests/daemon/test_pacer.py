@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import uvloop
 
-from pollerd.daemon.polling.budget_gate import BudgetGate
-from pollerd.daemon.polling.write_pacer import WRITTEN_SHARE, WritePacer
+from pollerd.daemon.budget import BudgetGate
+from pollerd.daemon.write_pacer import WRITTEN_SHARE, WritePacer
 from tests.daemon.windows import assert_windows
 from tests.support.virtual_time import in_virtual_time
 

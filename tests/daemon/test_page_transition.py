@@ -5,21 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.crawling.control.concurrency import Fixed, Learned
-from pollerd.crawling.pages.reading import PageReading
-from pollerd.crawling.pages.topics import TopicSettings
-from pollerd.daemon.crawler.concurrency import ConcurrencyLimiter
-from pollerd.daemon.crawler.page_transition import (
-    MISSING,
-    TRIES,
-    PageStatus,
-    PageTransition,
-    page_record,
-    page_transition,
-)
-from pollerd.daemon.state.poll_effect import PollEffect
+from pollerd.crawler.concurrency import ConcurrencyLimiter, Fixed, Learned
+from pollerd.crawler.pages import PageReading
+from pollerd.crawler.state import MISSING, TRIES, PageStatus, PageTransition, page_record, page_transition
+from pollerd.crawler.topics import TopicSettings
+from pollerd.daemon.poll_result import PollEffect
 from pollerd.model import OutcomeKind, PageState, Poll, SiteState
-from pollerd.storage import SiteContext
+from pollerd.storage.values import SiteContext
 
 TOPIC = TopicSettings("t", keywords=("a",), relevance_min=0.4)
 ON_TRIAL = PageStatus(page_id=1, depth=2, on_trial=True, own=True)

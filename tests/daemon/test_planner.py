@@ -12,14 +12,17 @@ import pytest
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.daemon.allocation.planning.planner import Planner
-from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
+from pollerd.daemon.planner import Planner
+from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.errors import InvalidValueError
-from pollerd.model import STATE_CODE, SiteSpec, SiteState
-from pollerd.planning.budget_plan import BudgetPlan, MeasuredDelays, PlanLimit
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import HistoryStore, SiteStore
+from pollerd.model import STATE_CODE, SiteState
+from pollerd.planning import BudgetPlan, MeasuredDelays, PlanLimit
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.history import HistoryStore
+from pollerd.storage.site_store import SiteStore
 from tests.daemon.conftest import Start
 
 NOW = 1_750_000_000.0
@@ -202,8 +205,8 @@ async def test_some_of_very_many_sites_tell_of_all(monkeypatch: pytest.MonkeyPat
     scheduler = scheduler_of(specs_of(3_000), rates, [i // 3 for i in range(3_000)], budget=5.0)
     tags = {"rare": range(1, 101), "often": range(1, 2_001)}
     exact, exact_rare = [await planner_of(scheduler, tags).plan(0.8, 900.0, tag) for tag in (None, "rare")]
-    monkeypatch.setattr("pollerd.daemon.allocation.forecast.SAMPLE_SITES", 1_000)
-    monkeypatch.setattr("pollerd.daemon.allocation.planning.plan_rows.SAMPLE_SITES", 1_000)
+    monkeypatch.setattr("pollerd.daemon.forecast.SAMPLE_SITES", 1_000)
+    monkeypatch.setattr("pollerd.daemon.planner.SAMPLE_SITES", 1_000)
     some, rare = [await planner_of(scheduler, tags).plan(0.8, 900.0, tag) for tag in (None, "rare")]
     for found, whole in ((some, exact), (rare, exact_rare)):
         assert found.sampled

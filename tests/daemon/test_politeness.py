@@ -16,10 +16,10 @@ import structlog
 from aiohttp import web
 from aiohttp.connector import Connection
 
-from pollerd.daemon.polling import host_reservations
-from pollerd.fetching import FetchSettings
+from pollerd.daemon import robots
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind, SiteState
-from pollerd.scheduling import SchedulingSettings
+from pollerd.scheduling.settings import SchedulingSettings
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 
@@ -390,7 +390,7 @@ async def test_a_redirected_robots_txt_obeys_the_spacing_of_each_host(origin: Or
 async def test_a_spacing_that_is_very_long_does_not_end_a_redirect(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_reservations, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(robots, "WAIT_SECONDS", 0.2)
     origin.pages["/from"] = Page(status=302, headers={"Location": "/target"})
     origin.pages["/target"] = Page()
     async with start(scheduling=spaced(3.0)) as running:

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.daemon.results.transition import SiteStatus, poll_effect
-from pollerd.daemon.state.poll_effect import PollEffect
-from pollerd.daemon.state.poll_result import PollResult
+from pollerd.daemon.poll_result import PollEffect, PollResult
+from pollerd.daemon.transition import SiteStatus, poll_effect
 from pollerd.model import Baseline, Outcome, OutcomeKind, Redirect, SiteState
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import SiteContext
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.storage.values import SiteContext
 
 SETTINGS = SchedulingSettings(backoff_base_seconds=60.0, backoff_cap_seconds=86_400.0)
 

@@ -10,9 +10,9 @@ import time
 import pytest
 from aiohttp import web
 
-from pollerd.fetching import FetchSettings
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind, SiteState
-from pollerd.scheduling import SchedulingSettings
+from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.urls import host_of
 from tests.daemon.conftest import FAST, Running, Start
 from tests.daemon.windows import assert_windows
@@ -445,7 +445,7 @@ async def test_a_poll_that_raises_takes_the_daemon_down_with_its_cause(
         raise cause
 
     async with start() as running:
-        monkeypatch.setattr("pollerd.daemon.polling.poller.Poller.poll", broken)
+        monkeypatch.setattr("pollerd.daemon.poller.Poller.poll", broken)
         await running.add(origin.url("/a"))
         with pytest.raises(ExceptionGroup) as caught:
             await asyncio.wait_for(asyncio.shield(running.task), 60)

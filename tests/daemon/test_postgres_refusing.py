@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from pollerd.model import Change
-from pollerd.storage import StorageSettings
+from pollerd.storage.settings import StorageSettings
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until, until_found
 from tests.support.postgres import execute, postgres_database

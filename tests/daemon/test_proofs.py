@@ -11,9 +11,10 @@ from itertools import pairwise
 import pytest
 from aiohttp import web
 
-from pollerd.model import Access, OutcomeKind, SiteSpec
-from pollerd.scheduling import SchedulingSettings
+from pollerd.model import OutcomeKind
 from pollerd.scheduling.proofs import PROOF_SHARE, SAVED_MOST
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import Access, SiteSpec
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until_found
 

@@ -9,19 +9,18 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from pollerd import allocation
-from pollerd.daemon.control.site_removal import SiteRemoval
-from pollerd.daemon.results.proofs.candidates import Candidates
-from pollerd.daemon.results.proofs.findings import WHOLE_PAGE, Ruling
-from pollerd.daemon.results.proofs.proof_status import held, status_of
-from pollerd.daemon.results.proofs.prover import Prover
-from pollerd.daemon.state.poll_result import Candidate, PollResult, ProofResult
-from pollerd.daemon.state.runtime import Runtime
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.detection import detect
-from pollerd.model import NO_ACCESS, Access, Baseline, Outcome, OutcomeKind, SiteSpec
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import SiteContext
+from pollerd.allocation import registry
+from pollerd.daemon.control.sites import SiteRemoval
+from pollerd.daemon.poll_result import Candidate, PollResult, ProofResult
+from pollerd.daemon.proofs import WHOLE_PAGE, Candidates, Ruling, held, status_of
+from pollerd.daemon.prover import Prover
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.detection.detect import detect
+from pollerd.model import Baseline, Outcome, OutcomeKind
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import NO_ACCESS, Access, SiteSpec
+from pollerd.storage.values import SiteContext
 
 AT, URL = 1_000_000.0, "http://a.example/"
 
@@ -44,7 +43,7 @@ class World:
     ) -> None:
         self.access = access
         settings = SchedulingSettings(host_interval_seconds=interval)
-        allocator = allocation.create("uniform", budget=budget, objective="changes", rng=np.random.default_rng(1))
+        allocator = registry.create("uniform", budget=budget, objective="changes", rng=np.random.default_rng(1))
         self.scheduler = SchedulerState(settings=settings, allocator_name="uniform", allocator=allocator)
         self.scheduler.add([1], [(1, "a.example:80")], [SiteSpec(URL)])
         self.sites = self.scheduler.sites

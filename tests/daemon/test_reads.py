@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pollerd.allocation.slots.slot_table import SlotTable
-from pollerd.daemon.reads.read_control import MOST_OLD_SECONDS
+from pollerd.allocation.slots import SlotTable
+from pollerd.daemon.control.reads import MOST_OLD_SECONDS
 from pollerd.errors import InvalidValueError, NotFoundError, TooManyError
-from pollerd.model import TagSettings
-from pollerd.storage import ReadResult, ReportedRead, StorageSettings
+from pollerd.site_settings import TagSettings
+from pollerd.storage.reads import ReadResult, ReportedRead
+from pollerd.storage.settings import StorageSettings
 from tests.daemon.conftest import Running, Start
 from tests.storage.samples import poll_all
 from tests.support.origin import Origin, Page

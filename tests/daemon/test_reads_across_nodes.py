@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pollerd.storage import ReportedRead
+from pollerd.storage.reads import ReportedRead
 from tests.daemon.test_nodes import node, sites_of
 from tests.daemon.test_reads import AGES, DAY, HOUR
 from tests.daemon.test_signals_across_nodes import pages_of_both, pause

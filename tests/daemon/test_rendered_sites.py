@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pollerd.api.http.limits import check_selections, check_spec
-from pollerd.api.http.rendered import check_render
+from pollerd.api.inputs import check_render, check_selections, check_spec
 from pollerd.errors import InvalidValueError
-from pollerd.model import NO_ACCESS, OutcomeKind, SiteSpec, TagSettings
+from pollerd.model import OutcomeKind
 from pollerd.rendering.settings import RenderingSettings
+from pollerd.site_settings import NO_ACCESS, SiteSpec, TagSettings
 from tests.daemon.conftest import Running, Start
 from tests.support.chromium import chromium_path
 from tests.support.origin import Origin, Page

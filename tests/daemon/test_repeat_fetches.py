@@ -10,7 +10,7 @@ from aiohttp import web
 
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import OutcomeKind
-from pollerd.storage import HistoryStore
+from pollerd.storage.history import HistoryStore
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pollerd.daemon.state.believed_unchanged import announced_waits
-from pollerd.model import OutcomeKind, RespectTtl
+from pollerd.daemon.unchanged import announced_waits
+from pollerd.model import OutcomeKind
+from pollerd.site_settings import RespectTtl
 from tests.daemon.conftest import FAST, Start
 from tests.support.origin import Origin, Page, until
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from pollerd.api.http.limits import check_selections
-from pollerd.fetching import FetchSettings
-from pollerd.model import Change, OutcomeKind, SelectionState, SiteSpec, TagSettings
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import ChangeFilter, Order, ReadingFilter
+from pollerd.api.inputs import check_selections
+from pollerd.fetching.settings import FetchSettings
+from pollerd.model import Change, OutcomeKind, SelectionState
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import SiteSpec, TagSettings
+from pollerd.storage.changes import ChangeFilter
+from pollerd.storage.encoding import Order
+from pollerd.storage.history import ReadingFilter
 from tests.daemon.conftest import FAST, Running, Start
 from tests.support.origin import Origin, Page, until
 

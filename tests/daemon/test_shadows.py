@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch
 from pollerd.allocation.automata.htraa import Htraa
-from pollerd.allocation.baselines.uniform import Uniform
-from pollerd.daemon.allocation import shadows as shadows_module
-from pollerd.daemon.allocation.shadows import ShadowAllocator
-from pollerd.daemon.state.views import ShadowView
+from pollerd.allocation.baselines import Uniform
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.daemon import shadows as shadows_module
+from pollerd.daemon.shadows import ShadowAllocator
+from pollerd.daemon.views import ShadowView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
-from pollerd.storage import PollColumns
+from pollerd.storage.values import PollColumns
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 
@@ -116,7 +116,7 @@ async def test_a_shadow_that_raises_is_dropped_and_the_polling_goes_on(
     async with start(allocator="whittle") as running:
         await running.add(*pages(origin))
         monkeypatch.setattr(
-            "pollerd.daemon.allocation.shadows.allocation.create",
+            "pollerd.daemon.shadows.allocation.create",
             lambda name, *, budget, objective, rng, deadline: _Raising(budget),
         )
         await running.control.allocation.set(shadows=["uniform"])

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pollerd.allocation import create
-from pollerd.daemon.signals.signal_yield import SPAN_SECONDS, SignalYield, saved_share
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.model import SiteSpec
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import ListedDate, SignalSourceSpec
+from pollerd.allocation.registry import create
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.signals import SPAN_SECONDS, SignalYield, saved_share
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.signals import ListedDate, SignalSourceSpec
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Start
 from tests.support.origin import Origin, Page

@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 from numpy.typing import NDArray
 
-from pollerd.allocation.baselines.uniform import Uniform
-from pollerd.daemon.signals import document_signals
+from pollerd.allocation.baselines import Uniform
+from pollerd.daemon import signal_reader
 from pollerd.errors import DuplicateError, InvalidValueError, TooManyError
-from pollerd.storage import ListedDate, SignalSource, SignalSourceSpec
+from pollerd.storage.signals import ListedDate, SignalSource, SignalSourceSpec
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 
@@ -489,7 +489,7 @@ async def test_a_reading_in_pieces_is_one_reading_as_of_its_poll(
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(document_signals, "PIECE", 1)
+    monkeypatch.setattr(signal_reader, "PIECE", 1)
     lists.show(a=1e9, b=1e9, c=1e9)
     async with start(url=any_database) as running:
         await running.add(origin.url("/a"), origin.url("/b"), origin.url("/c"))

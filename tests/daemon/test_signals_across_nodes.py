@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation.baselines.uniform import Uniform
-from pollerd.api import ApiSettings, create_api
-from pollerd.daemon.signals.signal_settings import SignalSettings
-from pollerd.storage import ListedDate, SignalSourceSpec
+from pollerd.allocation.baselines import Uniform
+from pollerd.api.application import create_api
+from pollerd.api.settings import ApiSettings
+from pollerd.daemon.signals import SignalSettings
+from pollerd.storage.signals import ListedDate, SignalSourceSpec
 from tests.api.conftest import listening, served_at
 from tests.daemon.conftest import Running
 from tests.daemon.test_hubs import atom, entry, offer

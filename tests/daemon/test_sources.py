@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 
 from pollerd.errors import DuplicateError, NotFoundError
-from pollerd.fetching import FetchSettings
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import SiteState
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import MemberState, Source, SourceSpec
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.storage.sources import MemberState, Source, SourceSpec
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 

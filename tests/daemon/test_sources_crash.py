@@ -6,7 +6,8 @@ import random
 import time
 from pathlib import Path
 
-from pollerd.storage import SourceSpec, Store
+from pollerd.storage.sources import SourceSpec
+from pollerd.storage.store import Store
 from tests.support.origin import Origin, Page, until_found
 from tests.support.process import daemon_process
 

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation.baselines.uniform import Uniform
-from pollerd.daemon.results.proofs.still_noise import ENOUGH, StillNoise
-from pollerd.daemon.state.poll_result import PollResult, ProofStatus
-from pollerd.detection import detect, learn_from_pair, noise_of, without_rules
-from pollerd.detection.selection.selections import canonical
+from pollerd.allocation.baselines import Uniform
+from pollerd.daemon.poll_result import PollResult, ProofStatus
+from pollerd.daemon.prover import ENOUGH, StillNoise
+from pollerd.detection.detect import detect
+from pollerd.detection.noise.learning import learn_from_pair, without_rules
+from pollerd.detection.noise.learning import noise_of_pair as noise_of
+from pollerd.detection.selection.selection import canonical
 from pollerd.model import Baseline, Detection, Outcome, OutcomeKind
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import SiteContext
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.storage.values import SiteContext
 from tests.daemon.conftest import Start
 from tests.daemon.test_proofs import CHANGED, PROVING, UNCHANGED, Script, outcomes
 from tests.support.origin import Origin

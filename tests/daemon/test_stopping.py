@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from pollerd.model import OutcomeKind
-from pollerd.storage import Store
+from pollerd.storage.store import Store
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Handler, Origin, Page, until
 from tests.support.process import daemon_in_new_interpreter

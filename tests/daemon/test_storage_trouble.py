@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import make_url
 
-from pollerd.app.listed.url_list import read_list
+from pollerd.app.url_list import read_list
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, DuplicateError, NotFoundError
-from pollerd.model import SiteSpec
-from pollerd.storage import SiteContext, StorageSettings, Store
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import SiteContext
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until, until_found
 from tests.support.postgres import execute, postgres_database

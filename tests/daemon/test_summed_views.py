@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pollerd.allocation.core.objectives.comparison import ComparedPolicies, ExpectedTimeliness
-from pollerd.daemon.allocation.summed_views import summed
-from pollerd.daemon.state.views import (
+from pollerd.allocation.objectives import ComparedPolicies, ExpectedTimeliness
+from pollerd.daemon.views import (
     AllocationView,
     BenefitPointView,
     CalibrationView,
@@ -17,6 +16,7 @@ from pollerd.daemon.state.views import (
     ShadowView,
     SignalYieldView,
 )
+from pollerd.daemon.yields import summed
 
 
 def curve(budget: float, most: float) -> tuple[BenefitPointView, ...]:

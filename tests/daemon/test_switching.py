@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.automata.htraa import Htraa
 from pollerd.errors import InvalidValueError
-from pollerd.model import SiteSpec
-from pollerd.storage import Store
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.store import Store
 from pollerd.urls import normalise_url
 from tests.daemon.conftest import Running, Start
 from tests.storage.samples import learned_of

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from pollerd.model import DAYS, NO_ACCESS, Access, Credentials, DayWindow, SiteSpec, TagSettings, Windows
-from pollerd.storage import StorageSettings, new_key
+from pollerd.site_settings import DAYS, NO_ACCESS, Access, Credentials, DayWindow, SiteSpec, TagSettings, Windows
+from pollerd.storage.encryption import new_key
+from pollerd.storage.settings import StorageSettings
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 
@@ -141,7 +142,7 @@ async def test_a_daemon_without_tags_that_send_asks_the_database_for_none(
         asked.append(given)
         return {}
 
-    monkeypatch.setattr("pollerd.storage.sites.site_context.names_among", note)
+    monkeypatch.setattr("pollerd.storage.site_context.names_among", note)
     async with start() as running:
         await put(running, "a", weight=2.0)
         [site_id] = await running.add(origin.url("/a"), tags=("a",))

@@ -14,10 +14,13 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from pollerd.daemon.process.loop_lag import LagWatch
-from pollerd.daemon.state.site_cache import SiteCache
-from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, next_due
-from pollerd.storage import SiteContext
+from pollerd.daemon.poll_result import SiteCache
+from pollerd.daemon.process import LagWatch
+from pollerd.scheduling.choice import next_due
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
+from pollerd.storage.values import SiteContext
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from pollerd.storage import Store
+from pollerd.storage.store import Store
 from tests.deploy.conftest import script
 from tests.storage.samples import add, poll_all, query
 from tests.support.postgres import postgres_database

@@ -15,8 +15,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from pollerd.telemetry import Instruments
-from pollerd.telemetry.cluster_instruments import ClusterInstruments
+from pollerd.telemetry import ClusterInstruments, Instruments
 
 _MATCHER = re.compile(r'(\w+)\s*(=~|!=|!~|=)\s*"([^"]*)"')
 _OF_PROMETHEUS = {"job", "instance"}

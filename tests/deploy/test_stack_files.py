@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pollerd import __version__
-from pollerd.api.http.settings import EntranceSettings
+from pollerd.api.settings import EntranceSettings
 from pollerd.app.config import load
 
 SERVICES = ("secrets", "postgres", "pollerd", "balancer", "browser", "prometheus", "grafana")

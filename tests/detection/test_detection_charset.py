@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection.charset import codec, to_utf8
+from pollerd.detection.media import codec, to_utf8
 
 
 @pytest.mark.parametrize(

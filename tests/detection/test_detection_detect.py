@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection import HEAVY_BYTES, HEAVY_FEED_BYTES, detect, heavy
+from pollerd.detection.detect import HEAVY_BYTES, HEAVY_FEED_BYTES, detect, heavy
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
 

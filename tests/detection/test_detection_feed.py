@@ -7,8 +7,9 @@ from email.utils import formatdate
 
 import pytest
 
-from pollerd.detection import detect, normalise
+from pollerd.detection.detect import detect
 from pollerd.detection.feed import xml_entries
+from pollerd.detection.normalise import normalise
 from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
 
 NOW = 1_700_000_000.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection.feed_ttl import feed_ttl
+from pollerd.detection.feed import feed_ttl
 from pollerd.detection.normalise import normalise
 from pollerd.model import Media
 

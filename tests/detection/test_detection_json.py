@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection.json import canonical, parsed
+from pollerd.detection.media import canonical, parsed
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection import detect, parse_http_date
-from pollerd.detection.last_modified import trusted
+from pollerd.detection.detect import detect
+from pollerd.detection.last_modified import parse_http_date, trusted
 from pollerd.model import Baseline, Detection, Outcome, OutcomeKind, Validators
 
 NOW = 1_700_000_000.0

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pollerd.detection.html import fold_white_space, simplified, text_by_parser
-from pollerd.detection.markup import text_of_plain
+from pollerd.detection.html import fold_white_space, simplified, text_by_parser, text_of_plain
 
 _names = st.sampled_from(
     b"p div li h1 br ul body head html main section option optgroup hr a b i em span img meta link code nobr button "

@@ -12,14 +12,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pollerd.detection import normalise
-from pollerd.detection.noise import NO_MASK, Mask, apply, from_bytes, learn, to_bytes
 from pollerd.detection.noise.alignment import Gap, crossings, gaps
-from pollerd.detection.noise.mask import RULES_MAX
-from pollerd.detection.noise.slots import MARK, MARK_END
-from pollerd.detection.noise.state import BYTES_MAX
-from pollerd.detection.noise.tokens import TokenKind, shape, tokens
-from pollerd.detection.noise.units import units
+from pollerd.detection.noise.learning import learn
+from pollerd.detection.noise.mask import BYTES_MAX, NO_MASK, RULES_MAX, Mask, apply, from_bytes, to_bytes, units
+from pollerd.detection.noise.templates import MARK, MARK_END, TokenKind, shape, tokens
+from pollerd.detection.normalise import normalise
 from pollerd.errors import InvalidValueError
 
 HEAD = ["Acme weekly", "Home", "News", "Latest news", "Mayor opens bridge", "Price: 12"]

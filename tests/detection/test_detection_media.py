@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection import normalise
+from pollerd.detection.normalise import normalise
 from pollerd.model import Media
 
 RSS = b'<?xml version="1.0"?><!-- <html> --><rss version="2.0"><channel><item><guid>1</guid></item></channel></rss>'

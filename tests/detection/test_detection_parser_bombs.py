@@ -1,7 +1,6 @@
 import pytest
 
-from pollerd.detection.html import visible_text
-from pollerd.detection.parser_bombs import is_tag_bomb, plain_text
+from pollerd.detection.html import is_tag_bomb, plain_text, visible_text
 
 DEEP = b"<div>" * 20_000
 COPIES = b"<p>" + b"".join(b"<b id=%d>" % i for i in range(2_000)) + b"<p>x" * 2_000

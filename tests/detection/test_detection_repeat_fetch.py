@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.detection import (
-    detect,
+from pollerd.detection.detect import detect
+from pollerd.detection.noise.learning import (
+    PairVerdict,
     learn_from_pair,
     mask_is_stale,
-    noise_of,
-    summarise,
     under_known_noise,
     without_noise,
 )
-from pollerd.detection.noise.repeat_fetch import PairVerdict
+from pollerd.detection.noise.learning import noise_of_pair as noise_of
+from pollerd.detection.summary import summarise
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Media, Outcome, OutcomeKind
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection import normalise, summarise
-from pollerd.detection.items import remember
-from pollerd.detection.normalise import Normalised
+from pollerd.detection.feed import remember
+from pollerd.detection.normalise import Normalised, normalise
+from pollerd.detection.summary import summarise
 from pollerd.model import Media
 
 

@@ -85,13 +85,13 @@ def test_types(code: str, source: str, tmp_path: Path) -> None:
     ("module", "line"),
     [
         ("pollerd/model.py", "import sqlalchemy"),
-        ("pollerd/fetching/network/egress.py", "import pollerd.daemon"),
-        ("pollerd/allocation/core/index.py", "import pollerd.allocation.whittle.whittle"),
-        ("pollerd/storage/db/engine.py", "import pollerd.storage.polls.commit"),
-        ("pollerd/storage/sites/sites.py", "import pollerd.crawling.pages.links"),
-        ("pollerd/daemon/state/scheduler_state.py", "import pollerd.daemon.polling.poller"),
-        ("pollerd/api/http/problems.py", "import pollerd.api.sites.routes"),
-        ("pollerd/cli/common/output.py", "import pollerd.cli.demo.demo"),
+        ("pollerd/fetching/egress.py", "import pollerd.daemon"),
+        ("pollerd/allocation/index.py", "import pollerd.allocation.whittle.whittle"),
+        ("pollerd/storage/engine.py", "import pollerd.storage.commit"),
+        ("pollerd/storage/sites.py", "import pollerd.lists.links"),
+        ("pollerd/daemon/scheduler_state.py", "import pollerd.daemon.poller"),
+        ("pollerd/api/problems.py", "import pollerd.api.sites"),
+        ("pollerd/cli/output.py", "import pollerd.cli.demo.demo"),
     ],
 )
 def test_import_contracts(module: str, line: str, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from pollerd.fetching import Fetcher, FetchSettings
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.fetching.settings import FetchSettings
 from tests.fetching.sites import Handler, Site, served
 
 Serve = Callable[..., Awaitable[Site]]

@@ -20,7 +20,9 @@ import uvloop
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 
-from pollerd.fetching import Fetcher, FetchSettings, Request
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind, Validators
 from tests.fetching.conftest import Certificate, NewFetcher, Serve
 from tests.fetching.sites import Handler, Seen, by_path, message, says

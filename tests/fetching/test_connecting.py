@@ -9,8 +9,10 @@ import pytest
 import uvloop
 
 from pollerd.errors import InvalidValueError
-from pollerd.fetching import Fetcher, FetchSettings, Guard, Request
-from pollerd.fetching.network.guard import DENIED_ERRNO
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.fetching.guard import DENIED_ERRNO, Guard
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind
 from tests.fetching.conftest import Certificate, NewFetcher, Serve
 from tests.fetching.sites import Seen, message, says

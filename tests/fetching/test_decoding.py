@@ -5,7 +5,7 @@ import zlib
 import brotli
 import pytest
 
-from pollerd.fetching.decoding import DecodingError, TooLargeError, decode
+from pollerd.fetching.headers import DecodingError, TooLargeError, decode
 
 PAGE = b"<p>hello, world</p>\n" * 500
 LIMIT = 1_000_000

@@ -5,7 +5,7 @@ import aiohttp
 import pytest
 
 from pollerd.fetching.failures import one_line, refusal
-from pollerd.fetching.network.guard import BlockedAddressError
+from pollerd.fetching.guard import BlockedAddressError
 from pollerd.model import OutcomeKind
 
 

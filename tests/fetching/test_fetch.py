@@ -8,7 +8,8 @@ from collections.abc import Callable
 import brotli
 import pytest
 
-from pollerd.fetching import Fetcher, Request
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.fetching.request import Request
 from pollerd.model import OutcomeKind, Validators
 from tests.fetching.conftest import NewFetcher, Serve
 from tests.fetching.sites import Seen, message, says, says_and_closes

@@ -2,7 +2,7 @@ import socket
 
 import pytest
 
-from pollerd.fetching import BlockedAddressError, Guard, denial
+from pollerd.fetching.guard import BlockedAddressError, Guard, denial
 
 PRIVATE = [
     "127.0.0.1",

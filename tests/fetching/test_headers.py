@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.fetching import http_date, retry_after_seconds
-from pollerd.fetching.headers import clean_content_type, fresh_seconds, validators_of
+from pollerd.fetching.headers import clean_content_type, fresh_seconds, http_date, retry_after_seconds, validators_of
 from pollerd.model import Validators
 
 NOVEMBER_1994 = 784_111_777.0

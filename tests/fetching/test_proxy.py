@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pollerd.errors import InvalidValueError
-from pollerd.fetching import FetchSettings, Request, normalise_proxy, without_userinfo
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings, normalise_proxy, without_userinfo
 from pollerd.model import OutcomeKind, Validators
 from tests.fetching.conftest import Certificate, NewFetcher, Serve
 from tests.fetching.sites import by_path, message, says

@@ -11,8 +11,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pollerd.fetching import Fetcher, FetchSettings, Request, client
-from pollerd.fetching.network import guard
+from pollerd.fetching import client, guard
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind
 from tests.support.nameserver import NameServer, look_up, name_server
 from tests.support.origin import Origin, Page

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from pollerd.fetching import Fetcher, Request
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.fetching.request import Request
 from pollerd.model import OutcomeKind, Redirect, Validators
 from tests.fetching.conftest import NewFetcher, Serve
 from tests.fetching.sites import Seen, by_path, message, says

@@ -3,7 +3,9 @@ import gzip
 
 import pytest
 
-from pollerd.fetching import Fetcher, FetchSettings, RobotsKind
+from pollerd.fetching.fetcher import Fetcher
+from pollerd.fetching.outcomes import RobotsKind
+from pollerd.fetching.settings import FetchSettings
 from tests.fetching.conftest import NewFetcher, Serve
 from tests.fetching.sites import Seen, by_path, message, says, says_and_closes
 

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from pollerd.errors import InvalidValueError
-from pollerd.fetching import FetchSettings
 from pollerd.fetching.client import user_agent
+from pollerd.fetching.settings import FetchSettings
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from pollerd.fetching import Request
-from pollerd.fetching.tls.sessions import Destination, SessionCache, SessionKey, TlsConnection
+from pollerd.fetching.request import Request
+from pollerd.fetching.tls import Destination, SessionCache, SessionKey, TlsConnection
 from pollerd.model import OutcomeKind
 from tests.fetching.conftest import Certificate, NewFetcher, Serve
 from tests.fetching.sites import message, says_and_closes

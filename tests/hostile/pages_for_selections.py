@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from pollerd.detection.selection.selections import canonical
+from pollerd.detection.selection.selection import canonical
 
 HTML, JSON, RSS, PDF, TEXT, XML = (
     "text/html",

@@ -16,8 +16,7 @@ from typing import Any
 
 import uvloop
 
-from pollerd.fetching import client
-from pollerd.fetching.network import guard
+from pollerd.fetching import client, guard
 
 SETTING: dict[str, Any] = json.loads(sys.argv.pop(1))
 LOG = open(SETTING["log"], "a", buffering=1)  # noqa: SIM115

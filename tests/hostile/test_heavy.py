@@ -11,12 +11,12 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from pollerd.detection import detect, summarise
-from pollerd.fetching import body as reading
-from pollerd.fetching.decoding import decode
+from pollerd.detection.detect import detect
+from pollerd.detection.summary import summarise
+from pollerd.fetching import client as reading
+from pollerd.fetching.headers import decode
 from pollerd.model import Baseline, Detection, Media, Outcome, OutcomeKind
-from pollerd.scheduling import RobotsText
-from pollerd.scheduling.politeness.robots_txt import RobotsRules
+from pollerd.scheduling.robots import RobotsRules, RobotsText
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page
 
@@ -40,8 +40,8 @@ def telling_summarise(before: bytes | None, after: bytes, media: Media, mask: by
 
 @pytest.fixture(autouse=True)
 def telling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.daemon.polling.poller.detect", telling_detect)
-    monkeypatch.setattr("pollerd.daemon.results.changes.summarise", telling_summarise)
+    monkeypatch.setattr("pollerd.daemon.poller.detect", telling_detect)
+    monkeypatch.setattr("pollerd.daemon.noise.summarise", telling_summarise)
 
 
 async def first(running: Running, origin: Origin, page: Page) -> str:

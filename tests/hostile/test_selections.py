@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from pollerd.app import build
-from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.workers import WorkerPool
 from pollerd.detection.selection.comparing import detect_selections, heavy_for_selections
 from pollerd.errors import SelectionLimitError, TooHeavyError
 from pollerd.model import Baseline, Outcome, OutcomeKind

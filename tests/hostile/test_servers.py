@@ -14,8 +14,8 @@ import brotli
 import pytest
 import zstandard
 
-from pollerd.daemon.results import transition
-from pollerd.fetching import FetchSettings
+from pollerd.daemon import transition
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind, SiteState
 from tests.daemon.conftest import Running, Start
 from tests.fetching.conftest import Certificate, certificate

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pollerd.daemon.process.workers import MEMORY_BYTES, Effort, WorkerPool
+from pollerd.daemon.workers import MEMORY_BYTES, Effort, WorkerPool
 from pollerd.errors import TooHeavyError
 from tests.support.origin import until
 
@@ -110,7 +110,7 @@ async def test_closing_ends_the_processes_whatever_they_are_at() -> None:
 
 _DAEMON = """
 import asyncio, os, sys
-from pollerd.daemon.process.workers import MEMORY_BYTES, Effort, WorkerPool
+from pollerd.daemon.workers import MEMORY_BYTES, Effort, WorkerPool
 from pollerd.errors import TooHeavyError
 from tests.hostile.test_worker_pool import process
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.baselines.uniform import Uniform
+from pollerd.allocation.baselines import Uniform
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.registry import create
 from pollerd.errors import InvalidValueError
 from pollerd.lab.environments.changes import Changes, RatePhase, ZipfChanges
 from pollerd.lab.environments.driving import STEP_S, Record, detections, drive, freshness, interest

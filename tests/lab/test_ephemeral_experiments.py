@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from pollerd.allocation import names
 from pollerd.allocation.lspe.sources import Sources
+from pollerd.allocation.registry import names
 from pollerd.errors import InvalidValueError
 from pollerd.lab.environments.interest import (
     PollConstraint,

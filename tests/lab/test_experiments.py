@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.lab.experiments import Cell, PublishedValue, RunOutcome, Size, cell, runner
+from pollerd.lab.experiments import runner
 from pollerd.lab.experiments.catalogue import experiment, experiments
-from pollerd.lab.experiments.experiment import MAX_ENTROPY, SIZES
+from pollerd.lab.experiments.experiment import MAX_ENTROPY, SIZES, Cell, PublishedValue, RunOutcome, Size, cell
 from pollerd.lab.experiments.figures import require_matplotlib
 from pollerd.lab.experiments.reproduction import ENTRY, reproduce, write_summary
 from pollerd.lab.experiments.results import Estimate, Results, estimate

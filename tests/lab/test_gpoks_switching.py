@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from pollerd.lab.experiments import RunOutcome, Size
+from pollerd.lab.experiments.experiment import RunOutcome, Size
 from pollerd.lab.experiments.gpoks.switching import (
     FLAT,
     FORGETTING,

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pollerd.allocation.bandits.ucb1 import Ucb1
+from pollerd.allocation.bandits import Ucb1
 from pollerd.lab.environments.knapsack import Knapsack
-from pollerd.lab.experiments import Claim, Experiment, cell
+from pollerd.lab.experiments.experiment import Claim, Experiment, cell
 from pollerd.lab.experiments.gpoks import EXPERIMENTS
 from pollerd.lab.experiments.gpoks.claims import SAID, VARIANCE, RankingClaim
 from pollerd.lab.experiments.gpoks.eight_pages import EIGHT_PAGES
@@ -20,13 +20,7 @@ from pollerd.lab.experiments.gpoks.many_pages import ManyPages
 from pollerd.lab.experiments.gpoks.more_bandits import MORE_BANDITS, EpsilonGreedy, Greedy
 from pollerd.lab.experiments.gpoks.numbers import NUMBERS
 from pollerd.lab.experiments.gpoks.play import GAINS, automata, gpoks, materials, mixes_of, splits
-from pollerd.lab.experiments.gpoks.readings import (
-    LAKG_OF_5_1,
-    READS,
-    ThompsonByDeviations,
-    Ucb1ByChance,
-    lakg_of_5_1,
-)
+from pollerd.lab.experiments.gpoks.readings import LAKG_OF_5_1, READS, ThompsonByDeviations, Ucb1ByChance, lakg_of_5_1
 from pollerd.lab.experiments.gpoks.reasons import even_split_of_all_pairs
 from pollerd.lab.experiments.gpoks.running_time import FAST, RunningTime
 from pollerd.lab.experiments.gpoks.schemes import AUTOMATA, FIXED, SPLITS, VARIANT, scores

@@ -122,7 +122,7 @@ def test_updating_schemes_meet_the_same_web() -> None:
 
 
 def test_ours_web_has_every_allocator_at_the_sizes_it_is_made_for() -> None:
-    from pollerd.allocation import names
+    from pollerd.allocation.registry import names
 
     competitors = {policy.allocator for environment in ENVIRONMENTS for policy in environment.competitors.values()}
     assert competitors == set(names())

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, create
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.registry import create
 from pollerd.lab.environments.changes import ZipfChanges
 from pollerd.lab.environments.driving import STEP_S, drive
 from pollerd.lab.environments.nodes import NodesRecord, Sharing, drive_nodes, nodes_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.crawling.control.requests import RequestSettings
+from pollerd.crawler.controllers import RequestSettings
 from pollerd.errors import InvalidValueError
 from pollerd.lab.environments.topical_web import traversals as by
 from pollerd.lab.environments.topical_web.graph import AUTHORITY, GATED, HUB, STARTS, TopicalGraph, generate

@@ -8,15 +8,15 @@ import aiohttp
 import numpy as np
 import pytest
 
-from pollerd.crawling.control.frontier_value import like_hub, path_depth
-from pollerd.crawling.pages.links import page_links
-from pollerd.crawling.pages.relevance import Topic, Vocabulary
-from pollerd.crawling.pages.traps import trap
+from pollerd.crawler.controllers import like_hub, path_depth
+from pollerd.crawler.topics import Topic, Vocabulary
+from pollerd.crawler.traps import trap
 from pollerd.detection.html import visible_text
 from pollerd.errors import InvalidValueError
 from pollerd.lab.environments.topical_web.graph import generate
 from pollerd.lab.environments.topical_web.life import LivingWeb
 from pollerd.lab.environments.topical_web.server import TopicalWeb
+from pollerd.lists.links import page_links
 
 GRAPH = generate(200, np.random.SeedSequence((6, 1)))
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.allocation.automata.hierarchy import Hierarchy
-from pollerd.allocation.automata.traa import UPDATING, TraaSettings
-from pollerd.allocation.core.edf import EarliestDeadlineFirst
-from pollerd.allocation.slots.elapsed import credit_after
+from pollerd.allocation.automata.hierarchy import UPDATING, Hierarchy, TraaSettings
+from pollerd.allocation.periodic import EarliestDeadlineFirst
+from pollerd.allocation.slots import credit_after
 from pollerd.lab.environments.knapsack import Knapsack, drive_knapsack
 from pollerd.lab.environments.vectorised import BatchedHtraa, BatchedPeriodic
 from pollerd.lab.environments.web import Policy, run_web, streams

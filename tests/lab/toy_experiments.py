@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pollerd.lab.experiments import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
+from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.lab.experiments.results import Results
 
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollerd.errors import TooManyError
-from pollerd.limits.leaky_buckets import LeakyBucket, LeakyBuckets
-from pollerd.limits.report_limit import REPORT_COST, ReportLimit
+from pollerd.limits import REPORT_COST, LeakyBucket, LeakyBuckets, ReportLimit
 
 
 class Clock:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pollerd.api import parse_entries
+from pollerd.api.list_formats import parse_entries
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.list_document import MAX_BYTES, read_document
-from pollerd.model import Access, Credentials, SiteSpec
+from pollerd.lists.list_document import MAX_BYTES, read_document
+from pollerd.site_settings import Access, Credentials, SiteSpec
 
 TOML = b"""
 [defaults]

@@ -12,10 +12,13 @@ import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
-from pollerd.app.listed.url_list import check_list, list_at_once, read_list
+from pollerd.app.url_list import check_list, list_at_once, read_list
 from pollerd.errors import ConfigError
-from pollerd.model import Access, Credentials, Site, SiteSpec
-from pollerd.storage import StorageSettings, Store, new_key
+from pollerd.model import Site
+from pollerd.site_settings import Access, Credentials, SiteSpec
+from pollerd.storage.encryption import new_key
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from tests.daemon.conftest import Running, Start
 
 A, B, C = "https://a.invalid/", "https://b.invalid/", "https://c.invalid/"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.app.listed.url_list import check_list, list_at_once, read_list
+from pollerd.app.url_list import check_list, list_at_once, read_list
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.storage import Origin, StoredChannel
+from pollerd.storage.notification_values import Origin, StoredChannel
 from tests.daemon.conftest import Running, Start
 
 TOML = """

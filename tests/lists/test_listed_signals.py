@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.app.listed.url_list import check_list
-from pollerd.cli.sites.importing import list_of
+from pollerd.app.url_list import check_list
+from pollerd.cli.lists import list_of
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.model import SiteSpec
-from pollerd.storage import SignalOrigin, SignalSourceSpec
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.signals import SignalOrigin, SignalSourceSpec
 from tests.daemon.conftest import Running, Start
 from tests.lists.test_listed_sources import sites_of, take
 

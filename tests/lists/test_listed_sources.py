@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.app.listed.url_list import check_list, read_list
+from pollerd.app.url_list import check_list, read_list
 from pollerd.errors import ConfigError
-from pollerd.model import SiteSpec
-from pollerd.storage import SourceSpec
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.sources import SourceSpec
 from tests.daemon.conftest import Running, Start
 
 A, B, C = "https://a.invalid/", "https://b.invalid/", "https://c.invalid/"

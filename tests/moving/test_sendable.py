@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pollerd.api.sites.list_formats import KNOWN_FIELDS, spec_of
-from pollerd.cli.sites.moving import without_secrets
+from pollerd.api.list_formats import KNOWN_FIELDS, spec_of
+from pollerd.cli.moving import without_secrets
 from pollerd.detection.selection.steps.plan import PHASE_OF
 from pollerd.moving.changedetection.backup import read_backup
 from pollerd.moving.changedetection.watch import move
@@ -18,7 +18,7 @@ from pollerd.moving.moved import Moved
 from pollerd.moving.plans import plan_of
 from pollerd.moving.urlwatch.dialect import WEBCHANGES
 from pollerd.moving.urlwatch.jobs import read_jobs
-from pollerd.rendering.plan.compile import compile_plan
+from pollerd.rendering.plan import compile_plan
 
 BACKUP = Path(__file__).parent / "files" / "changedetection-backup.zip"
 

@@ -6,13 +6,12 @@ import orjson
 
 from pollerd.events import EventKind
 from pollerd.model import Media
-from pollerd.notifications.messages.build import message_of_digest, message_of_one
-from pollerd.notifications.messages.lines import changed_lines, cut_lines
-from pollerd.notifications.messages.payload import payload_of
-from pollerd.notifications.rules.facts import Facts
-from pollerd.notifications.rules.matching import RuleSet
-from pollerd.notifications.rules.parsing import parse_rule
-from pollerd.notifications.schedule.due import due_at
+from pollerd.notifications.matching import Facts, RuleSet
+from pollerd.notifications.messages import changed_lines, cut_lines
+from pollerd.notifications.payload import payload_of
+from pollerd.notifications.rules import parse_rule
+from pollerd.notifications.schedule import due_at
+from pollerd.notifications.writing import message_of_digest, message_of_one
 from tests.support.sample_events import AT, change_event
 
 BEFORE, AFTER = b"Shop\nBall 12 EUR\nBook 9 EUR", b"Shop\nBall 8 EUR, sale\nBook 9 EUR"

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from pollerd.daemon import SteadyClock
-from pollerd.daemon.process.clock import since_boot
+from pollerd.daemon.process import SteadyClock, since_boot
 from pollerd.model import OutcomeKind
-from pollerd.scheduling import SchedulingSettings
+from pollerd.scheduling.settings import SchedulingSettings
 from tests.daemon.conftest import Running, Start
 from tests.daemon.windows import assert_windows
 from tests.support.origin import Origin, Page, until

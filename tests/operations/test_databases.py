@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.storage import StorageSettings
+from pollerd.storage.settings import StorageSettings
 from tests.daemon.conftest import Start
 from tests.daemon.test_storage_trouble import (
     assert_nothing_lost_nothing_twice,

@@ -19,8 +19,8 @@ from structlog.testing import CapturingLogger
 
 from pollerd.app.config import Config, load
 from pollerd.app.serve import serve
-from pollerd.daemon import Control
-from pollerd.storage import Store
+from pollerd.daemon.control.control import Control
+from pollerd.storage.store import Store
 from tests.support.chromium import chromium_path
 from tests.support.origin import Origin, Page, until
 from tests.support.process import daemon_in_new_interpreter, environment

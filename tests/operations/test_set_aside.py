@@ -15,16 +15,15 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 from structlog.testing import CapturingLogger
 
-from pollerd.allocation import EvidenceBatch
-from pollerd.allocation.baselines.uniform import Uniform
-from pollerd.daemon.results.transition import poll_effect
-from pollerd.daemon.state.faults import SITES_IN_A_ROW, Faults
-from pollerd.daemon.state.poll_effect import PollEffect
-from pollerd.daemon.state.poll_result import PollResult
+from pollerd.allocation.baselines import Uniform
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.daemon.faults import SITES_IN_A_ROW, Faults
+from pollerd.daemon.poll_result import PollEffect, PollResult
+from pollerd.daemon.transition import poll_effect
 from pollerd.errors import FaultEverywhereError
 from pollerd.model import Detection, Outcome, OutcomeKind, Site, SiteState
-from pollerd.scheduling import HostTable
-from pollerd.storage import Batch, CommitResult, SiteContext
+from pollerd.scheduling.hosts import HostTable
+from pollerd.storage.values import Batch, CommitResult, SiteContext
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until, until_found
@@ -178,9 +177,7 @@ async def test_a_setting_put_right_brings_the_site_back(origin: Origin, start: S
         assert (await running.site(site_id)).state is SiteState.ACTIVE
 
 
-@pytest.mark.parametrize(
-    "part", ["pollerd.daemon.polling.redirect_policies.RedirectPolicy", "pollerd.daemon.polling.robots_txt.robots_url"]
-)
+@pytest.mark.parametrize("part", ["pollerd.daemon.redirects.RedirectPolicy", "pollerd.daemon.robots.robots_url"])
 async def test_a_poll_that_raises(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, said: CapturingLogger, part: str
 ) -> None:
@@ -239,7 +236,7 @@ async def test_a_poll_that_cannot_be_judged(origin: Origin, start: Start, monkey
                 raise ZeroDivisionError(FAULT)
             return poll_effect(result, *rest)
 
-        monkeypatch.setattr("pollerd.daemon.results.status.poll_effect", judging)
+        monkeypatch.setattr("pollerd.daemon.transition.poll_effect", judging)
         await assert_set_aside(running, b, f"ZeroDivisionError: {FAULT}")
         await assert_others_go_on(origin, running, "/a", "/c")
         assert {(await running.site(i)).state for i in (a, c)} == {SiteState.ACTIVE}
@@ -316,9 +313,9 @@ async def test_what_no_site_is_to_blame_for_takes_the_daemon_down(
 @pytest.mark.parametrize(
     "part",
     [
-        "pollerd.daemon.polling.redirect_policies.RedirectPolicy",
-        "pollerd.daemon.polling.poller.detect",
-        "pollerd.daemon.polling.robots_txt.robots_url",
+        "pollerd.daemon.redirects.RedirectPolicy",
+        "pollerd.daemon.poller.detect",
+        "pollerd.daemon.robots.robots_url",
         "pollerd.scheduling.HostTable.allows",
     ],
 )

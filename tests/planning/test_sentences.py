@@ -10,9 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pollerd.planning.budget_plan import BudgetPlan, HeldBack, MeasuredDelays, PlanLimit
-from pollerd.planning.durations import about, apart, exactly
-from pollerd.planning.sentences import in_percent, sentences, two_digits
+from pollerd.planning import (
+    BudgetPlan,
+    HeldBack,
+    MeasuredDelays,
+    PlanLimit,
+    about,
+    apart,
+    exactly,
+    in_percent,
+    sentences,
+    two_digits,
+)
 
 PLAN = BudgetPlan(
     objective="changes",

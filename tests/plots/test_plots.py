@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.plots.line_plot import PlotLabels, PlotPoint, line_plot
-from pollerd.plots.sparkline import sparkline
-from pollerd.plots.ticks import number_ticks, time_ticks
+from pollerd.plots import PlotLabels, PlotPoint, line_plot, number_ticks, sparkline, time_ticks
 
 NOON, DAY = 1_767_268_800.0, 86_400.0
 PRICE = PlotLabels("price - https://example.org/", "EUR")

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from pollerd.fetching import FetchSettings
-from pollerd.rendering import Renderer, RenderingSettings
+from pollerd.fetching.settings import FetchSettings
+from pollerd.rendering.renderer import Renderer
+from pollerd.rendering.settings import RenderingSettings
 from tests.support.chromium import chromium_path
 from tests.support.origin import Origin
 

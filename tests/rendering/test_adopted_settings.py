@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from pollerd.fetching import FetchSettings, Request
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind
-from pollerd.rendering import Renderer, RenderingSettings
-from pollerd.rendering.page_turns import PageTurns
+from pollerd.rendering.renderer import PageTurns, Renderer
+from pollerd.rendering.settings import RenderingSettings
 from tests.support.origin import Origin, Page
 
 

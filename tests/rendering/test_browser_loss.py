@@ -16,9 +16,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from pollerd.fetching import FetchSettings, Request
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind
-from pollerd.rendering import RenderedOutcome, Renderer, RenderingSettings
+from pollerd.rendering.outcome import RenderedOutcome
+from pollerd.rendering.renderer import Renderer
+from pollerd.rendering.settings import RenderingSettings
 from tests.support.chromium import browser_folders, children_with, processes_with
 from tests.support.origin import Origin, Page, until, until_found
 

@@ -11,14 +11,12 @@ from contextlib import AsyncExitStack
 import pytest
 from aiohttp import web
 
-from pollerd.fetching import FetchSettings, normalise_proxy
-from pollerd.fetching.network import guard
+from pollerd.fetching import guard
+from pollerd.fetching.settings import FetchSettings, normalise_proxy
 from pollerd.model import OutcomeKind
-from pollerd.rendering.failures import PageRefusedError
-from pollerd.rendering.proxy.dialling import Dialler
-from pollerd.rendering.proxy.forward_proxy import ForwardProxy
-from pollerd.rendering.proxy.host_connections import HostConnections
-from pollerd.rendering.proxy.session import ProxySession
+from pollerd.rendering.dialling import Dialler, HostConnections
+from pollerd.rendering.proxy import ForwardProxy, ProxySession
+from pollerd.rendering.reading import PageRefusedError
 from tests.support.nameserver import look_up, name_server
 from tests.support.origin import Origin, Page, until
 from tests.support.proxy import proxied

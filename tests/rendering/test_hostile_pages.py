@@ -13,10 +13,14 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from pollerd.fetching import FetchSettings, Request
-from pollerd.fetching.network import guard
+from pollerd.fetching import guard
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind
-from pollerd.rendering import RenderedOutcome, Renderer, RenderingSettings, compile_plan
+from pollerd.rendering.outcome import RenderedOutcome
+from pollerd.rendering.plan import compile_plan
+from pollerd.rendering.renderer import Renderer
+from pollerd.rendering.settings import RenderingSettings
 from tests.support.chromium import browser_folders
 from tests.support.nameserver import NameServer, look_up, name_server
 from tests.support.origin import Origin, Page

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pollerd.errors import InvalidValueError
-from pollerd.rendering import DEFAULT_PLAN, compile_plan, join_secrets, secret_positions, split_secrets
-from pollerd.rendering.plan.plan import StepAction
+from pollerd.rendering.plan import DEFAULT_PLAN, StepAction, compile_plan, join_secrets, secret_positions, split_secrets
 
 SIGN_IN = {
     "wait": {"selector": "main", "idle": True, "seconds": 1},

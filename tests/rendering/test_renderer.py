@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pollerd.fetching import FetchSettings, Request
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind, Redirect
-from pollerd.rendering import Renderer, RenderingSettings, compile_plan
+from pollerd.rendering.plan import compile_plan
+from pollerd.rendering.renderer import Renderer
+from pollerd.rendering.settings import RenderingSettings
 from tests.support.origin import Origin, Page, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.fetching import FetchSettings
-from pollerd.rendering import Renderer, RenderingSettings
-from pollerd.rendering.settings import browser_shown, place_of
+from pollerd.fetching.settings import FetchSettings
+from pollerd.rendering.renderer import Renderer
+from pollerd.rendering.settings import RenderingSettings, browser_shown, place_of
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pollerd.fetching import Request
+from pollerd.fetching.request import Request
 from pollerd.model import OutcomeKind
-from pollerd.rendering import Renderer, compile_plan
+from pollerd.rendering.plan import compile_plan
+from pollerd.rendering.renderer import Renderer
 from tests.support.origin import Origin, Page
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.scheduling import LinkState, OutageDetector, backoff_seconds, clamp_retry_after
+from pollerd.scheduling.hosts import backoff_seconds, clamp_retry_after
+from pollerd.scheduling.outage import LinkState, OutageDetector
 
 
 @given(st.integers(1, 10_000), st.integers(0, 2**32 - 1))

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from pollerd.model import STATE_CODE, SiteState
-from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, capacity, reach
+from pollerd.scheduling import capacity
+from pollerd.scheduling.capacity import reach
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
 
 
 def last_word(going: Generator[None, None, capacity.HostLoad]) -> capacity.HostLoad:

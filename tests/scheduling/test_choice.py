@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pollerd.model import STATE_CODE, SiteState
-from pollerd.scheduling import Chooser, HostTable, SchedulingSettings, SiteTable
+from pollerd.scheduling.choice import Chooser
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
 
 NOW = 1_000_000.0
 SETTINGS = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)

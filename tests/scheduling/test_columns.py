@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from pollerd.allocation.whittle.rate_model.belief import Belief
-from pollerd.allocation.whittle.settings import LearningSettings
+from pollerd.allocation.whittle.belief import Belief
+from pollerd.allocation.whittle.priors import LearningSettings
 from pollerd.columns import lengthen
 from pollerd.scheduling.sites import SiteTable
 

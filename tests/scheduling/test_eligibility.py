@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from pollerd.model import STATE_CODE, STATES, SiteState
-from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, eligibility
+from pollerd.scheduling import eligibility
 from pollerd.scheduling.choice import Chooser
 from pollerd.scheduling.eligibility import EMPTY, PAUSED
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
 
 START = 1.7e9
 HOSTS = 40

@@ -9,8 +9,18 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from pollerd.inheritance import access_of_tags, effective, inherit, inherit_all, may_leak, of_tags
-from pollerd.model import NUMERIC_SETTINGS, Access, Credentials, DayWindow, RespectTtl, SiteSpec, TagSettings, Windows
-from pollerd.site_settings import INHERITED, SITE_SETTINGS
+from pollerd.site_settings import (
+    INHERITED,
+    NUMERIC_SETTINGS,
+    SITE_SETTINGS,
+    Access,
+    Credentials,
+    DayWindow,
+    RespectTtl,
+    SiteSpec,
+    TagSettings,
+    Windows,
+)
 
 NIGHT = Windows("UTC", (DayWindow(("mon",), "22:00", "06:00"),))
 NEWS = TagSettings("news", {"weight": 3.0, "min_interval": 60.0, "windows": NIGHT})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pollerd.inheritance import effective, joined_selections, selections_of_tags
-from pollerd.model import SiteSpec, TagSettings
+from pollerd.site_settings import SiteSpec, TagSettings
 
 CLEAN = {"default": {"steps": [{"remove": {"css": "nav"}}, {"lines": {"drop": [{"text": "updated"}], "keep": ["x"]}}]}}
 DROP = {"lines": {"drop": [{"text": "updated"}]}}

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd import allocation
-from pollerd.allocation import EvidenceBatch
+from pollerd.allocation import registry
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, SiteState
-from pollerd.scheduling import Bounds, Chooser, PollLimit, SchedulingSettings, first_waits, reach, waits
-from pollerd.scheduling.min_yield import RateModel
-from pollerd.scheduling.waiting import waiting
+from pollerd.scheduling.capacity import PollLimit, reach, waiting
+from pollerd.scheduling.choice import Chooser
+from pollerd.scheduling.min_yield import Bounds, RateModel, first_waits, waits
+from pollerd.scheduling.settings import SchedulingSettings
 from tests.scheduling.test_capacity import tables as spaced
 from tests.scheduling.test_choice import NOW, SETTINGS, ByElapsed, chosen, tables
 
@@ -61,7 +62,7 @@ def test_nothing_believed_and_no_yield_wanted_are_no_reason_to_wait() -> None:
 def test_a_page_never_seen_to_change_is_asked_more_and_more_rarely() -> None:
     """The chance is an expectation over what is believed: no rate is ruled out at once, all get less likely."""
     n, gap, now, gaps = 50, 30.0, 0.0, []
-    whittle = allocation.create("whittle", budget=n / gap, rng=np.random.default_rng(0))
+    whittle = registry.create("whittle", budget=n / gap, rng=np.random.default_rng(0))
     all_of_them = np.arange(n)
     whittle.add(all_of_them, np.ones(n), np.ones(n))
     for _ in range(40):

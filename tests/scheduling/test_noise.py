@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.scheduling import NoiseCap, SiteTable
+from pollerd.scheduling.min_yield import NoiseCap
+from pollerd.scheduling.sites import SiteTable
 
 NOW, PERIOD = 1_000_000.0, 100.0
 

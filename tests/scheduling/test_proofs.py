@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.scheduling import Chooser, next_due
+from pollerd.scheduling.choice import Chooser, next_due
 from pollerd.scheduling.proofs import PROOF_SHARE, SAVED_MOST, ProofQueue
 from tests.scheduling.test_choice import NOW, SETTINGS, ByElapsed, chosen, tables
 

@@ -8,9 +8,20 @@ import pytest
 from msgspec.structs import fields
 
 from pollerd.errors import InvalidValueError
-from pollerd.model import RespectTtl, SiteSpec, Windows
 from pollerd.ranges import PLAIN, Range
-from pollerd.site_settings import INHERITED, NUMERIC_SETTINGS, SITE, SITE_SETTINGS, USABLE, Kind, Setting, settings_of
+from pollerd.site_settings import (
+    INHERITED,
+    NUMERIC_SETTINGS,
+    SITE,
+    SITE_SETTINGS,
+    USABLE,
+    Kind,
+    RespectTtl,
+    Setting,
+    SiteSpec,
+    Windows,
+    settings_of,
+)
 
 
 class WithPriority(SiteSpec, frozen=True):

@@ -10,11 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd import allocation, columns
-from pollerd.allocation import Allocator, EvidenceBatch
+from pollerd import columns
+from pollerd.allocation import registry
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.model import STATES
-from pollerd.scheduling import Chooser, HostTable, SchedulingSettings, SiteTable, next_due
-from pollerd.scheduling.politeness.robots_txt import FRESH_SECONDS
+from pollerd.scheduling.choice import Chooser, next_due
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.robots import FRESH_SECONDS
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
 
 NOW = 1_000_000.0
 SETTINGS = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
@@ -82,7 +87,7 @@ def test_choices_and_waits_are_those_of_whole_columns(
     for rows in (WHOLE, SHORT):
         monkeypatch.setattr(columns, "ROWS_AT_A_TIME", rows)
         sites, hosts = random_tables(seed)
-        allocator = allocation.create("whittle", budget=5.0, rng=np.random.default_rng(seed))
+        allocator = registry.create("whittle", budget=5.0, rng=np.random.default_rng(seed))
         taken = np.flatnonzero(sites.occupied())
         allocator.add(taken, np.ones(len(taken)), np.ones(len(taken)))
         chooser = Chooser(sites, hosts, SETTINGS)
@@ -99,7 +104,7 @@ def test_an_allocator_of_many_sites_names_the_same_whatever_the_stretches(
     named = []
     for rows in (WHOLE, 97):
         monkeypatch.setattr(columns, "ROWS_AT_A_TIME", rows)
-        named.append(_named_over_time(allocation.create("whittle", budget=5.0, rng=np.random.default_rng(1)), share))
+        named.append(_named_over_time(registry.create("whittle", budget=5.0, rng=np.random.default_rng(1)), share))
     assert len(named[0]) > 100
     assert named[0] == named[1]
 

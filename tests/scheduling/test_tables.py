@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from pollerd.errors import InvalidValueError
 from pollerd.model import Outcome, OutcomeKind
-from pollerd.scheduling import HostTable, RobotsText, SchedulingSettings, SiteTable, rules_allow, rules_delay
-from pollerd.scheduling.politeness.hosts import PASSING_ROBOTS_BYTES, SPACING_KEPT_SECONDS
-from pollerd.scheduling.politeness.robots_txt import LONG_BYTES, RobotsRules
+from pollerd.scheduling.hosts import PASSING_ROBOTS_BYTES, SPACING_KEPT_SECONDS, HostTable
+from pollerd.scheduling.robots import LONG_BYTES, RobotsRules, RobotsText, rules_allow, rules_delay
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
 
 NOW = 1_000_000.0
 
@@ -348,8 +349,8 @@ def test_stored_rules_are_parsed_when_they_are_asked_for(parsed: list[RobotsText
 def test_few_rules_are_held_parsed_and_answers_are_remembered(
     monkeypatch: pytest.MonkeyPatch, parsed: list[RobotsText]
 ) -> None:
-    monkeypatch.setattr("pollerd.scheduling.politeness.robots_txt.PARSED_BYTES", 100)
-    monkeypatch.setattr("pollerd.scheduling.politeness.robots_txt.ANSWERS", 16)
+    monkeypatch.setattr("pollerd.scheduling.robots.PARSED_BYTES", 100)
+    monkeypatch.setattr("pollerd.scheduling.robots.ANSWERS", 16)
     hosts = HostTable(SchedulingSettings())
     slots = [hosts.add(i, f"{i}:80") for i in range(1, 9)]
     for slot in slots:

@@ -11,19 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.model import DAYS, DayWindow, Windows
-from pollerd.scheduling import (
-    Chooser,
-    HostLoad,
-    HostTable,
-    PollLimit,
-    SchedulingSettings,
-    SiteTable,
-    next_due,
-    reach,
-    totals,
-)
-from pollerd.scheduling.waiting import waiting
+from pollerd.scheduling.capacity import HostLoad, PollLimit, reach, totals, waiting
+from pollerd.scheduling.choice import Chooser, next_due
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
+from pollerd.site_settings import DAYS, DayWindow, Windows
 
 OFFICE = Windows("UTC", (DayWindow(DAYS, "08:00", "18:00"),))
 NIGHT = Windows("UTC", (DayWindow(DAYS, "20:00", "06:00"),))

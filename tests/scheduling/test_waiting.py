@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from pollerd.model import STATE_CODE, SiteState
-from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable
-from pollerd.scheduling.waiting import PollLimit, Waiting, waiting
+from pollerd.scheduling.capacity import PollLimit, Waiting, waiting
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
 
 NOW = 1_000.0
 SETTINGS = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)

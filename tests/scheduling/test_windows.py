@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollerd.errors import InvalidValueError
-from pollerd.model import DAYS, DayWindow, Windows
 from pollerd.scheduling.windows import OpeningTimes, windows_of
+from pollerd.site_settings import DAYS, DayWindow, Windows
 
 ZONES = (
     "UTC",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.storage import StorageSettings, Store
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from tests.storage.samples import file_of
 from tests.support.postgres import postgres_database
 from tests.support.stores import empty_database as empty_database

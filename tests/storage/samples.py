@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import make_url
 
 from pollerd.errors import DatabaseUnavailableError
-from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState, Validators
-from pollerd.storage import Batch, ChangeDraft, HostRow, PollRecord, ScheduleRows, SiteContext, Store
+from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteState, Validators
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, ChangeDraft, HostRow, PollRecord, ScheduleRows, SiteContext
 
 T = TypeVar("T")
 

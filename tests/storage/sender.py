@@ -15,7 +15,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from pollerd.events import EventKind, Notice, NoticeState
-from pollerd.storage import AttemptEnd, Batch, ChannelSpec, ClaimedMessage, PollRecord, Store
+from pollerd.storage.notification_values import AttemptEnd, ChannelSpec, ClaimedMessage
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, PollRecord
 from tests.storage.samples import add, record, schedule_of
 
 SITES = 5

@@ -17,8 +17,9 @@ import pytest
 from sqlalchemy import text
 
 from pollerd.errors import ConfigError
-from pollerd.storage import NodeInfo, StorageSettings, Store
-from pollerd.storage.cluster.node_session import NodeSession
+from pollerd.storage.node_session import NodeInfo, NodeSession
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from tests.support.ports import free_port
 
 _INFO = NodeInfo(name="a", address="http://a", version="1")

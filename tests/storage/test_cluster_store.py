@@ -11,23 +11,15 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
-from pollerd.cluster.partitions import partition_of
-from pollerd.cluster.roles import NodeRole
 from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
-from pollerd.storage import (
-    Batch,
-    ClusterStore,
-    HostUpdate,
-    LivingNode,
-    News,
-    NewsTable,
-    NodeInfo,
-    StorageSettings,
-    Store,
-)
-from pollerd.storage.cluster import node_session
-from pollerd.storage.db import migrate
-from pollerd.storage.keys import new_key
+from pollerd.partitions import NodeRole, partition_of
+from pollerd.storage import migrate, node_session
+from pollerd.storage.encryption import new_key
+from pollerd.storage.node_session import LivingNode, News, NewsTable, NodeInfo
+from pollerd.storage.nodes import ClusterStore
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, HostUpdate
 from tests.storage.samples import add, hosts_of, query, record
 from tests.support import postgres
 from tests.support.origin import until, until_found

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.storage import (
+from pollerd.storage import migrate
+from pollerd.storage.accounts import (
+    MOST_SESSIONS,
     SESSION_IDLE_SECONDS,
     SESSION_MOST_SECONDS,
     Existing,
     NewSession,
     Role,
-    StorageSettings,
-    Store,
 )
-from pollerd.storage.accounts.sessions import MOST_SESSIONS
-from pollerd.storage.db import migrate
-from pollerd.storage.db.engine import Database, database_url
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from tests.storage.samples import query
 
 NOW = 1_000_000.0

@@ -16,8 +16,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, SchemaError
-from pollerd.storage import Store
-from pollerd.storage.db.failures import mapped
+from pollerd.storage.engine import mapped
+from pollerd.storage.store import Store
 
 PASSES, OURS = "passes", "ours"
 # Each class of the appendix "PostgreSQL Error Codes", and indented the codes that differ from their class.

@@ -13,9 +13,13 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine, make_url
 
 from pollerd.errors import ConfigError
-from pollerd.model import PageState, SiteSpec
-from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, Store, StoredPage, Trial
+from pollerd.model import PageState
+from pollerd.site_settings import SiteSpec
 from pollerd.storage.crawler import collection
+from pollerd.storage.crawler.collection import StoredPage
+from pollerd.storage.page_values import CrawlUpdate, OutLinkDraft, PageRecord, PageRow, Trial
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch
 from tests.storage.samples import record
 
 SEED = "http://a/"

@@ -7,7 +7,10 @@ from msgspec.structs import replace
 
 from pollerd.errors import DatabaseInUseError, InvalidValueError
 from pollerd.model import OutcomeKind, Redirect, SiteState, Validators
-from pollerd.storage import AllocationRow, Batch, HostUpdate, Order, StorageSettings, Store, StoredRobots
+from pollerd.storage.encoding import Order
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import AllocationRow, Batch, HostUpdate, StoredRobots
 from tests.storage.samples import add, hosts_of, learned_of, poll_all, query, record
 
 

@@ -14,10 +14,13 @@ from sqlalchemy import Connection, event
 
 from pollerd.errors import NotFoundError
 from pollerd.model import Baseline, Change, Media, SelectionState
-from pollerd.storage import Batch, ChangeFilter, Order, PruneResult, SelectionRecord, StorageSettings, Store
-from pollerd.storage.db import migrate
-from pollerd.storage.db.engine import Database, database_url
-from pollerd.storage.polls import content_retention
+from pollerd.storage import migrate, retention
+from pollerd.storage.changes import ChangeFilter
+from pollerd.storage.encoding import Order
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, PruneResult, SelectionRecord
 from tests.storage.samples import add, fingerprint, poll_all, query, record
 from tests.storage.test_storage_delta_encoding import change, edition
 
@@ -308,17 +311,17 @@ def test_how_far_the_busiest_come_down() -> None:
         def __init__(self, rank: int, size: int) -> None:
             self.rank, self.bytes = rank, size
 
-    level = content_retention.kept_by_each
+    level = retention.kept_by_each
     assert level([], 1, 100) == 1
     assert level([Site(100, 1000), Site(90, 900)], 1, 1) == 99
     assert level([Site(100, 1000), Site(90, 900)], 1, 300) == 81
     assert level([Site(100, 1000)], 60, 10**9) == 60
     assert level([Site(10, 100), Site(10, 100)], 10, 10**9) == 9
-    assert level([Site(10**6, 10**9)], 1, 10**12) == 10**6 - content_retention.PIECE + 1
+    assert level([Site(10**6, 10**9)], 1, 10**12) == 10**6 - retention.PIECE + 1
 
 
 async def test_a_round_is_wanted_once_much_has_come(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.storage.polls.pruning.GROWTH_BYTES", 1000)
+    monkeypatch.setattr("pollerd.storage.retention.GROWTH_BYTES", 1000)
     store = await open_with(url, content_cap_bytes=64_000)
     [site] = await add(store)
     wanted = asyncio.create_task(store.crowded())

@@ -13,7 +13,8 @@ from typing import IO
 import pytest
 
 from pollerd.errors import DatabaseInUseError
-from pollerd.storage import StorageSettings, Store
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from tests.storage.samples import file_of, learned_of, query, schedule_of
 from tests.storage.writer import SITES
 

@@ -6,10 +6,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pollerd.storage import Batch, StorageSettings, Store
-from pollerd.storage.db import migrate
-from pollerd.storage.db.engine import Database, database_url
-from pollerd.storage.encoding.compression import Base, pack, pack_all, unpack, unpack_all
+from pollerd.storage import migrate
+from pollerd.storage.encoding import Base, pack, pack_all, unpack, unpack_all
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch
 from tests.storage.samples import add, query, record
 
 PAGE = b"".join(b"line %d of the page\n" % number for number in range(100))

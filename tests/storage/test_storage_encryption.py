@@ -9,8 +9,9 @@ import pytest
 from cryptography.fernet import Fernet
 
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.model import NO_ACCESS, Access, Credentials
-from pollerd.storage import StorageSettings, Store
+from pollerd.site_settings import NO_ACCESS, Access, Credentials
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from tests.storage.samples import add, file_of, poll_all, query
 
 SECRET = Access(

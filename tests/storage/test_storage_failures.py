@@ -16,7 +16,9 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError
-from pollerd.storage import Batch, StorageSettings, Store
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch
 from tests.storage.samples import add, file_of, patiently, poll_all, query, record, schedule_of
 from tests.support.postgres import execute
 

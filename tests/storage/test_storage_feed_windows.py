@@ -7,9 +7,11 @@ import structlog.testing
 from msgspec.structs import replace
 
 from pollerd.model import FeedWindow
-from pollerd.storage import Batch, StorageSettings, Store
-from pollerd.storage.db import migrate
-from pollerd.storage.db.engine import Database, database_url
+from pollerd.storage import migrate
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch
 from tests.storage.samples import add, poll_all, query, record, schedule_of
 
 WINDOW = FeedWindow(items=20, new=14, limited=True, oldest_at=10.0, newest_at=90.0, read_at=100.0, full_polls=3)

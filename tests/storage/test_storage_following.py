@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from pollerd.model import Media
-from pollerd.storage import Batch, ChangeFilter, Order, Store
+from pollerd.storage.changes import ChangeFilter
+from pollerd.storage.encoding import Order
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch
 from tests.storage.samples import add, poll_all, record
 
 

@@ -10,7 +10,11 @@ from msgspec.structs import replace
 
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.model import OutcomeKind
-from pollerd.storage import Batch, ChangeFilter, Order, PruneResult, StorageSettings, Store
+from pollerd.storage.changes import ChangeFilter
+from pollerd.storage.encoding import Order
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, PruneResult
 from tests.storage.samples import add, poll_all, query, record
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pollerd.storage import HubState, HubSubscription, SignalSourceSpec, StorageSettings, Store
+from pollerd.storage.hubs import HubState, HubSubscription
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.signals import SignalSourceSpec
+from pollerd.storage.store import Store
 
 KEYS = StorageSettings(secret_key="q" * 43 + "=")
 HUBS = ("https://hub.invalid/", "https://other.invalid/")

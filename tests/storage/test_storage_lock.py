@@ -9,7 +9,9 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import make_url
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError
-from pollerd.storage import Batch, StorageSettings, Store
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch
 from tests.storage.samples import add, patiently, query, record
 from tests.support.origin import until_found
 from tests.support.postgres import execute

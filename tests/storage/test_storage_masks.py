@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pollerd.storage import Batch, SiteContext, Store
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, SiteContext
 from tests.storage.samples import add, poll_all, record
 
 

@@ -17,11 +17,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
-from pollerd.model import RespectTtl, SiteSpec, TagSettings
-from pollerd.storage import StorageSettings, Store
-from pollerd.storage.db import migrate
-from pollerd.storage.db.engine import Database, database_url
-from pollerd.storage.db.schema import metadata
+from pollerd.site_settings import RespectTtl, SiteSpec, TagSettings
+from pollerd.storage import migrate
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.schema import metadata
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from tests.storage.samples import add, poll_all, query
 
 

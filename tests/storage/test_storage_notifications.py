@@ -12,25 +12,24 @@ from msgspec.structs import replace
 
 from pollerd.errors import ConfigError, DuplicateError, InvalidValueError, NotFoundError
 from pollerd.events import EventKind, Incident, Notice, NoticeState
-from pollerd.storage import (
+from pollerd.storage import migrate
+from pollerd.storage.encoding import Order
+from pollerd.storage.encryption import new_key
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.notification_values import (
     AttemptEnd,
-    Batch,
     ChannelSpec,
     DueTimes,
     NoticeFilter,
-    NotificationStore,
-    Order,
     Origin,
     Pause,
-    PruneResult,
     RuleSpec,
-    StorageSettings,
-    Store,
     StoredChannel,
-    new_key,
 )
-from pollerd.storage.db import migrate
-from pollerd.storage.db.engine import Database, database_url
+from pollerd.storage.notifications import NotificationStore
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, PruneResult
 from tests.storage.samples import add, poll_all, query, record
 
 SENT = AttemptEnd(NoticeState.SENT, "sent", 200, duration=0.5)

@@ -12,7 +12,10 @@ import pytest
 from sqlalchemy import Connection, event
 
 from pollerd.errors import InvalidValueError
-from pollerd.storage import ChangeFilter, ListPage, Order, Store
+from pollerd.storage.changes import ChangeFilter
+from pollerd.storage.encoding import Order
+from pollerd.storage.store import Store
+from pollerd.storage.values import ListPage
 from tests.storage.samples import add, poll_all, query
 
 Read = Callable[..., Any]

@@ -11,7 +11,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from pollerd.events import NoticeState
-from pollerd.storage import AttemptEnd, Store
+from pollerd.storage.notification_values import AttemptEnd
+from pollerd.storage.store import Store
 from tests.storage.samples import query
 from tests.storage.sender import send
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollerd.events import EventKind, Notice, NoticeState
-from pollerd.storage import AttemptEnd, ChannelSpec, DueTimes, NewMessages, Store
+from pollerd.storage.notification_values import AttemptEnd, ChannelSpec, DueTimes, NewMessages
+from pollerd.storage.store import Store
 
 NOTICE = st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from(["", "", "d", "e"]), st.integers(0, 2), st.booleans())
 PUT = st.tuples(st.just("put"), st.lists(NOTICE))

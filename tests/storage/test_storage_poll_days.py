@@ -11,11 +11,13 @@ import asyncpg
 import pytest
 from sqlalchemy import Connection, event
 
-from pollerd.storage import PruneResult, StorageSettings, Store
-from pollerd.storage.db import migrate
-from pollerd.storage.db.day_partitions import DAYS_AHEAD
-from pollerd.storage.db.engine import Database, database_url
-from pollerd.storage.db.schema.history import poll as poll_table
+from pollerd.storage import migrate
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.poll_days import DAYS_AHEAD
+from pollerd.storage.schema import poll as poll_table
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import PruneResult
 from tests.storage.samples import add, poll_all, query
 
 DAY = 86_400.0

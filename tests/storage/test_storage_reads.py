@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import structlog.testing
 
-from pollerd.allocation.reads.read_changes import Read
-from pollerd.daemon.reads.read_control import READ_RULES
+from pollerd.allocation.reads import Read
+from pollerd.daemon.control.reads import READ_RULES
 from pollerd.errors import InvalidValueError, NotFoundError
-from pollerd.storage import Batch, ReadReport, ReadResult, Store
-from pollerd.storage.reads import read_store
+from pollerd.storage import reads as read_store
+from pollerd.storage.reads import ReadReport, ReadResult
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch
 from tests.storage.samples import add, poll_all, record, schedule_of
 
 HOUR, DAY = 3_600.0, 86_400.0

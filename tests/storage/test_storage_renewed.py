@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.storage import Store
-from pollerd.storage.db import migrate
+from pollerd.storage import migrate
+from pollerd.storage.store import Store
 from tests.storage.samples import add, poll_all, query
 from tests.support import postgres
 

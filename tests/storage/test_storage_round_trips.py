@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pollerd.storage import Batch, ChangeFilter, HostUpdate, Store
+from pollerd.storage.changes import ChangeFilter
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, HostUpdate
 from tests.storage.samples import add, record
 from tests.support.wire import Wire, relayed
 

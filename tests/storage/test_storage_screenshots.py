@@ -6,10 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from pollerd.errors import NotFoundError
-from pollerd.model import NO_ACCESS, SiteSpec, TagSettings
-from pollerd.storage import Batch, StorageSettings, Store
-from pollerd.storage.db import migrate
-from pollerd.storage.db.engine import Database, database_url
+from pollerd.site_settings import NO_ACCESS, SiteSpec, TagSettings
+from pollerd.storage import migrate
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch
 from tests.storage.samples import add, query, record
 from tests.storage.test_storage_content_retention import assert_counted, changes_of, large
 

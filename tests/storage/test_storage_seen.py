@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.storage import ChangeFilter, Store
-from pollerd.storage.views.seen import closed, merged, without
+from pollerd.storage.changes import ChangeFilter, closed, merged, without
+from pollerd.storage.store import Store
 from tests.storage.samples import add, poll_all
 
 IDS = st.integers(1, 40)

@@ -14,11 +14,12 @@ from sqlalchemy.util import await_only
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError
 from pollerd.events import EventKind, Notice
-from pollerd.storage import Batch, ChangeFilter, PruneResult, StorageSettings, Store
-from pollerd.storage.db import writer_locks
-from pollerd.storage.polls import notify
-from pollerd.storage.writers import settled
-from pollerd.storage.writers.numbers import raise_numbers
+from pollerd.storage import locks, runs
+from pollerd.storage.changes import ChangeFilter
+from pollerd.storage.runs import raise_numbers
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, PruneResult
 from tests.storage.samples import add, patiently, poll_all, query, record
 from tests.support.postgres import execute
 
@@ -42,8 +43,8 @@ async def writers(url: str, *names: str) -> AsyncIterator[list[Store]]:
 @pytest.fixture(autouse=True)
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is ended for being slow."""
-    monkeypatch.setattr(writer_locks, "MOST_IDLE_SECONDS", 600)
-    monkeypatch.setattr(settled, "_LOOKS", 5)
+    monkeypatch.setattr(locks, "MOST_IDLE_SECONDS", 600)
+    monkeypatch.setattr(runs, "_LOOKS", 5)
 
 
 class Halt:
@@ -118,7 +119,7 @@ async def test_notices_are_numbered_in_order_too(postgres_url: str, monkeypatch:
 async def test_a_writer_that_stands_still_holds_others_up_for_seconds(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_locks, "MOST_IDLE_SECONDS", 3)
+    monkeypatch.setattr(locks, "MOST_IDLE_SECONDS", 3)
     async with writers(postgres_url, "a", "b") as (a, b):
         one, two = await add(a, 2)
         halt = Halt(a, monkeypatch)
@@ -200,8 +201,8 @@ async def test_one_writer_takes_no_lock_and_tells_nobody(postgres_url: str) -> N
 
 async def test_a_lost_connection_loses_no_news(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is committed while nobody listens is found when the listener is back."""
-    monkeypatch.setattr(notify, "LOOK_SECONDS", 3_600.0)
-    monkeypatch.setattr(notify, "_AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(runs, "LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(runs, "_AGAIN_SECONDS", 0.2)
     async with writers(postgres_url, "a", "b") as (a, b):
         [site] = await add(a)
         hearing = asyncio.create_task(b.listen_for_changes())

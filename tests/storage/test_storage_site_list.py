@@ -12,10 +12,13 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, event, text
 
 from pollerd.errors import InvalidValueError
-from pollerd.model import SiteSpec, SiteState
-from pollerd.storage import Batch, SiteFilter, SiteOrder, SiteSort, StorageSettings, Store
-from pollerd.storage.sites.lists.listing import COUNTED
-from pollerd.storage.sites.lists.site_order import SitePlace
+from pollerd.model import SiteState
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.site_lists import COUNTED
+from pollerd.storage.site_order import SiteOrder, SitePlace, SiteSort
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, SiteFilter
 from tests.storage.samples import add, query, record
 
 MANY = 20_000

@@ -12,11 +12,13 @@ from cryptography.fernet import Fernet
 from msgspec.structs import fields as struct_fields
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import NUMERIC_SETTINGS, Access, DayWindow, SiteSpec, SiteState, Windows
-from pollerd.scheduling import SiteTable
-from pollerd.storage import SiteChanges, StorageSettings, Store
-from pollerd.storage.db.schema.sites import site
-from pollerd.storage.values import ScheduleRows
+from pollerd.model import SiteState
+from pollerd.scheduling.sites import SiteTable
+from pollerd.site_settings import NUMERIC_SETTINGS, Access, DayWindow, SiteSpec, Windows
+from pollerd.storage.schema import site
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import ScheduleRows, SiteChanges
 from tests.storage.samples import add, hosts_of, poll_all, query, schedule_of
 
 
@@ -222,7 +224,7 @@ def test_every_table_of_sites_has_the_settings_that_are_numbers() -> None:
 
 
 async def test_many_are_paused_some_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.storage.sites.schedule.PIECE", 2)
+    monkeypatch.setattr("pollerd.storage.schedule.PIECE", 2)
     specs = [SiteSpec(f"http://h/{n}", tags=("odd",) if n % 2 else (), paused=n == 1) for n in range(7)]
     added = await store.sites.add(specs, ["h:80"] * 7, 1.0, respect_deleted=True)
     ids = [site_id for site_id, _, _ in added.added]

@@ -8,7 +8,9 @@ from msgspec.structs import replace
 
 from pollerd.errors import SchemaError
 from pollerd.model import STATES, SiteState
-from pollerd.storage import Batch, RunInfo, StorageSettings, Store
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, RunInfo
 from tests.storage.samples import add, hosts_of, learned_of, poll_all, record, schedule_of
 
 
@@ -47,7 +49,7 @@ async def test_the_schedule_has_what_polls_left(store: Store) -> None:
 
 
 async def test_all_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.storage.sites.schedule.PIECE", 3)
+    monkeypatch.setattr("pollerd.storage.schedule.PIECE", 3)
     sites = await add(store, 8, hosts=4)
     contexts = await store.sites.contexts(sites)
     records = [record(contexts[s], 1.0, learned=bytes([s])) for s in sites]

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from pollerd.errors import ConfigError
-from pollerd.model import DAYS, NO_ACCESS, Access, DayWindow, RespectTtl, SiteSpec, TagSettings, Windows
-from pollerd.storage import StorageSettings, Store, new_key
-from pollerd.storage.db import migrate
-from pollerd.storage.db.engine import Database, database_url
+from pollerd.site_settings import DAYS, NO_ACCESS, Access, DayWindow, RespectTtl, SiteSpec, TagSettings, Windows
+from pollerd.storage import migrate
+from pollerd.storage.encryption import new_key
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
 from tests.storage.samples import query, schedule_of
 
 NIGHT = Windows("Europe/Berlin", (DayWindow(DAYS, "22:00", "06:00"),))
@@ -79,7 +81,7 @@ async def _four(store: Store, other: Windows) -> list[int]:
 
 
 async def test_the_sites_of_a_tag_are_read_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.storage.sites.schedule.PIECE", 2)
+    monkeypatch.setattr("pollerd.storage.schedule.PIECE", 2)
     ids = await _four(store, NIGHT)
     future = {"a": TagSettings("a", {"weight": 3.0, "windows": NIGHT})}
     pieces = [piece async for piece, _ in store.sites.tagged("a", future)]

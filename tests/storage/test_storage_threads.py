@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Connection
 
 from pollerd.errors import DatabaseUnavailableError
-from pollerd.storage.db.engine import Database, database_url
+from pollerd.storage.engine import Database, database_url
 from pollerd.storage.settings import StorageSettings
 
 _ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from pollerd.storage import Batch, Store
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch
 from tests.storage.samples import add, record, schedule_of
 
 SITES = 200

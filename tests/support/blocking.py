@@ -16,10 +16,10 @@ _MORE = ("socket.getaddrinfo", "subprocess.Popen.wait", "subprocess.Popen.commun
 
 ALLOWED = (
     ("pollerd/app/config.py", "_from_file"),  # a small file, at the start and when it is read again
-    ("pollerd/storage/encoding/encryption.py", "_read"),  # a key of one line, at the start
-    ("pollerd/storage/db/migrate.py", "up"),  # loads Alembic and the migrations, on PostgreSQL in the loop
-    ("pollerd/scheduling/times/local_time.py", "_zone_of"),  # a kilobyte of a time zone, once each
-    ("pollerd/scheduling/times/local_time.py", "_zone_names"),  # their names, once, for who misspells one
+    ("pollerd/storage/encryption.py", "_read"),  # a key of one line, at the start
+    ("pollerd/storage/migrate.py", "up"),  # loads Alembic and the migrations, on PostgreSQL in the loop
+    ("pollerd/scheduling/windows.py", "_zone_of"),  # a kilobyte of a time zone, once each
+    ("pollerd/scheduling/windows.py", "_zone_names"),  # their names, once, for who misspells one
     ("pollerd/app/serve.py", "look_on"),  # calls what a test gave it
 )
 """Ends of paths, and functions there below which blocking is right."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pollerd.model import OutcomeKind, PageState, Poll, SiteState
-from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, PollRecord, SiteContext, Store, Trial
+from pollerd.storage.page_values import CrawlUpdate, OutLinkDraft, PageRecord, Trial
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, PollRecord, SiteContext
 
 SEEDS = ("https://mills.example/", "https://other.example/")
 AT = 1_790_000_000.0

@@ -30,7 +30,7 @@ CHECKED = ROOT / ".ci" / "checked"
 QUICK_SECONDS = 1.0
 LEVELS = ("test", "check", "all")
 _SOURCES = ("pollerd/", "tests/", "benchmarks/")
-_MIGRATIONS = "pollerd/storage/db/migrate.py"  # runs them
+_MIGRATIONS = "pollerd/storage/migrate.py"  # runs them
 _DOCUMENTATION = (".md", ".png")
 # Formatted as ruff does it. That a docstring may hold such a line, too, makes a test run that need not.
 _FROM = re.compile(r"^[ \t]*from[ ]+([\w.]+)[ ]+import[ ]+(\([^)]*\)|[^\n]+)", re.MULTILINE)

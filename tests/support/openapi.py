@@ -7,8 +7,10 @@ from unittest.mock import Mock
 
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import ApiSettings, ControlPort, create_api
-from pollerd.storage import Store
+from pollerd.api.application import create_api
+from pollerd.api.ports import ControlPort
+from pollerd.api.settings import ApiSettings
+from pollerd.storage.store import Store
 
 DOCUMENT: dict[str, Any] = create_api(
     Mock(spec=ControlPort), Mock(spec=Store), CollectorRegistry(), ApiSettings(), "1.2.3"

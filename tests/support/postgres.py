@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import asyncpg
 import pytest
 
-from pollerd.storage.db import migrate
+from pollerd.storage import migrate
 from tests.support import AT_SESSION_END
 
 DEFAULT_URL = "postgresql+asyncpg://postgres@127.0.0.1:5432/test"

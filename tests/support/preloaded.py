@@ -27,10 +27,10 @@ from importlib import import_module
 from pathlib import Path
 
 _MODULES = (
-    *("alembic.command", "argon2", "pollerd.cli.accounts.tokens", "pollerd.cli.accounts.users"),
-    *("pollerd.cli.changes", "pollerd.cli.commands", "pollerd.cli.config", "pollerd.cli.db", "pollerd.cli.run.command"),
-    *("pollerd.cli.serving", "pollerd.cli.transfer", "pollerd.cli.sites.commands", "pollerd.cli.sites.sites"),
-    *("pollerd.storage.db.postgres", "pollerd.storage.db.sqlite"),
+    *("alembic.command", "argon2", "pollerd.cli.accounts", "pollerd.cli.accounts"),
+    *("pollerd.cli.changes", "pollerd.cli.commands", "pollerd.cli.config", "pollerd.cli.db", "pollerd.cli.run"),
+    *("pollerd.cli.serving", "pollerd.cli.transfer", "pollerd.cli.site_commands", "pollerd.cli.sites"),
+    *("pollerd.storage.postgres", "pollerd.storage.sqlite"),
 )
 
 

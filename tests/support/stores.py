@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Dialect
 
-from pollerd.storage import store
-from pollerd.storage.db import migrate
-from pollerd.storage.db.statements import Statements
-from pollerd.storage.db.writer_locks import WriterLocks
-from pollerd.storage.notifications import notification_store
-from pollerd.storage.notifications.outbox_statements import OutboxStatements
+from pollerd.storage import migrate, notifications, store
+from pollerd.storage.locks import WriterLocks
+from pollerd.storage.outbox import OutboxStatements
+from pollerd.storage.statements import Statements
 
 _MADE: list[Path] = []
 """The file of this process: each conftest.py that has the fixture would make another one."""
@@ -43,5 +41,5 @@ def statements_are_compiled_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "Statements", statements)
-        patch.setattr(notification_store, "OutboxStatements", functools.cache(OutboxStatements))
+        patch.setattr(notifications, "OutboxStatements", functools.cache(OutboxStatements))
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from pollerd.telemetry.batches import BatchHistogram
+from pollerd.telemetry import BatchHistogram
 
 BOUNDS = (0.005, 0.1, 1.0, 30.0)
 VALUES = [0.0, 0.005, 0.0051, 0.1, 0.7, 1.0, 29.9, 30.0, 31.0, 1e9]

@@ -6,7 +6,7 @@ import asyncio
 
 from structlog.testing import capture_logs
 
-from pollerd.telemetry.ended_tasks import end_tasks
+from pollerd.logs import end_tasks
 
 
 async def until_cancelled(error: Exception | None = None) -> None:

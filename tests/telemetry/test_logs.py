@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from pollerd.telemetry import set_up_logs
+from pollerd.logs import set_up_logs
 
 
 @pytest.fixture

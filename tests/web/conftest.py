@@ -13,8 +13,8 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteState
-from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext
-from pollerd.web import add_pages
+from pollerd.storage.values import Batch, ChangeDraft, PollRecord, SiteContext
+from pollerd.web.application import add_pages
 from tests.api.conftest import Api, NewApi, new_api, store
 from tests.support.chromium import chromium_path
 from tests.support.stores import empty_database, statements_are_compiled_once

@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, Route
 
-from pollerd.storage import ChangeFilter
+from pollerd.storage.changes import ChangeFilter
 from tests.web.conftest import HOSTILE, NewReader, Reader, Web, until
 
 PATHS = ["/", "/sites", "/sites/1", "/sites/1/polls", "/changes", "/changes/1", "/changes/1?view=side", "/rules"]

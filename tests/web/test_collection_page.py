@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.storage import Store
+from pollerd.storage.store import Store
 from tests.api.conftest import NewApi
 from tests.support.collections import fill
 from tests.web.conftest import Web, opened

@@ -9,12 +9,12 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from pollerd.allocation.core.objectives.comparison import ComparedPolicies, ExpectedTimeliness
-from pollerd.daemon.cluster.cluster_view import ClusterView, NodeView
-from pollerd.planning.durations import about
-from pollerd.storage import ChangeFilter
-from pollerd.web.pages import imports
-from pollerd.web.words.numbers import percent
+from pollerd.allocation.objectives import ComparedPolicies, ExpectedTimeliness
+from pollerd.daemon.nodes.views import ClusterView, NodeView
+from pollerd.planning import about
+from pollerd.storage.changes import ChangeFilter
+from pollerd.web import lists
+from pollerd.web.words import percent
 from tests.web.conftest import HOSTILE, Web, until
 
 PATHS = [
@@ -371,7 +371,7 @@ async def test_forms_of_other_pages_are_refused(busy: Web, path: str) -> None:
 
 
 async def test_a_long_import_shows_how_far_it_is(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(imports, "_AT_ONCE_SECONDS", 0.0)
+    monkeypatch.setattr(lists, "_AT_ONCE_SECONDS", 0.0)
     lines = "\n".join(f"https://example.org/{n}" for n in range(6_000))
     begun = await web.post("/sites/import", {"list": lines, "tags": "many", "add": "1"})
     assert (begun.status, begun.headers["Location"]) == (303, "/sites/import/1")

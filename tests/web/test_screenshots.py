@@ -13,13 +13,17 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import ApiSettings, create_api
+from pollerd.api.application import create_api
+from pollerd.api.settings import ApiSettings
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.daemon import DaemonSettings
-from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState
-from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store, YieldMinute
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteState
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.history import YieldMinute
+from pollerd.storage.store import Store
+from pollerd.storage.values import Batch, ChangeDraft, PollRecord, SiteContext
 from pollerd.telemetry import Instruments
-from pollerd.web import add_pages
+from pollerd.web.application import add_pages
 from tests.api.conftest import Api, served
 from tests.web.conftest import NewReader, Web
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from pollerd.api import ApiSettings, ApiToken, Scope
-from pollerd.web import add_pages
+from pollerd.api.settings import ApiSettings, ApiToken, Scope
+from pollerd.web.application import add_pages
 from tests.api.conftest import Api, NewApi
 from tests.web.conftest import Answer, NewReader, Web, until
 

@@ -8,8 +8,8 @@ from importlib import resources
 import pytest
 from jinja2 import Environment
 
-from pollerd.web.http.environment import environment
-from pollerd.web.words.visible import visible
+from pollerd.web.page import environment
+from pollerd.web.words import visible
 
 FOLDER = resources.files("pollerd.web") / "templates"
 NAMES = sorted(file.name for file in FOLDER.iterdir())

@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.automata.hierarchy import Hierarchy
-from pollerd.allocation.automata.schedule import Schedule
-from pollerd.allocation.automata.traa import TraaSettings
-from pollerd.allocation.contract import Allocator, EvidenceBatch
-from pollerd.allocation.slots.elapsed import credit_after, finite
-from pollerd.allocation.slots.poll_counts import FIELDS, SOUND, PollCounts
-from pollerd.allocation.slots.ranking import top
-from pollerd.allocation.slots.rng_state import dump_rng, load_rng, own_generator
-from pollerd.allocation.slots.slot_table import SlotTable
-from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
-from pollerd.allocation.slots.validation import positive_or_0, put
+from pollerd.allocation.automata.hierarchy import Hierarchy, Schedule, TraaSettings
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.learned_state import (
+    all_sound,
+    dump_rng,
+    load_rng,
+    own_generator,
+    pack,
+    pack_rows,
+    same_form,
+    unpack,
+    unpack_rows,
+)
+from pollerd.allocation.slots import FIELDS, SOUND, PollCounts, SlotTable, credit_after, finite, positive_or_0, put, top
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.periodic import Periodic
-from pollerd.allocation.slots.state_bytes import all_sound
-from pollerd.allocation.slots.validation import between, put, whole
+from pollerd.allocation.learned_state import all_sound
+from pollerd.allocation.periodic import Periodic
+from pollerd.allocation.slots import between, put, whole
 from pollerd.errors import InvalidValueError
 
 

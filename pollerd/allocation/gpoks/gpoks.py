@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -9,20 +10,148 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.knapsack import water_filling
-from pollerd.allocation.core.periodic import Periodic
-from pollerd.allocation.gpoks.belief import GaussianBelief, believe
-from pollerd.allocation.gpoks.forgetting import KEPT, Forgetting
-from pollerd.allocation.gpoks.gap_counts import GapCounts, rounds
-from pollerd.allocation.gpoks.kernel import IndexSet, Kernel, index_set
 from pollerd.allocation.gpoks.rate_groups import COLUMNS, RateGroups
 from pollerd.allocation.gpoks.rate_groups import SOUND as SOUND_GROUPS
-from pollerd.allocation.gpoks.sampling import VARIANTS, value_functions
-from pollerd.allocation.slots.poll_counts import FIELDS, MEMORY_POLLS, SOUND, PollCounts, rate_without_polls
-from pollerd.allocation.slots.rng_state import dump_rng, load_rng, own_generator
-from pollerd.allocation.slots.state_bytes import all_sound
-from pollerd.allocation.slots.validation import one_of, positive_or_0, put, whole
+from pollerd.allocation.gpoks.regression import (
+    VARIANTS,
+    GaussianBelief,
+    IndexSet,
+    Kernel,
+    believe,
+    index_set,
+    value_functions,
+)
+from pollerd.allocation.learned_state import all_sound, dump_rng, load_rng, own_generator
+from pollerd.allocation.periodic import Periodic, water_filling
+from pollerd.allocation.slots import (
+    FIELDS,
+    MEMORY_POLLS,
+    SOUND,
+    PollCounts,
+    one_of,
+    positive_or_0,
+    put,
+    rate_without_polls,
+    whole,
+)
 from pollerd.errors import InvalidValueError
+
+# Polls and changes of each site by gap, older ones faded: once for each share of them that is kept at a poll.
+
+
+class GapCounts:
+    """Counts in the rows of sites, for C shares of the earlier polls that are kept when a site is polled.
+
+    kept: the C shares, above 0 to 1; 1 keeps all. A share φ is exponential forgetting: a poll that n others followed
+    counts φ^n, so that `1 / (1 - φ)` polls count in the long run. In a Gaussian process a poll with count c is one with
+    noise σ_n² / c. Whatever the share, at `MEMORY_POLLS` a site's counts are halved.
+    """
+
+    def __init__(self, bins: int, kept: tuple[float, ...]) -> None:
+        self._bins, self._kept = bins, np.array(kept)
+        self.width = 2 * len(kept) * bins
+        """Numbers in a site's row."""
+        self.set_rows(np.zeros((0, self.width)))
+
+    def set_rows(self, rows: NDArray[np.float64]) -> None:
+        """Sets the rows float64[capacity, width], which are written to."""
+        self._table = self._split(rows)
+
+    def _split(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns rows as float64[k, C, 2, bins]: polls, then changes."""
+        return rows.reshape(len(rows), len(self._kept), 2, self._bins)
+
+    def of(self, slots: NDArray[np.int64], share: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns polls and changes of slots int64[k] under one share, by its number: float64[k, bins] each."""
+        found = self._table[slots, share]
+        return found[:, 0], found[:, 1]
+
+    def of_all(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns polls and changes of slots int64[k] under each share, float64[k C, bins]: slot by slot."""
+        found = self._table[slots].reshape(-1, 2, self._bins)
+        return found[:, 0], found[:, 1]
+
+    def note(self, slots: NDArray[np.int64], bins: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
+        """Adds polls of slots int64[k] with gaps in bins int64[k], and whether each found a change, bool[k].
+
+        Slots may repeat only if the one share is 1: else their order matters (`rounds`).
+        """
+        fading = np.flatnonzero(self._kept < 1)
+        if len(fading):
+            self._table[slots[:, None], fading] *= self._kept[fading][:, None, None]
+        for share in range(len(self._kept)):
+            table = self._table[:, share]
+            np.add.at(table[:, 0], (slots, bins), 1.0)
+            np.add.at(table[:, 1], (slots, bins), changed)
+            polled = np.unique(slots)
+            while (full := table[polled, 0].sum(1) >= MEMORY_POLLS).any():
+                table[polled[full]] /= 2
+
+    def no_more_changes_than_polls(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Returns, for stored rows float64[k, width], where there are no more changes than polls: bool[k, C, bins]."""
+        polls, changes = np.moveaxis(self._split(rows), 2, 0)
+        return np.asarray((changes >= 0) & (changes <= polls))
+
+    def within_memory(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Returns, for stored rows float64[k, width], which have at most `MEMORY_POLLS` polls: bool[k, C]."""
+        return np.asarray(self._split(rows)[:, :, 0].sum(-1) <= MEMORY_POLLS)
+
+
+def rounds(slots: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Yields rows int64 of slots int64[k], in order, so that none yielded together are of one slot."""
+    order = np.argsort(slots, kind="stable")
+    grouped = slots[order]
+    first = np.searchsorted(grouped, grouped)
+    turn = np.empty(len(slots), np.int64)
+    turn[order] = np.arange(len(slots)) - first
+    for number in range(int(turn.max(initial=-1)) + 1):
+        yield np.flatnonzero(turn == number)
+
+
+# How fast what was learned is forgotten: chosen between a few candidates by their marginal likelihood.
+
+KEPT: dict[str, tuple[float, ...]] = {"none": (1.0,), "learned": (1.0, 0.95, 0.85)}
+"""Setting -> the candidates: share of a site's earlier polls kept when it is polled; 1 forgets nothing."""
+_LEAST_PROBABILITY = 0.01
+"""Least probability of what a poll found. A Gaussian mean may lie outside 0 to 1."""
+_LARGEST_LEAD = 10.0
+"""Largest lead of a candidate, in nats: what the newest polls say may so outweigh what all before them said."""
+
+
+class Forgetting:
+    """Log marginal likelihood of each candidate, from all sites together.
+
+    A poll finds a change with the probability f, a value of the site's function. Under the posterior of a candidate
+    before the poll, that probability is the mean of f; the product over polls is the candidate's marginal likelihood,
+    one poll predicted after the other (Dawid's prequential form). The candidate with the largest one is in use; at
+    first, and on ties, the first, which forgets nothing.
+    """
+
+    def __init__(self, setting: str) -> None:
+        self.kept = KEPT[setting]
+        self.log_evidence = np.zeros(len(self.kept))
+        """Log marginal likelihood of each candidate up to a constant: the largest is 0, none is below `-10`."""
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether there is more than one candidate."""
+        return len(self.kept) > 1
+
+    @property
+    def chosen(self) -> int:
+        """Number of the candidate in use."""
+        return int(self.log_evidence.argmax())
+
+    def score(self, mean: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        """Counts k polls: the means float64[k, C] of f before them, by candidate, and whether each found a change."""
+        probability = np.clip(mean, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+        found = np.where(changed[:, None], probability, 1 - probability)
+        self.take(self.log_evidence + np.log(found).sum(0))
+
+    def take(self, log_evidence: NDArray[np.float64]) -> None:
+        """Sets the log marginal likelihoods float64[C]."""
+        self.log_evidence = np.maximum(log_evidence - log_evidence.max(), -_LARGEST_LEAD)
+
 
 _DOUBLINGS = 36
 _SHORTEST_S = 2.0**-10

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.knapsack import water_filling
+from pollerd.allocation.periodic import water_filling
 
 COLUMNS = 3
 """Numbers in a site's row: its group's number (0: none yet), its share of the group's amount, and the group's amount

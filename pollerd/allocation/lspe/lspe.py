@@ -7,22 +7,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.contract import Allocator, EvidenceBatch
-from pollerd.allocation.core.index import amplitude_and_rate, decay_rates
-from pollerd.allocation.core.objectives.finite_feeds import finite_value, most_collected
-from pollerd.allocation.lspe.arrivals import FIELDS, Arrivals
-from pollerd.allocation.lspe.displaced_items import number_if_full, value_if_full
-from pollerd.allocation.lspe.learner import Learner
-from pollerd.allocation.lspe.observation import Observation, Transition
-from pollerd.allocation.lspe.settings import INVERSES, LAWS, REWARDS, LspeSettings
-from pollerd.allocation.lspe.state_index import StateIndex
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.finite_feeds import finite_value, most_collected
+from pollerd.allocation.index import amplitude_and_rate, decay_rates
+from pollerd.allocation.learned_state import (
+    all_sound,
+    dump_rng,
+    load_rng,
+    own_generator,
+    pack,
+    pack_rows,
+    same_form,
+    unpack,
+    unpack_rows,
+)
+from pollerd.allocation.lspe.learner import Learner, Observation, StateIndex, Transition
+from pollerd.allocation.lspe.sources import (
+    FIELDS,
+    INVERSES,
+    LAWS,
+    REWARDS,
+    Arrivals,
+    LspeSettings,
+    number_if_full,
+    value_if_full,
+)
 from pollerd.allocation.registered import G_OBJECTIVES
-from pollerd.allocation.slots.elapsed import NEVER_POLLED_S
-from pollerd.allocation.slots.poll_counts import MOST_POLLS, SOUND
-from pollerd.allocation.slots.rng_state import dump_rng, load_rng, own_generator
-from pollerd.allocation.slots.slot_table import SlotTable
-from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
-from pollerd.allocation.slots.validation import floats
+from pollerd.allocation.slots import MOST_POLLS, NEVER_POLLED_S, SOUND, SlotTable, floats
 from pollerd.errors import InvalidValueError
 
 NAME, VERSION = "lspe", 1

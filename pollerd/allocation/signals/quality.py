@@ -1,13 +1,17 @@
-"""Quality of sources of signals, learned from the polls of their pages: recall, false rate, and how far to believe."""
+"""Quality of sources of signals, learned from polls, for known rates in formulas.
+
+Quality of sources of signals, learned from the polls of their pages: recall, false rate, and how far to believe.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.source_quality import PUSHED, SourceQuality
+from pollerd.allocation.evidence import PUSHED, SourceQuality
 from pollerd.errors import InvalidValueError
 
 START_LOG_ODDS, _REST_LOG_ODDS = -4.6, -3.0
@@ -187,3 +191,115 @@ def check_learned(table: NDArray[np.float64]) -> None:
     sound = (least > 0).all() and (rest >= 0).all() and (np.abs(odds) <= MOST_LOG_ODDS).all()
     if not sound:
         raise InvalidValueError("shared_state", "sources with sums of 0 or more", "others")
+
+
+# What sources of signals taught together, which is what a new one starts with.
+
+_START = {"announced": 1.0, "unannounced": 1.0, "false": 1.0, "exposure": 0.0}
+"""Sums of a source of which nothing is known."""
+
+
+@dataclass
+class _Sums:
+    """Sums of several sources, less those of which nothing is known, and of how many polls they are."""
+
+    announced: float = 0.0
+    unannounced: float = 0.0
+    false: float = 0.0
+    exposure: float = 0.0
+    polls: float = 0.0
+
+    def include(self, of: LearnedSource) -> None:
+        """Adds a source."""
+        for name, start in _START.items():
+            setattr(self, name, getattr(self, name) + getattr(of, name) - start)
+        # Its own prior is in its sums, too: else new sources would pass on more than was learned.
+        self.polls += of.polls + of.prior_polls
+
+
+class PooledQuality:
+    """Sums of all sources and of those of each host, which are made when they are asked for."""
+
+    def __init__(self) -> None:
+        self._all: _Sums | None = None
+        self._by_host: dict[int, _Sums] = {}
+
+    def teach(self, new: LearnedSource, others: Iterable[LearnedSource]) -> None:
+        """Has a new source start like the others of its host, or else like all; not as far as they are believed."""
+        if self._all is None:
+            self._all = _Sums()
+            for of in others:
+                self.include(of)
+        sums = self._by_host.get(new.host, self._all)
+        if sums.polls <= 0.0:
+            return
+        share = min(START_POLLS / sums.polls, 1.0)
+        for name, start in _START.items():
+            setattr(new, name, start + share * getattr(sums, name))
+        new.prior_polls = share * sums.polls
+
+    def include(self, of: LearnedSource) -> None:
+        """Adds a source to the sums."""
+        if self._all is None:
+            return
+        self._all.include(of)
+        if of.host >= 0:
+            self._by_host.setdefault(of.host, _Sums()).include(of)
+
+    def clear(self) -> None:
+        """Forgets the sums: sources have learned, or are others."""
+        self._all = None
+        self._by_host.clear()
+
+
+# Formulas of noisy signals for known rates, recall and false rate (docs/signals.md).
+
+_LEAST = 1e-300
+_ROWS = np.r_[0.0, np.exp(np.linspace(-30.0, 0.0, 3000))]
+"""Probabilities F at which the price of a due page is tabulated."""
+_PRICES = 1.0 - _ROWS + _ROWS * np.log(np.maximum(_ROWS, _LEAST))
+
+Array = NDArray[np.float64]
+
+
+def signal_weight(rate: Array, recall: Array | float, false_rate: Array | float) -> Array:
+    """Returns b = ln(1 + r λ / ν), by which one signal raises -ln P(unchanged); shapes that broadcast, rates in 1/s."""
+    return np.asarray(np.log1p(recall * rate / false_rate))
+
+
+def due_level(price: Array) -> Array:
+    """Returns F*, P(unchanged) at which a page is due: 1 - F* + F* ln F* = price; 0 for prices of 1 or more.
+
+    price: of a poll, divided by the value of a change found, any shape, >= 0.
+    """
+    return np.where(price >= 1.0, 0.0, np.interp(-price, -_PRICES, _ROWS))
+
+
+def waiting_value(unchanged: Array, due: Array, value: Array) -> Array:
+    """Returns the value k(F) of not having to poll yet, >= 0; 0 where P(unchanged) is at most the level `due`."""
+    fresh = unchanged > due
+    safe = np.maximum(due, _LEAST)
+    kept = unchanged - due - due * np.log(np.maximum(unchanged, safe) / safe)
+    return np.where(fresh, value * kept, 0.0)
+
+
+def fetch_gain(
+    before: Array,
+    window: Array,
+    rate: Array,
+    recall: Array | float,
+    false_rate: Array | float,
+    due: Array,
+    value: Array,
+) -> Array:
+    """Returns the expected gain, float64[k] >= 0, of learning for each page whether its source named it.
+
+    before: P(unchanged) at the last information; window: s since then; rate: changes per s; due: F*; value: of a
+    change found.
+    """
+    now = before * np.exp(-rate * window)
+    silent = np.exp(-(recall * rate + false_rate) * window)
+    if_silent = before * np.exp(-(1.0 - recall) * rate * window)
+    if_named = np.clip((now - silent * if_silent) / np.maximum(1.0 - silent, 1e-12), 0.0, 1.0)
+    gain = silent * waiting_value(if_silent, due, value) + (1.0 - silent) * waiting_value(if_named, due, value)
+    return np.asarray(np.maximum(gain - waiting_value(now, due, value), 0.0))

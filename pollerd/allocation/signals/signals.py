@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.signals.pairs import Pairs, SignalTimes
-from pollerd.allocation.signals.pooled_quality import PooledQuality
-from pollerd.allocation.signals.quality import LEARNED, LearnedSource, check_learned, say_at
-from pollerd.allocation.signals.reading import Clock, SignalReading, Window, normalised, read, windows
-from pollerd.allocation.slots.since import Since
-from pollerd.allocation.slots.validation import distinct_slots
-from pollerd.allocation.source_quality import ELSEWHERE, PUSHED, SourceQuality
+from pollerd.allocation.evidence import ELSEWHERE, PUSHED, SourceQuality
+from pollerd.allocation.signals.pairs import Clock, Pairs, SignalReading, SignalTimes, Window, normalised, read, windows
+from pollerd.allocation.signals.quality import LEARNED, LearnedSource, PooledQuality, check_learned, say_at
+from pollerd.allocation.slots import Since, distinct_slots
 from pollerd.errors import InvalidValueError
 
 Array = NDArray[np.float64]

@@ -17,30 +17,79 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.contract import Allocator, EvidenceBatch
-from pollerd.allocation.core.index import decay_rates, g
-from pollerd.allocation.core.objectives.names import DEFAULT_DEADLINE_S, OBJECTIVES, TIMELY
-from pollerd.allocation.signals.evidence import SignalEvidence
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import ELSEWHERE, EvidenceBatch, SourceQuality
+from pollerd.allocation.index import decay_rates, g
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES, TIMELY
 from pollerd.allocation.signals.signals import Signals
-from pollerd.allocation.slots.ranking import top
-from pollerd.allocation.slots.since import Since
-from pollerd.allocation.slots.slot_table import SlotTable
-from pollerd.allocation.slots.ties import tie_breaks
-from pollerd.allocation.slots.validation import host_numbers, positive
-from pollerd.allocation.source_quality import ELSEWHERE, SourceQuality
-from pollerd.allocation.whittle import estimates
-from pollerd.allocation.whittle.age_split import Part, split_by_age
-from pollerd.allocation.whittle.explanations import words
-from pollerd.allocation.whittle.exploration import Exploration, ahead
-from pollerd.allocation.whittle.feed_index import BelievedFeeds, FeedIndex
-from pollerd.allocation.whittle.lazy_top_k import LazyTopK
-from pollerd.allocation.whittle.rate_model import grid
-from pollerd.allocation.whittle.rate_model.belief import Belief
-from pollerd.allocation.whittle.settings import ORDINARY_CLOCK, LearningSettings
-from pollerd.allocation.whittle.signalled.signal_bounds import IndexBounds
-from pollerd.allocation.whittle.signalled.signal_index import SIGNAL_ARRAYS, SignalIndex
-from pollerd.allocation.whittle.timely_index import TimelyIndex
+from pollerd.allocation.signals.waiting import SignalEvidence
+from pollerd.allocation.slots import Since, SlotTable, host_numbers, positive, tie_breaks, top
+from pollerd.allocation.whittle import grid
+from pollerd.allocation.whittle.belief import Belief
+from pollerd.allocation.whittle.index import (
+    BelievedFeeds,
+    Exploration,
+    FeedIndex,
+    TimelyIndex,
+    ahead,
+    change_probabilities,
+    change_probability,
+    fine_posterior,
+    mean_rates,
+    rate_interval,
+)
+from pollerd.allocation.whittle.lazy_top_k import LazyTopK, Part, split_by_age
+from pollerd.allocation.whittle.priors import ORDINARY_CLOCK, LearningSettings
+from pollerd.allocation.whittle.signal_bounds import IndexBounds
+from pollerd.allocation.whittle.signal_index import SIGNAL_ARRAYS, SignalIndex
 from pollerd.errors import InvalidValueError
+from pollerd.quantities import counted
+
+# Explains the belief about a site in words.
+
+_RECENT_CYCLES = 0.125
+"""Period over which the current speed of all sites is measured, in uniform cycles."""
+_USUAL = 1.1
+_MARKED = 2.0
+
+
+def words(belief: Belief, slot: int) -> dict[str, str]:
+    """Returns what `Allocator.notes` returns, for a slot in use."""
+    out = {"prior_source": _prior_source(belief, slot), "profile": _profile(belief)}
+    if belief.observed[slot] > 0:
+        out |= {"spell": _spell(belief, slot), "drift": _drift(belief, slot)}
+    return out
+
+
+def _prior_source(belief: Belief, slot: int) -> str:
+    if not belief.learned:
+        return "the start: around one change per uniform cycle"
+    of_all = f"learned from {counted(belief.polls, 'poll')} of all sites"
+    names = ("its host's", "its neighbours' in the list")
+    more = [name for name, shares in zip(names, belief.group_priors.shares_in(slot), strict=True) if shares]
+    return ", and from ".join([of_all, *more])
+
+
+def _profile(belief: Belief) -> str:
+    span = _RECENT_CYCLES * belief.cycle
+    speed = float(belief.clock.gap(np.array([span]), belief.now)[0]) / span
+    if 1.0 / _USUAL < speed < _USUAL:
+        return "all sites change at their usual pace now"
+    return f"all sites change at {speed:.2g} times their usual pace now"
+
+
+def _spell(belief: Belief, slot: int) -> str:
+    share = belief.occupancy[slot].astype(np.float64)
+    usual = float(share @ belief.rates / share.sum())
+    ratio = float(mean_rates(belief, np.array([slot]))[0]) / usual
+    word = "active" if ratio >= _MARKED else "quiet" if ratio <= 1.0 / _MARKED else "usual"
+    return f"{word}: {ratio:.2g} times its long-run rate"
+
+
+def _drift(belief: Belief, slot: int) -> str:
+    fast = belief.fast_share(np.array([slot]))[0]
+    return f"its rate drifts fast with probability {fast:.2f}"
+
 
 NEVER_POLLED = 1e15
 """Urgency of a site never polled: above all others, finite."""
@@ -568,27 +617,27 @@ class Whittle(Allocator):
 
     def rates(self) -> NDArray[np.float64]:
         n = self._slot_table.n
-        return np.where(self._slot_table.used[:n], estimates.mean_rates(self._belief, np.arange(n)), np.nan)
+        return np.where(self._slot_table.used[:n], mean_rates(self._belief, np.arange(n)), np.nan)
 
     def rates_of(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        return estimates.mean_rates(self._belief, self._slot_table.known(slots))
+        return mean_rates(self._belief, self._slot_table.known(slots))
 
     def rate_interval(
         self, slots: NDArray[np.int64], level: float = 0.9
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if not 0 < level < 1:
             raise InvalidValueError("level", "between 0 and 1", level)
-        return estimates.rate_interval(self._belief, self._slot_table.known(slots), level)
+        return rate_interval(self._belief, self._slot_table.known(slots), level)
 
     def belief_of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return estimates.fine_posterior(self._belief, self._slot_table.known(slots))
+        return fine_posterior(self._belief, self._slot_table.known(slots))
 
     def notes(self, slot: int) -> dict[str, str]:
         return words(self._belief, slot) | (self._signal_index.words(slot) if self._signal_index.active else {})
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         gap, slots = _clipped(np.asarray(elapsed, np.float64)), self._slot_table.known(slots)
-        without = estimates.change_probability(self._belief, slots, gap)
+        without = change_probability(self._belief, slots, gap)
         if not self._signal_index.active:
             return without
         now = self._belief.now
@@ -596,7 +645,7 @@ class Whittle(Allocator):
 
     def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         gap = _clipped(np.asarray(elapsed, np.float64))
-        return estimates.change_probabilities(self._belief, self._slot_table.known(slots), gap)
+        return change_probabilities(self._belief, self._slot_table.known(slots), gap)
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         return self._belief.rows(self._slot_table.known(slots))

@@ -7,18 +7,105 @@ database does not answer, what was known stays in force.
 from __future__ import annotations
 
 import asyncio
+import hmac
+import re
 import secrets
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
-from pollerd.api.auth.tokens import Tokens
-from pollerd.api.http.caller import By, SignedIn
-from pollerd.api.http.settings import Scope, digest_of
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.responses import Response
+from starlette.types import Scope as Connection
+
+from pollerd.api.auth.limits import is_among
+from pollerd.api.http import By, SignedIn
+from pollerd.api.settings import ApiSettings, ApiToken, Scope, digest_of
 from pollerd.errors import DatabaseUnavailableError
-from pollerd.storage import AccountStore, Existing, Role, Session, Store
+from pollerd.storage.accounts import SESSION_MOST_SECONDS, AccountStore, Existing, Role, Session
+from pollerd.storage.store import Store
+
+# The tokens in force. They can be replaced while the API runs: calls admitted by an old one then end.
+
+_REVOKED_KEPT = 64
+
+
+class RevokedError(Exception):
+    """The token that admitted a call is no longer in force."""
+
+
+class Tokens:
+    """The tokens in force, and the calls that depend on them."""
+
+    def __init__(self, settings: ApiSettings) -> None:
+        self._settings = settings
+        self._revoked: deque[bytes] = deque(maxlen=_REVOKED_KEPT)
+        self._reading: dict[asyncio.Timeout, Callable[[], bool]] = {}
+        """Calls under way -> whether they may go on."""
+
+    @property
+    def settings(self) -> ApiSettings:
+        """The settings in force."""
+        return self._settings
+
+    @property
+    def needed(self) -> bool:
+        """Whether the settings alone demand that callers say who they are."""
+        return self._settings.closed
+
+    def find(self, digest: bytes) -> ApiToken | None:
+        """Returns the token with this digest, or None."""
+        found = None
+        # Every token is compared, each in constant time: the time reveals nothing.
+        for token in self._settings.tokens:
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        return found
+
+    def was_revoked(self, digest: bytes) -> bool:
+        """Returns whether this token was revoked recently: its sender is not guessing."""
+        return is_among(self._revoked, digest)
+
+    def check(self, settings: ApiSettings) -> None:
+        """Raises `InvalidValueError` if the listening address requires a token and there is none."""
+        self._beside_address(settings)
+
+    def put_in_force(self, settings: ApiSettings) -> None:
+        """Applies all settings but those that need a restart; ends what may not go on. Raises as `check` does."""
+        before, self._settings = self._settings, self._beside_address(settings)
+        self._revoked.extend(token.digest for token in before.tokens if self.find(token.digest) is None)
+        self.review()
+
+    def review(self) -> None:
+        """Ends the calls under `while_allowed` that may not go on."""
+        for reading, allowed in self._reading.items():
+            if not allowed():
+                reading.reschedule(0.0)
+
+    def _beside_address(self, settings: ApiSettings) -> ApiSettings:
+        before = self._settings
+        entrance = replace(before.entrance, allowed_hosts=settings.entrance.allowed_hosts)
+        return replace(settings, host=before.host, port=before.port, entrance=entrance)
+
+    @asynccontextmanager
+    async def while_allowed(self, allowed: Callable[[], bool]) -> AsyncIterator[None]:
+        """Context that ends with `RevokedError` once `review` finds that it is no longer allowed."""
+        reading = asyncio.timeout(None)
+        try:
+            async with reading:
+                self._reading[reading] = allowed
+                try:
+                    yield
+                finally:
+                    del self._reading[reading]
+        except TimeoutError as error:
+            if not reading.expired():
+                raise
+            raise RevokedError from error
+
 
 FRESH_SECONDS = 2.0
 """Age up to which what was read of the database is used."""
@@ -260,3 +347,60 @@ def _key_of(caller: SignedIn) -> _Key:
     if caller.by is By.PROXY:
         return "user", caller.name.encode()
     return "token", caller.token_digest or b""
+
+
+# The cookie of a session: what a browser sends by itself, and no script reads.
+
+_SECURE = "__Host-pollerd"
+_PLAIN = "pollerd"
+_PORT = re.compile(r":([0-9]{1,5})$")
+
+
+def cookie_name(connection: Connection) -> str:
+    """Returns the cookie's name: under TLS one that other hosts and unencrypted connections cannot set.
+
+    It has the port of the address that the browser shows, if that has one: browsers send a cookie to all ports of a
+    host, and daemons on two of them would overwrite each other's. Nodes behind one address have one name.
+    """
+    port = _PORT.search(Headers(scope=connection).get("host", ""))
+    return _without_port(connection) + (f"-{port[1]}" if port else "")
+
+
+def secret_in(connection: Connection, headers: Headers) -> str | None:
+    """Returns the session's secret that a call sends; None: it sends none.
+
+    A cookie without port counts where there is none with it: a proxy may name the port in some of its requests only.
+    """
+    sent = [cookie_parser(line) for line in headers.getlist("cookie")]
+    for name in (cookie_name(connection), _without_port(connection)):
+        for cookies in sent:
+            if cookies.get(name):
+                return cookies[name]
+    return None
+
+
+def _without_port(connection: Connection) -> str:
+    return _SECURE if _is_secure(connection) else _PLAIN
+
+
+def set_cookie(response: Response, connection: Connection, secret: str) -> None:
+    """Has the browser keep the session."""
+    response.set_cookie(
+        cookie_name(connection),
+        secret,
+        max_age=int(SESSION_MOST_SECONDS),
+        path="/",
+        secure=_is_secure(connection),
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def clear_cookie(response: Response, connection: Connection) -> None:
+    """Has the browser forget the session."""
+    secure = _is_secure(connection)
+    response.delete_cookie(cookie_name(connection), path="/", secure=secure, httponly=True, samesite="strict")
+
+
+def _is_secure(connection: Connection) -> bool:
+    return bool(connection.get("scheme") == "https")

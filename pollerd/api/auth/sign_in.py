@@ -2,25 +2,172 @@
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import secrets
+import threading
 import time
+import unicodedata
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from pollerd.api.auth.first_user import FirstUserCode
-from pollerd.api.auth.password_rules import check_password
-from pollerd.api.auth.passwords import BusyError, Passwords
+from pollerd.api.auth.limits import SignInLimits
 from pollerd.api.auth.recognition import CallerRecognition
-from pollerd.api.auth.sign_in_limits import SignInLimits
-from pollerd.api.http.caller import SignedIn
-from pollerd.api.http.settings import digest_of
-from pollerd.storage import NewSession, Session, check_name
+from pollerd.api.http import SignedIn
+from pollerd.api.settings import digest_of
+from pollerd.errors import InvalidValueError
+from pollerd.storage.accounts import NewSession, Session, check_name
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
+
+# The first user is made with a code of one use, which the daemon writes to its log.
+
+VALID_SECONDS = 3600.0
+PATH = "/first-user"
+"""Page to which the link leads; the code is its fragment, which browsers send to nobody."""
+_BYTES = 32
+
+
+class FirstUserCode:
+    """The code, if one was made, for as long as it is valid."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._digest: bytes | None = None
+        self._until = 0.0
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether there is a code that can be used."""
+        return self._digest is not None and self._clock() < self._until
+
+    def make(self) -> str:
+        """Returns a new code, valid for `VALID_SECONDS`; one that was made before no longer is."""
+        code = secrets.token_urlsafe(_BYTES)
+        self._digest, self._until = digest_of(code), self._clock() + VALID_SECONDS
+        return code
+
+    def matches(self, code: str) -> bool:
+        """Returns whether this is the code, and it is valid."""
+        return self.is_valid and hmac.compare_digest(self._digest or b"", digest_of(code))
+
+    def use_up(self) -> None:
+        """Makes the code invalid."""
+        self._digest = None
+
+
+def link(root: str, code: str) -> str:
+    """Returns the address to open in a browser; `root`: of the daemon, without a slash at its end."""
+    return f"{root}{PATH}#{code}"
+
+
+# What a password must be like.
+
+SHORTEST, LONGEST = 10, 256
+"""Characters of a password."""
+
+
+def check_password(password: str, field: str = "password") -> str:
+    """Returns the password. Raises `InvalidValueError` if it is too short, too long, or one character repeated."""
+    if not SHORTEST <= len(password) <= LONGEST or len(set(password)) == 1:
+        raise InvalidValueError(field, f"{SHORTEST} to {LONGEST} characters, not all the same", "(not shown)")
+    return password
+
+
+# Hashes passwords and compares them: in a thread, one at a time, since each takes 64 MiB and a core for a while.
+
+PASSES, MEMORY_KIB = 3, 64 * 1024
+"""Cost of argon2id, as RFC 9106 recommends it where memory is scarce, but on one core."""
+MOST_WAITING = 8
+"""Passwords that wait while another is hashed; further ones are refused."""
+
+T = TypeVar("T")
+
+
+class BusyError(Exception):
+    """Too many passwords are waiting to be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a comparison found."""
+
+    right: bool
+    better: str | None = None
+    """A new hash of the same password, if the stored one was made with other parameters."""
+
+
+class Passwords:
+    """Hashes and compares passwords off the event loop."""
+
+    def __init__(self) -> None:
+        self._places = threading.BoundedSemaphore(1 + MOST_WAITING)
+        self._executor: ThreadPoolExecutor | None = None
+
+    async def hash(self, password: str) -> str:
+        """Returns the hash to store. Raises `InvalidValueError` for an unsuitable password, and `BusyError`."""
+        check_password(password)
+        return await self._off_loop(lambda: hash_now(password))
+
+    async def compare(self, password: str, stored: str | None) -> Compared:
+        """Compares a password with a stored hash; with None, there is none, it takes as long. Raises `BusyError`."""
+        return await self._off_loop(lambda: _compare(password, stored))
+
+    async def _off_loop(self, work: Callable[[], T]) -> T:
+        if not self._places.acquire(blocking=False):
+            raise BusyError
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="password")
+        future: Future[T] = self._executor.submit(work)
+        future.add_done_callback(lambda _: self._places.release())
+        return await asyncio.wrap_future(future)
+
+
+def hash_now(password: str) -> str:
+    """Returns the hash of a password; takes a fifth of a second."""
+    return _hasher().hash(_encoded(password))
+
+
+def _compare(password: str, stored: str | None) -> Compared:
+    from argon2.exceptions import InvalidHashError, VerificationError
+
+    hasher = _hasher()
+    try:
+        hasher.verify(stored or _unknown(), _encoded(password))
+    except (VerificationError, InvalidHashError):
+        return Compared(False)
+    if stored is None:
+        return Compared(False)
+    better = hash_now(password) if hasher.check_needs_rehash(stored) else None
+    return Compared(True, better)
+
+
+def _hasher() -> PasswordHasher:
+    from argon2 import PasswordHasher  # what a daemon without users does not need
+
+    return PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=1)
+
+
+def _unknown() -> str:
+    """Returns a hash that no password has, made with the parameters in use: 16 bytes of salt, 32 of hash, all zero."""
+    hasher = _hasher()
+    cost = f"m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
+    return f"$argon2id$v=19${cost}${'A' * 22}${'A' * 43}"
+
+
+def _encoded(password: str) -> bytes:
+    # Keyboards differ in how they compose a letter.
+    return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
+
 
 FAILED = "That did not work. Check name and password."
 """The one message for all failures."""
-_BYTES = 32
 _BUSY_SECONDS = 1.0
 
 

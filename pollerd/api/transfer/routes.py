@@ -6,19 +6,101 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
-from typing import Annotated, Any, BinaryIO, cast
+from typing import Annotated, Any, BinaryIO, Literal, Protocol, cast
 
 from fastapi import Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
 
-from pollerd.api.http.context import ApiPorts, Daemon
-from pollerd.api.http.routing import api_router
-from pollerd.api.schemas.transfer import RestoredSection, RestoreReport, SecretsMissing
-from pollerd.api.transfer.document import Counts, Document, Writer, read_document
-from pollerd.api.transfer.sections import Section, sections
-from pollerd.api.transfer.sites import LEFT_OUT
-from pollerd.api.transfer.vault import Vault, new_parameters, passphrase_of
+from pollerd.api.context import ApiPorts, Daemon
+from pollerd.api.http import api_router
+from pollerd.api.transfer import setting_sections, site_sections
+from pollerd.api.transfer.document import (
+    Blocks,
+    Counts,
+    Document,
+    Record,
+    Vault,
+    Writer,
+    new_parameters,
+    passphrase_of,
+    read_document,
+)
+from pollerd.api.transfer.site_sections import LEFT_OUT
 from pollerd.errors import InvalidValueError
+
+# Results of importing a settings document, by section.
+
+
+class SecretsMissing(BaseModel):
+    """A site, a tag or a channel whose secrets the document names and does not hold."""
+
+    url: str | None = Field(description="of the site; null: it is none")
+    tag: str | None = Field(description="its name; null: it is none")
+    channel: str | None = Field(None, description="its name; null: it is none")
+    kinds: list[str] = Field(description="headers, credentials … of a site or tag; names of a channel's secrets")
+
+
+class RestoredSection(BaseModel):
+    """What became of one section of a document; with `dry_run` (`compared`) what would."""
+
+    section: str
+    status: Literal["applied", "compared", "refused", "not_tried"]
+    added: int
+    changed: int
+    unchanged: int
+    reason: str | None = Field(description="why it was refused: nothing of the section is in force")
+
+
+class RestoreReport(BaseModel):
+    """What became of a document. `secrets_missing` shows at most 10,000 sites; `secrets_missing_count` counts all."""
+
+    dry_run: bool
+    complete: bool = Field(description="false: a section was refused, and those behind it were not tried")
+    sections: list[RestoredSection]
+    secrets_missing: list[SecretsMissing]
+    secrets_missing_count: int
+
+
+# Sections of a document. A new kind of user setting is a new module and a line here.
+
+
+class Section(Protocol):
+    """One kind of user setting."""
+
+    name: str
+
+    def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
+        """Yields all records, in pieces, in a stable order. Secrets are encrypted, or named as left out."""
+
+    def check(self, record: Record, vault: Vault | None) -> None:
+        """Raises `InvalidValueError` for an invalid record."""
+
+    async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
+        """Applies all records or none. Raises `InvalidValueError` if the daemon refuses them."""
+
+    async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
+        """Returns what `put` would do."""
+
+
+def sections() -> Sequence[Section]:
+    """Returns all sections, in the order of writing and applying: sites after the allocator that they suit.
+
+    Tags come before their sites. Sources come last: their pages are noted at sites, and what a user deleted does not
+    come back with them. Rules come after their channels.
+    """
+    return (
+        setting_sections.AllocationSection(),
+        site_sections.TagsSection(),
+        site_sections.SitesSection(),
+        site_sections.DeletedSection(),
+        site_sections.SourcesSection(),
+        site_sections.SourceSitesSection(),
+        setting_sections.SignalSourcesSection(),
+        setting_sections.ChannelsSection(),
+        setting_sections.RulesSection(),
+    )
+
 
 router = api_router(tag="transfer")
 MEDIA_TYPE = "application/octet-stream"
@@ -180,3 +262,6 @@ def _restored_section(section: Section, status: Any, counts: Counts, reason: str
         unchanged=counts.unchanged,
         reason=reason,
     )
+
+
+ROUTERS = (router,)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import math
 import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -19,16 +20,58 @@ import uvloop
 from rich.console import Console
 from rich.live import Live
 
-from pollerd.app import serve as application
+from pollerd.app import serve
 from pollerd.app.config import Config, load
-from pollerd.cli.common.output import show_json
-from pollerd.cli.demo.as_json import in_json
-from pollerd.cli.demo.sample import Sample, SampleReader
-from pollerd.cli.demo.view import live_view, plain_line, print_final
+from pollerd.cli.demo.view import Sample, SampleReader, SampleRow, delay, live_view, plain_line, print_final
 from pollerd.cli.demo.web import DemoWeb
-from pollerd.daemon import Control, SteadyClock
+from pollerd.cli.output import show_json
+from pollerd.daemon.control.control import Control
+from pollerd.daemon.process import SteadyClock
 from pollerd.errors import InvalidValueError
-from pollerd.telemetry import set_up_logs
+from pollerd.logs import set_up_logs
+
+# Formats the result of a demo as JSON.
+
+
+def in_json(reading: Sample) -> dict[str, Any]:
+    """Returns polls and changes in total, then per site: rates in changes per minute, times in seconds; null: unknown.
+
+    A site that differs at every request has no true rate.
+    """
+    status, score = reading.status, reading.score
+    return {
+        "seconds": round(reading.elapsed, 3),
+        "budget": status.budget,
+        "polls": status.polls,
+        "changes_happened": score.happened,
+        "changes_noticed": score.noticed,
+        "polls_that_found_one": score.found,
+        "median_delay": _number(delay(reading)),
+        "share_of_polls_that_found_one": _number(score.share),
+        "share_under_uniform": _number(score.uniform_share),
+        "sites": [_site(row) for row in sorted(reading.rows, key=lambda row: -row.true)],
+    }
+
+
+def _site(row: SampleRow) -> dict[str, Any]:
+    return {
+        "url": row.site.url,
+        "kind": row.site.kind.value,
+        "state": row.state,
+        "true_rate": _number(row.true),
+        "learned_rate": row.learned,
+        "learned_low": row.low,
+        "learned_high": row.high,
+        "polls": row.polls,
+        "changes_happened": row.happened,
+        "polls_that_found_one": row.found,
+        "last_outcome": row.outcome,
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
 
 _LOOK_SECONDS = 0.5
 _LINE_SECONDS = 5.0
@@ -117,7 +160,7 @@ async def _poll(config: Config, web: DemoWeb, seconds: float, show: Show) -> Sam
         urls = config.options.urls
         if urls is not None:
             urls.write_text("".join(f"{site.url}\n" for site in web.sites), encoding="utf-8")
-        await application.serve(config, watch)
+        await serve.serve(config, watch)
     return last
 
 

@@ -7,22 +7,23 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from pollerd import allocation
-from pollerd.allocation import Allocator
+from pollerd.allocation import registry
+from pollerd.allocation.contract import Allocator
 from pollerd.allocation.registered import OBJECTIVES
-from pollerd.cluster.splitting import UNSPLIT, unsplit_among
-from pollerd.daemon.allocation.handover import AllocatorHandover
-from pollerd.daemon.allocation.shadows import Shadows
-from pollerd.daemon.allocation.whole_budget import WholeBudget
-from pollerd.daemon.polling.budget import Budget
-from pollerd.daemon.results.journal import Journal
-from pollerd.daemon.state.runtime import Runtime
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.daemon.state.settings import check_budget
-from pollerd.daemon.state.views import AllocationView
+from pollerd.daemon.budget import Budget
+from pollerd.daemon.journal import Journal
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.settings import check_budget
+from pollerd.daemon.shadows import AllocatorHandover, Shadows
+from pollerd.daemon.views import AllocationView
+from pollerd.daemon.yields import WholeBudget
 from pollerd.errors import InvalidValueError
+from pollerd.partitions import UNSPLIT, unsplit_among
 from pollerd.site_settings import SITE
-from pollerd.storage import AllocationRow, SharedAllocation, Store
+from pollerd.storage.grants import SharedAllocation
+from pollerd.storage.store import Store
+from pollerd.storage.values import AllocationRow
 
 
 class AllocationControl:
@@ -68,8 +69,8 @@ class AllocationControl:
         """
         name = self._scheduler.allocator_name if allocator is None else allocator
         goal = self._scheduler.objective if objective is None else objective
-        if name not in allocation.names():
-            raise InvalidValueError("allocator", "one of " + ", ".join(allocation.names()), name)
+        if name not in registry.names():
+            raise InvalidValueError("allocator", "one of " + ", ".join(registry.names()), name)
         if goal not in OBJECTIVES:
             raise InvalidValueError("objective", "one of " + ", ".join(OBJECTIVES), goal)
         if deadline is not None:
@@ -183,7 +184,7 @@ class AllocationControl:
 
     async def _prepared(self, row: AllocationRow) -> AllocatorHandover:
         """Returns a new allocator that has learned the polls stored so far."""
-        fresh = allocation.create(
+        fresh = registry.create(
             row.allocator,
             budget=self._scheduler.budget_fit.allocator_budget(row.budget),
             objective=row.objective,

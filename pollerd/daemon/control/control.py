@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pollerd.daemon.allocation.explain import ScheduleExplainer
-from pollerd.daemon.allocation.planning.planner import Planner
+from pollerd.crawler.crawl import CollectionReporter
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
 from pollerd.daemon.control.jobs import JobControl
 from pollerd.daemon.control.notifications import NotificationControl
 from pollerd.daemon.control.preview import PreviewControl
+from pollerd.daemon.control.reads import ReadControl
 from pollerd.daemon.control.sites import SiteControl
 from pollerd.daemon.control.sources import SourceControl
 from pollerd.daemon.control.tags import TagControl
-from pollerd.daemon.crawler.report import CollectionReporter
+from pollerd.daemon.explain import ScheduleExplainer
 from pollerd.daemon.gauges import Gauges
-from pollerd.daemon.reads.read_control import ReadControl
-from pollerd.daemon.results.poll_feed import PollFeed
-from pollerd.daemon.signals.hubs.hub_callbacks import HubCallbacks
-from pollerd.daemon.signals.index_now_reports import IndexNowReports
-from pollerd.daemon.signals.signal_control import SignalControl
+from pollerd.daemon.hubs import HubCallbacks
+from pollerd.daemon.index_now import IndexNowReports
+from pollerd.daemon.planner import Planner
+from pollerd.daemon.signal_control import SignalControl
+from pollerd.daemon.views import PollFeed
 
 
 class ShowsCluster(Protocol):

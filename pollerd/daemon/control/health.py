@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 
-from pollerd.daemon.polling.budget import Budget
-from pollerd.daemon.polling.dispatcher import Dispatcher
-from pollerd.daemon.polling.in_flight import InFlight
-from pollerd.daemon.polling.outage_filter import OutageFilter
-from pollerd.daemon.state.runtime import Runtime
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.daemon.state.views import Status
+from pollerd.daemon.budget import Budget
+from pollerd.daemon.dispatcher import Dispatcher, InFlight
+from pollerd.daemon.outage_filter import OutageFilter
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.views import Status
 from pollerd.errors import DatabaseUnavailableError, SchemaError
 from pollerd.model import STATES, SiteState
-from pollerd.storage import Store
+from pollerd.storage.store import Store
 
 _HEALTHY_TICKS = 3
 _HEALTHY_FLOOR_SECONDS = 1.0

@@ -10,13 +10,14 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from pollerd.daemon.results.journal import Journal
-from pollerd.daemon.state.runtime import Runtime
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.daemon.state.views import HostView, RobotsView
+from pollerd.daemon.journal import Journal
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.views import HostView, RobotsView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, NotFoundError
 from pollerd.model import HostOverride
-from pollerd.storage import KnownHost, SiteStore
+from pollerd.storage.site_store import SiteStore
+from pollerd.storage.values import KnownHost
 
 LATEST_MOMENT = 253_402_300_799.0
 """The end of the year 9999, epoch s."""

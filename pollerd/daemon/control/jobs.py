@@ -1,18 +1,228 @@
-"""Jobs: does one thing to many sites, a thousand at a time, goes on after a restart, and can be undone."""
+"""What is done to many sites.
+
+Jobs: does one thing to many sites, a thousand at a time, goes on after a restart, and can be undone.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import structlog
+from msgspec.structs import replace
 
-from pollerd.daemon.control import bulk_actions
-from pollerd.daemon.control.many_sites import ManySites, Planned
-from pollerd.daemon.state.storage_health import RETRY_CAP_SECONDS
+from pollerd.daemon.control.sites import SiteRemoval, SiteReturn, adopt_stored, unseen
+from pollerd.daemon.faults import RETRY_CAP_SECONDS
+from pollerd.daemon.poll_result import SiteCache
+from pollerd.daemon.scheduler_state import SchedulerState, by_render, weight_and_cost
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, PermanentError
-from pollerd.model import JobAction, JobState, Site, SiteSpec
-from pollerd.storage import Job, JobSpec, JobStore, SiteBefore, SiteStore
+from pollerd.inheritance import inherit, polled_otherwise
+from pollerd.model import JobAction, JobState, Site
+from pollerd.site_settings import INHERITED, Kind, RespectTtl, SiteSpec
+from pollerd.storage.jobs import Job, JobSpec, JobStore, SiteBefore
+from pollerd.storage.site_store import SiteStore
+from pollerd.storage.values import NewSettings
+
+# Changes up to a thousand sites at once: first in the database, then in memory.
+
+_REMOVED_AT_ONCE = 20
+ChangeSpec = Callable[[Site], SiteSpec]
+"""Returns the new settings of a site. Raises InvalidValueError if it cannot have them."""
+
+
+@dataclass
+class Planned:
+    """What is to be changed of some sites."""
+
+    wanted: dict[int, SiteSpec] = field(default_factory=dict)
+    """Site id -> its new settings, of those that differ."""
+    before: dict[int, SiteSpec] = field(default_factory=dict)
+    """Site id -> its settings now."""
+    refused: list[tuple[int, InvalidValueError]] = field(default_factory=list)
+    """(site id, reason) of sites that cannot have the new settings."""
+
+
+class ManySites:
+    """Changes many sites. The caller holds `SchedulerState.changing_sites`."""
+
+    def __init__(
+        self,
+        *,
+        store: SiteStore,
+        scheduler: SchedulerState,
+        site_cache: SiteCache,
+        removal: SiteRemoval,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store, self._scheduler, self._site_cache = store, scheduler, site_cache
+        self._removal, self._clock = removal, clock
+        self._return = SiteReturn(store=store, scheduler=scheduler, clock=self._clock)
+        self.changing = scheduler.changing_sites
+        """Held while sites are changed."""
+
+    async def plan(self, site_ids: Sequence[int], change: ChangeSpec) -> Planned:
+        """Returns what the change makes of those of these sites that are there."""
+        planned = Planned()
+        for site in await self._store.get_many(site_ids):
+            try:
+                spec = change(site)
+                self._admit(site, spec)
+            except InvalidValueError as error:
+                planned.refused.append((site.id, error))
+                continue
+            planned.before[site.id] = site.spec
+            if spec != site.spec:
+                planned.wanted[site.id] = spec
+        return planned
+
+    def _admit(self, site: Site, spec: SiteSpec) -> None:
+        """Raises InvalidValueError if the site cannot have these settings."""
+        tags = self._store.tags
+        if spec.tags != site.spec.tags and (refusal := unseen(spec, tags)) is not None:
+            raise refusal
+        new = inherit(spec, tags)
+        if weight_and_cost(new) != weight_and_cost(inherit(site.spec, tags)):
+            try:
+                self._scheduler.admit(site.id, *weight_and_cost(new))
+            except InvalidValueError as error:
+                raise by_render(error, new) from error
+
+    async def pause(self, site_ids: Sequence[int], paused: bool) -> None:
+        """Pauses or resumes these sites, and changes nothing else."""
+        await self._store.pause_some(site_ids, paused)
+        self._scheduler.pause_many(np.array(site_ids, np.int64), paused)
+        self._scheduler.due.set()
+
+    async def set_settings(self, wanted: Mapping[int, SiteSpec]) -> None:
+        """Gives sites new settings, but for URL and pause; what was learned of them stays."""
+        now, ids, tags = self._clock(), sorted(wanted), self._store.tags
+        before = {site.id: site.spec for site in await self._store.get_many(ids)} if tags else {}
+        await self._store.put_settings([NewSettings(i, wanted[i], resumed=False) for i in ids], now)
+        rows, faults = await self._store.schedule_of(ids)
+        adopt_stored(self._scheduler, self._site_cache, rows, faults, dict.fromkeys(ids, now))
+        otherwise = [i for i, spec in before.items() if polled_otherwise(inherit(spec, tags), inherit(wanted[i], tags))]
+        slots = self._scheduler.sites.slots_of(np.array(otherwise, np.int64))
+        self._scheduler.poll_anew(slots[slots >= 0])
+        await self._scheduler.budget_fit.fit_by_and_by()
+        self._scheduler.due.set()
+
+    async def delete(self, site_ids: Sequence[int]) -> None:
+        """Marks the sites as deleted: they are polled no more, and their rows stay until they are purged."""
+        await self._store.mark(site_ids, self._clock())
+        for place, site_id in enumerate(site_ids):
+            self._removal.remove(site_id)
+            if place % _REMOVED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def bring_back(self, site_ids: Sequence[int]) -> int:
+        """Brings back those of these sites that are marked as deleted; returns how many."""
+        back = await self._store.unmark(site_ids)
+        await self._return.take_in(site_ids)
+        await self._scheduler.budget_fit.fit_to_growth()
+        self._scheduler.due.set()
+        return len(back)
+
+    async def not_deletable(self, site_ids: Sequence[int]) -> list[int]:
+        """Returns those of these sites that only the focused crawler adds and removes."""
+        return await self._store.crawled_among(site_ids)
+
+    def poll_soon(self, site_ids: Sequence[int]) -> int:
+        """Has the sites polled before all others, as soon as their hosts allow; returns how many are known."""
+        table = self._scheduler.sites
+        slots = table.slots_of(np.array(site_ids, np.int64))
+        slots = slots[slots >= 0]
+        table.asap[slots] = True
+        table.touch(slots)
+        self._scheduler.due.set()
+        return len(slots)
+
+
+# What each action on many sites makes of a site's settings, and how that is taken back.
+
+_MOST_TAGS = 64
+_NAMES: dict[JobAction, tuple[str, ...]] = {
+    JobAction.PAUSE: ("paused",),
+    JobAction.RESUME: ("paused",),
+    JobAction.TAG: ("tags",),
+    JobAction.UNTAG: ("tags",),
+    **{
+        action: tuple(name for name, one in INHERITED.items() if one.bulk == action)
+        for action in (JobAction.WEIGHT, JobAction.LIMITS)
+    },
+}
+"""Settings that an action changes."""
+_TRUSTS = frozenset(name for name, one in INHERITED.items() if one.kind is Kind.TRUST)
+
+
+def after(action: JobAction, value: Mapping[str, Any], spec: SiteSpec) -> SiteSpec:
+    """Returns the settings after the action. Raises InvalidValueError if the site cannot have them."""
+    match action:
+        case JobAction.PAUSE | JobAction.RESUME:
+            return replace(spec, paused=action is JobAction.PAUSE)
+        case JobAction.TAG:
+            return _tagged(spec, value["tag"])
+        case JobAction.UNTAG:
+            return replace(spec, tags=tuple(tag for tag in spec.tags if tag != value["tag"]))
+        case JobAction.WEIGHT:
+            return replace(spec, weight=value["weight"])
+        case JobAction.LIMITS:
+            return _limited(replace(spec, **_typed(value)))
+        case JobAction.DELETE | JobAction.POLL:
+            return spec
+
+
+def _tagged(spec: SiteSpec, tag: str) -> SiteSpec:
+    if tag in spec.tags:
+        return spec
+    if len(spec.tags) >= _MOST_TAGS:
+        raise InvalidValueError("tags", f"at most {_MOST_TAGS}", f"{_MOST_TAGS + 1} tags")
+    return replace(spec, tags=(*spec.tags, tag))
+
+
+def _limited(spec: SiteSpec) -> SiteSpec:
+    shortest, longest = spec.min_interval, spec.max_interval
+    if shortest is not None and longest is not None and shortest > longest:
+        raise InvalidValueError("max_interval", f"at least min_interval ({shortest:g} s)", longest)
+    return spec
+
+
+def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of settings with their types, which the JSON of a job does not keep."""
+    trusts = {name: value for name, value in values.items() if name in _TRUSTS and value is not None}
+    return {**values, **{name: RespectTtl(value) for name, value in trusts.items()}}
+
+
+def before_action(action: JobAction, spec: SiteSpec) -> dict[str, Any]:
+    """Returns what is kept of a site's settings, so that the action can be taken back."""
+    return {name: getattr(spec, name) for name in _NAMES.get(action, ())}
+
+
+def taken_back(action: JobAction, value: Mapping[str, Any], kept: Mapping[str, Any], spec: SiteSpec) -> SiteSpec:
+    """Returns the settings without what the action did; what was changed since then stays as it is.
+
+    kept: as `before` returned it.
+    """
+    was: dict[str, Any] = {name: tuple(v) if name == "tags" else v for name, v in kept.items()}
+    match action:
+        case JobAction.TAG:
+            return replace(spec, tags=tuple(tag for tag in spec.tags if tag != value["tag"]))
+        case JobAction.UNTAG:
+            return replace(spec, tags=_with_tag(spec.tags, value["tag"], was["tags"]))
+        case _:
+            did = {"paused": action is JobAction.PAUSE} if "paused" in was else value
+            mine = {name: was[name] for name in was if name in did and getattr(spec, name) == did[name]}
+            return replace(spec, **_typed(mine))
+
+
+def _with_tag(tags: tuple[str, ...], tag: str, was: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the tags with this one: in its former place, if they are otherwise what they were."""
+    if tag in tags:
+        return tags
+    return was if tuple(one for one in was if one != tag) == tags else (*tags, tag)
+
 
 AT_ONCE = 1_000
 """A job on at most so many sites ends within the call that starts it."""
@@ -129,7 +339,7 @@ class JobControl:
     async def _do(self, job: Job, ids: Sequence[int]) -> list[tuple[int, object]]:
         """Does it to these sites; returns (site id, reason) of those that refuse it."""
         action, value = job.spec.action, job.spec.value
-        planned = await self._many.plan(ids, lambda site: bulk_actions.after(action, value, site.spec))
+        planned = await self._many.plan(ids, lambda site: after(action, value, site.spec))
         there = list(planned.before)
         if action is JobAction.POLL:
             await self._jobs.keep(job.id, [SiteBefore(site_id, {}) for site_id in there])
@@ -141,7 +351,7 @@ class JobControl:
             await self._jobs.keep(job.id, [SiteBefore(site_id, {}) for site_id in there])
             await self._many.delete(there)
             return [(site_id, _OF_THE_CRAWLER) for site_id in others]
-        before = [SiteBefore(i, bulk_actions.before(action, planned.before[i])) for i in planned.wanted]
+        before = [SiteBefore(i, before_action(action, planned.before[i])) for i in planned.wanted]
         await self._jobs.keep(job.id, before)
         await self._change(action, planned)
         return list(planned.refused)
@@ -174,7 +384,7 @@ class JobControl:
         kept = {one.site_id: one.before for one in changes}
 
         def spec_of(site: Site) -> SiteSpec:
-            return bulk_actions.taken_back(action, value, kept[site.id], site.spec)
+            return taken_back(action, value, kept[site.id], site.spec)
 
         planned = await self._many.plan(ids, spec_of)
         await self._change(action, planned)

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import structlog
 
-from pollerd.daemon.notifying.notifier import Notifier
-from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.notifier import Notifier
+from pollerd.daemon.runtime import Runtime
 from pollerd.errors import InvalidValueError, NotFoundError, TooHeavyError
 from pollerd.events import EventKind, NoticeState
-from pollerd.storage import (
+from pollerd.storage.notification_values import (
     AttemptEnd,
     ChannelSpec,
     FileResult,
-    NotificationStore,
     Origin,
     RuleSpec,
     StoredChannel,
     StoredRule,
 )
+from pollerd.storage.notifications import NotificationStore
 
 if TYPE_CHECKING:  # a daemon without rules loads none of it
-    from pollerd.notifications.message import Answer
+    from pollerd.notifications.messages import Answer
 
 
 _FOR_GOOD = 253_402_300_000.0
@@ -44,7 +44,7 @@ class NotificationControl:
 
     async def add_rule(self, document: Mapping[str, Any]) -> StoredRule:
         """Adds a rule. Raises InvalidValueError, and DuplicateError with the existing id."""
-        from pollerd.notifications.specs import rule_spec
+        from pollerd.notifications.settings import rule_spec
 
         stored = await self._store.add_rule(rule_spec(document), self._clock())
         await self._notifier.reload()
@@ -52,7 +52,7 @@ class NotificationControl:
 
     async def change_rule(self, rule_id: int, document: Mapping[str, Any]) -> StoredRule:
         """Sets all settings of a rule; it stays muted. Raises NotFoundError, InvalidValueError, DuplicateError."""
-        from pollerd.notifications.specs import rule_spec
+        from pollerd.notifications.settings import rule_spec
 
         _check_origin("rule", (await self._store.rule(rule_id)).spec)
         stored = await self._store.update_rule(rule_id, rule_spec(document), self._clock())
@@ -67,7 +67,7 @@ class NotificationControl:
 
     async def check_unsubscribing(self, channel_id: int, rule_id: int, token: str) -> None:
         """Raises NotFoundError unless the token is that of a link in a mail of this channel, by this rule."""
-        from pollerd.notifications.delivery.unsubscribing import purpose_of
+        from pollerd.notifications.composing import purpose_of
 
         if not self._store.is_token_of(purpose_of(channel_id, rule_id), token):
             raise NotFoundError("link to unsubscribe", rule_id)
@@ -101,8 +101,8 @@ class NotificationControl:
         self, name: str, kind: str, given: Mapping[str, Any], *, enabled: bool = True
     ) -> StoredChannel:
         """Adds a channel from its settings and secrets. Raises InvalidValueError, DuplicateError."""
-        from pollerd.notifications.delivery.stored import with_settings
-        from pollerd.notifications.specs import checked_name
+        from pollerd.notifications.settings import checked_name
+        from pollerd.notifications.stored_channels import with_settings
 
         spec = with_settings(ChannelSpec(checked_name(name), kind, enabled=enabled), given)
         await self._check_template(spec)
@@ -124,8 +124,8 @@ class NotificationControl:
 
         Raises NotFoundError, InvalidValueError, DuplicateError.
         """
-        from pollerd.notifications.delivery.stored import with_settings
-        from pollerd.notifications.specs import checked_name
+        from pollerd.notifications.settings import checked_name
+        from pollerd.notifications.stored_channels import with_settings
 
         before = await self._store.channel(channel_id)
         _check_origin("channel", before.spec)
@@ -177,9 +177,8 @@ class NotificationControl:
 
     async def _check_template(self, spec: ChannelSpec, of: str = "") -> None:
         """Raises InvalidValueError if the channel's template can never be rendered, or takes too long to be checked."""
-        from pollerd.notifications.delivery.stored import opened
-        from pollerd.notifications.templates.error import TemplateError
-        from pollerd.notifications.templates.rendering import check
+        from pollerd.notifications.stored_channels import opened
+        from pollerd.notifications.templates import TemplateError, check
 
         template = opened(spec).options.template
         if not template:
@@ -194,7 +193,7 @@ class NotificationControl:
 
         Raises NotFoundError, and InvalidValueError for a channel of another kind.
         """
-        from pollerd.notifications.delivery.stored import with_new_secret
+        from pollerd.notifications.stored_channels import with_new_secret
 
         before = await self._store.channel(channel_id)
         _check_origin("channel", before.spec)
@@ -208,10 +207,10 @@ class NotificationControl:
 
         Raises NotFoundError.
         """
-        from pollerd.daemon.results.announcing.rules_in_force import new_event_id
-        from pollerd.notifications.delivery.stored import look_of, opened
-        from pollerd.notifications.message import AnswerKind, Event
-        from pollerd.notifications.messages.build import message_of_one
+        from pollerd.daemon.rules_in_force import new_event_id
+        from pollerd.notifications.messages import AnswerKind, Event
+        from pollerd.notifications.stored_channels import look_of, opened
+        from pollerd.notifications.writing import message_of_one
 
         row = await self._store.channel(channel_id)
         began = self._clock()
@@ -237,7 +236,7 @@ class NotificationControl:
 
     def shown(self, row: StoredChannel) -> dict[str, Any]:
         """Returns the settings of a channel without secrets; of one that cannot be used, why."""
-        from pollerd.notifications.delivery.stored import shown
+        from pollerd.notifications.stored_channels import shown
 
         try:
             return shown(row.spec)
@@ -246,8 +245,8 @@ class NotificationControl:
 
     def not_fenced(self, row: StoredChannel) -> str | None:
         """Returns why the kernel does not hold the plugins of an Apprise channel; None: it does, or there are none."""
-        from pollerd.notifications.channels.apprise.fence import missing
-        from pollerd.notifications.channels.apprise.settings import APPRISE
+        from pollerd.notifications.channels.apprise import APPRISE
+        from pollerd.notifications.channels.apprise_fence import missing
 
         return missing() if row.spec.kind == APPRISE else None
 

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec.structs import replace
 
-from pollerd.daemon.polling.pages.requests import PageRequests
-from pollerd.daemon.state.faults import reason
-from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.faults import reason
+from pollerd.daemon.pages import PageRequests
+from pollerd.daemon.runtime import Runtime
 from pollerd.errors import InvalidValueError, NotFoundError
-from pollerd.fetching import Request, own_headers
-from pollerd.model import Outcome, SelectionState, Site, SiteSpec, Validators
+from pollerd.fetching.request import Request, own_headers
+from pollerd.model import Outcome, SelectionState, Site, Validators
 from pollerd.rendering.settings import DEFAULT_RENDER_COST
-from pollerd.storage import ChangeFilter, SiteContext, Store
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.changes import ChangeFilter
+from pollerd.storage.store import Store
+from pollerd.storage.values import SiteContext
 
 if TYPE_CHECKING:  # loaded with the first preview
     from pollerd.detection.selection.preview import EarlierVersion, SelectionPreview
@@ -98,7 +101,7 @@ class PreviewControl:
 
     async def _known(self, site: Site, selections: str) -> tuple[dict[str, bytes], dict[str, list[EarlierVersion]]]:
         """Returns the current contents and the last changes of the selections that keep what they kept before."""
-        from pollerd.detection.selection.selections import compiled
+        from pollerd.detection.selection.selection import compiled
 
         versions = {one.name: one.version for one in compiled(selections).all}
         states = {state.name: state for state in await self._store.history.selection_states(site.id)}

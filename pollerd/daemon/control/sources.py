@@ -7,8 +7,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from pollerd.daemon.control.sites import SiteControl
-from pollerd.daemon.sources.reader import SourceReader
-from pollerd.storage import Source, SourceSpec, SourceStore
+from pollerd.daemon.sources import SourceReader
+from pollerd.storage.sources import Source, SourceSpec, SourceStore
 
 _ALL_OF_IT = ("pattern", "site_limit", "hosts", "most_shrink")
 """Settings after which a source is read anew, and all of it."""

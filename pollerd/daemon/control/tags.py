@@ -9,13 +9,14 @@ import numpy as np
 import structlog
 from msgspec.structs import replace
 
-from pollerd.daemon.state.believed_unchanged import note_quiet
-from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.daemon.state.site_cache import SiteCache
+from pollerd.daemon.poll_result import SiteCache
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.unchanged import note_quiet
 from pollerd.errors import NotFoundError
 from pollerd.inheritance import read_by_polls
-from pollerd.model import Tags, TagSettings
-from pollerd.storage import Rebase, SettingsColumns, SiteStore
+from pollerd.site_settings import Tags, TagSettings
+from pollerd.storage.site_store import SiteStore
+from pollerd.storage.values import Rebase, SettingsColumns
 
 _AT_ONCE = 1_000
 """Sites that get their new settings before the loop runs on: some milliseconds."""

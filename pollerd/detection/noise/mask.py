@@ -1,4 +1,6 @@
-"""Rules for lines and blocks of lines of a page that are noise.
+"""Masks: rules for what of a page is noise, where they apply, and their stored form.
+
+Rules for lines and blocks of lines of a page that are noise.
 
 A line rule hides only what its slots accept, in lines that match the rest of its template, at its place. A block rule
 hides any lines (as many as seen; where their number varied, the range is extended by twice the difference) or the order
@@ -7,10 +9,17 @@ of its lines, if both neighbours of the block are in place. All else is kept byt
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from pollerd.detection.noise.template import Template
+import orjson
+import xxhash
+
+from pollerd.detection.noise.templates import MARK, MARK_END, Literal, Slot, SlotKind, Template
+from pollerd.errors import InvalidValueError
 
 RULES_MAX = 64
 ANCHORS_MAX = 8
@@ -111,3 +120,329 @@ class Mask:
 
 
 NO_MASK = Mask()
+
+
+# Splits a content into units: lines, further split where cells, sentences, elements or statements end.
+#
+# Thus one clock does not make a whole one-line document noise, nor an entry of a feed.
+
+_UNIT = re.compile(rb"(?<=[\n\t;}])(?!\n)|(?<=[.!?] )|(?=<[A-Za-z])")
+
+
+def units(content: bytes) -> list[bytes]:
+    """Returns the units of `content` in order, line ends included; concatenated they are the content."""
+    return [unit for unit in _UNIT.split(content) if unit]
+
+
+def keys(parts: Sequence[bytes]) -> list[int]:
+    """Returns the 64-bit hash of each unit without its line end and trailing comma."""
+    digest = xxhash.xxh3_64_intdigest
+    return [digest(part.rstrip(b",\n")) for part in parts]
+
+
+# Finds the places of a mask's rules in a content.
+
+PLACES_MAX = 1_000
+"""Anchors whose nearest unit occurs more often are ignored, which bounds the work on any content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Units `start` to `end`."""
+
+    start: int
+    end: int
+
+
+class UnitIndex:
+    """The units of a content, with the positions of each key."""
+
+    def __init__(self, content: bytes) -> None:
+        self.units = units(content)
+        self.keys = keys(self.units)
+        self._at: dict[int, list[int]] = {}
+        for at, key in enumerate(self.keys):
+            self._at.setdefault(key, []).append(at)
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._at
+
+    def key(self, at: int) -> int:
+        """Returns the key at a position; `EDGE` beyond either end."""
+        return self.keys[at] if 0 <= at < len(self.keys) else EDGE
+
+    def targets(self, anchor: Anchor) -> list[int]:
+        """Returns the positions that the anchor points to, ascending."""
+        step = 1 if anchor.offset > 0 else -1
+        nearest = anchor.keys[0]
+        found = self._at.get(nearest, []) if nearest != EDGE else [-1 if step > 0 else len(self.keys)]
+        if len(found) > PLACES_MAX:
+            return []
+        deeper = list(enumerate(anchor.keys))[1:]
+        return [at + anchor.offset for at in found if all(self.key(at - step * n) == key for n, key in deeper)]
+
+    def lines(self, rule: LineRule) -> Iterator[int]:
+        """Yields the candidate units of the rule; they need not fit its template."""
+        if rule.prefix:
+            yield from (at for at, unit in enumerate(self.units) if unit.startswith(rule.prefix))
+        for anchor in rule.anchors:
+            yield from (at for at in self.targets(anchor) if 0 <= at < len(self.units))
+
+    def blocks(self, rule: BlockRule) -> Iterator[Place]:
+        """Yields the blocks between the rule's anchors; each start with the nearest end."""
+        lasts = self.targets(rule.after)
+        for start in self.targets(rule.before):
+            at = bisect_left(lasts, start + rule.shortest - 1)
+            if at < len(lasts) and lasts[at] < start + rule.longest:
+                yield Place(start, lasts[at] + 1)
+
+
+def body(unit: bytes) -> bytes:
+    """Returns a unit without its line end and trailing comma."""
+    return unit.rstrip(b",\n")
+
+
+# Applies a mask to a content: replaces noise by its name, and leaves all else byte for byte.
+
+_ALL_NOISE_SHARE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """Result of applying a mask to a content."""
+
+    content: bytes
+    """The content with each noisy part replaced by its name between `MARK` and `MARK_END`."""
+    size: int
+    """Size of the original content in bytes."""
+    hidden: int
+    """Bytes of it that are noise; reordered lines do not count."""
+    missing: int
+    """Number of rules whose place was not found: the page's structure has changed, and a repeat fetch is useful."""
+
+    @property
+    def all_noise(self) -> bool:
+        """True if less than a twentieth of the content is not noise."""
+        return self.size > 0 and self.hidden >= _ALL_NOISE_SHARE * self.size
+
+
+def apply(content: bytes, mask: Mask) -> Masked:
+    """Returns `content` (any bytes) without its noise; idempotent.
+
+    Two contents without `MARK` with equal results differ only within their masked spans. A content that contains `MARK`
+    is returned unchanged. Time: at most linear in the content for each rule; raises nothing.
+    """
+    if not mask or MARK in content:
+        return Masked(content, len(content), 0, 0)
+    return MaskApplication(content, mask).result()
+
+
+def hidden_by_rule(content: bytes, mask: Mask) -> tuple[Masked, tuple[int, ...]]:
+    """Returns the result of `apply`, and for each rule a hash of the parts of the content that it acts on.
+
+    Blocks first, then lines; 0 for a rule without a place. Empty if nothing was masked.
+    """
+    if not mask or MARK in content:
+        return apply(content, mask), ()
+    applied = MaskApplication(content, mask)
+    return applied.result(), applied.hidden_by_rule()
+
+
+class MaskApplication:
+    """Application of a mask to a content, step by step; learning uses its findings as well."""
+
+    def __init__(self, content: bytes, mask: Mask) -> None:
+        self.content, self.mask = content, mask
+        self._ended = content.endswith(b"\n")
+        # With every line terminated, a missing final line end makes no difference.
+        self.page = UnitIndex(content if self._ended else content + b"\n")
+        self.blocks: dict[BlockRule, list[Place]] = {}
+        self.lines: dict[int, bytes] = {}
+        self.found: dict[LineRule, set[int]] = {}
+        """Units that match each rule, including those already masked by an earlier rule."""
+        self._line_hides: dict[int, int] = {}
+        self._starts: dict[int, tuple[Place, BlockRule]] = {}
+        self.covered = bytearray(len(self.page.units))
+        for block in mask.blocks:
+            self._take_block(block)
+        for line in mask.lines:
+            self._take_lines(line)
+
+    def result(self) -> Masked:
+        """Returns the masked content."""
+        pieces, at, count = [], 0, len(self.page.units)
+        while at <= count:
+            place, rule = self._starts.get(at, (None, None))
+            if place is not None and rule is not None:
+                pieces.append(self.block_text(place, rule))
+            if place is not None and place.end > at:
+                at = place.end
+                continue
+            if at < count:
+                pieces.append(self.lines.get(at, self.page.units[at]))
+            at += 1
+        written = b"".join(pieces)
+        missing = sum(not places for places in self.blocks.values()) + sum(not hits for hits in self.found.values())
+        return Masked(written if self._ended else written[:-1], len(self.content), self._hidden(), missing)
+
+    def hidden_by_rule(self) -> tuple[int, ...]:
+        """Returns a hash of the units that each rule acts on, as they stand; 0 for a rule without a place."""
+        units = self.page.units
+        blocks = (
+            [unit for place in self.blocks[rule] for unit in units[place.start : place.end]]
+            for rule in self.mask.blocks
+        )
+        lines = ([units[at] for at in sorted(self.found[rule])] for rule in self.mask.lines)
+        return tuple(xxhash.xxh3_64_intdigest(b"".join(some)) if some else 0 for some in (*blocks, *lines))
+
+    def begins_block(self, at: int) -> bool:
+        """Returns whether a block begins at the unit."""
+        return at in self._starts
+
+    def block_text(self, place: Place, rule: BlockRule) -> bytes:
+        """Returns the replacement of a block."""
+        if not rule.any_order:
+            return MARK + b"any lines" + MARK_END + b"\n"
+        lines = sorted(text for text, _ in self._block_lines(place, rule))
+        return MARK + b"any order\n" + b"".join(line + b"\n" for line in lines) + MARK_END + b"\n"
+
+    def _take_block(self, rule: BlockRule) -> None:
+        taken = self.blocks[rule] = []
+        for place in self.page.blocks(rule):
+            if place.start not in self._starts and not any(self.covered[place.start : place.end]):
+                self._starts[place.start] = (place, rule)
+                self.covered[place.start : place.end] = b"\1" * (place.end - place.start)
+                taken.append(place)
+
+    def _take_lines(self, rule: LineRule) -> None:
+        fitting = self.found[rule] = set()
+        for at in self.page.lines(rule):
+            text = body(self.page.units[at])
+            masked = None if self.covered[at] else rule.template.masked(text)
+            if masked is not None:
+                fitting.add(at)
+                if at not in self.lines:
+                    self.lines[at] = masked[0] + self.page.units[at][len(text) :]
+                    self._line_hides[at] = masked[1]
+
+    def _hidden(self) -> int:
+        hidden = sum(self._line_hides.values())
+        for place, rule in self._starts.values():
+            if rule.any_order:
+                hidden += sum(size for _, size in self._block_lines(place, rule))
+            else:
+                hidden += sum(map(len, self.page.units[place.start : place.end]))
+        return min(hidden, len(self.content))
+
+    def _block_lines(self, place: Place, rule: BlockRule) -> Iterator[tuple[bytes, int]]:
+        """Yields the lines of a block in any order, and the hidden bytes of each."""
+        for unit in self.page.units[place.start : place.end]:
+            line = body(unit)
+            fits = (template.masked(line) for template in rule.templates)
+            yield next((masked for masked in fits if masked is not None), (line, 0))
+
+
+# Serialises a mask as versioned bytes: JSON, at most `BYTES_MAX` long.
+
+VERSION = 1
+BYTES_MAX = 64 * 1024
+"""Rules beyond this size are dropped, the last first."""
+
+
+def to_bytes(mask: Mask) -> bytes:
+    """Serialises the mask for `from_bytes`; empty for the empty mask."""
+    if not mask:
+        return b""
+    written = _written(mask)
+    while len(written) > BYTES_MAX:
+        lines, blocks = mask.lines, mask.blocks
+        mask = replace(mask, lines=lines[:-1]) if lines else replace(mask, blocks=blocks[:-1])
+        written = _written(mask)
+    return written
+
+
+def from_bytes(data: bytes) -> Mask:
+    """Parses a mask; raises InvalidValueError for bytes of another version, or damaged ones."""
+    if not data:
+        return NO_MASK
+    try:
+        version, blocks, lines = orjson.loads(data)
+        if version != VERSION or len(blocks) + len(lines) > RULES_MAX:
+            raise ValueError("version or number of rules")
+        return Mask(tuple(map(_block, blocks)), tuple(map(_line, lines)))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidValueError("mask", f"an undamaged mask of version {VERSION}", data[:80]) from error
+
+
+def _written(mask: Mask) -> bytes:
+    return orjson.dumps(
+        [VERSION, [_from_block(rule) for rule in mask.blocks], [_from_line(rule) for rule in mask.lines]]
+    )
+
+
+def _from_block(rule: BlockRule) -> list[Any]:
+    templates = [_from_template(template) for template in rule.templates]
+    anchors = [_from_anchor(rule.before), _from_anchor(rule.after)]
+    return [*anchors, rule.shortest, rule.longest, rule.any_order, templates, rule.shown, rule.unseen]
+
+
+def _block(data: list[Any]) -> BlockRule:
+    before, after, shortest, longest, any_order, templates, shown, unseen = data
+    return BlockRule(
+        _anchor(before),
+        _anchor(after),
+        _integer(shortest),
+        _integer(longest),
+        bool(any_order),
+        tuple(map(_template, templates)),
+        str(shown),
+        _integer(unseen),
+    )
+
+
+def _from_line(rule: LineRule) -> list[Any]:
+    anchors = [_from_anchor(anchor) for anchor in rule.anchors]
+    return [_from_template(rule.template), anchors, rule.prefix.decode("latin-1"), rule.shown, rule.unseen]
+
+
+def _line(data: list[Any]) -> LineRule:
+    template, anchors, prefix, shown, unseen = data
+    found = tuple(map(_anchor, anchors))
+    return LineRule(_template(template), found, prefix.encode("latin-1"), str(shown), _integer(unseen))
+
+
+def _from_anchor(anchor: Anchor) -> list[int]:
+    return [anchor.offset, *anchor.keys]
+
+
+def _anchor(data: list[Any]) -> Anchor:
+    offset, *keys = map(_integer, data)
+    if not offset or not keys:
+        raise ValueError("an anchor needs an offset and keys")
+    return Anchor(offset, tuple(keys))
+
+
+def _from_template(template: Template) -> list[Any]:
+    return [
+        [part.count, part.digest]
+        if isinstance(part, Literal)
+        else [part.kind, part.size, [shape.decode("latin-1") for shape in part.shapes]]
+        for part in template.parts
+    ]
+
+
+def _template(data: list[Any]) -> Template:
+    return Template(tuple(_part(part) for part in data))
+
+
+def _part(data: list[Any]) -> Literal | Slot:
+    if len(data) == 2:
+        return Literal(*map(_integer, data))
+    kind, size, shapes = data
+    return Slot(SlotKind(kind), _integer(size), tuple(shape.encode("latin-1") for shape in shapes))
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError("not an integer")
+    return value

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from pollerd.detection.normalise import normalise
-from pollerd.detection.selection.comparing import readings_of
-from pollerd.detection.selection.judging import DifferenceJudgement, SelectionDifference, judge
-from pollerd.detection.selection.selections import compiled
+from pollerd.detection.selection.comparing import DifferenceJudgement, SelectionDifference, judge, readings_of
+from pollerd.detection.selection.selection import compiled
 from pollerd.model import Media, StoredReading
 
 SHOWN_BYTES = 100_000

@@ -2,32 +2,105 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import orjson
 import xxhash
 from msgspec import Struct
 
 from pollerd.detection import feed
-from pollerd.detection.charset import to_utf8
-from pollerd.detection.feed_ttl import feed_ttl
-from pollerd.detection.media import classify
+from pollerd.detection.feed import feed_ttl
+from pollerd.detection.media import classify, to_utf8
 from pollerd.detection.normalise import normalise
-from pollerd.detection.selection.conditions import Condition, Least, parse_conditions, parse_least
-from pollerd.detection.selection.document import flag, known_table
+from pollerd.detection.selection.conditions.condition import Condition, parse_conditions
+from pollerd.detection.selection.conditions.logic import Least, parse_least
+from pollerd.detection.selection.document import flag, known_table, text
 from pollerd.detection.selection.expressions.css import CssSelector
 from pollerd.detection.selection.expressions.jsonpath import JsonPath
-from pollerd.detection.selection.expressions.pattern import compile_pattern
-from pollerd.detection.selection.steps.feed_items import FeedItems, feed_entries
-from pollerd.detection.selection.steps.json_document import kept_of_json, texts_in_json
-from pollerd.detection.selection.steps.page import HtmlPage
-from pollerd.detection.selection.steps.pdf_document import is_pdf, pdf_text
+from pollerd.detection.selection.expressions.pattern import Pattern, compile_pattern, compile_replacement
+from pollerd.detection.selection.expressions.xpath import XPathExpression
+from pollerd.detection.selection.steps.documents import (
+    FeedItems,
+    XmlDocument,
+    feed_entries,
+    is_pdf,
+    kept_of_json,
+    pdf_text,
+    texts_in_json,
+)
+from pollerd.detection.selection.steps.page import HtmlPage, compile_expression, kind_of
 from pollerd.detection.selection.steps.plan import SelectionPlan, compile_plan
-from pollerd.detection.selection.steps.xml_document import XmlDocument
-from pollerd.detection.selection.value_sources import ValueSource, compile_values
-from pollerd.detection.selection.values import Reading, read_value
-from pollerd.model import Media
+from pollerd.detection.selection.values.definition import compile_value_format
+from pollerd.detection.selection.values.form import Reading, ValueFormat
+from pollerd.detection.selection.values.read import read_value
+from pollerd.errors import InvalidValueError
+from pollerd.model import DEFAULT_SELECTION, Media
+
+# Where a value is read: an element, an attribute, a JSON field, or text of the selected content.
+
+VALUES_MAX = 50
+_NAME_MAX = 64
+_KEYS = ("css", "xpath", "jsonpath", "re", "attribute", "with")
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSource:
+    """One value of a selection: where it stands and how it is written.
+
+    Without expression and pattern it is read from the selected text.
+    """
+
+    name: str
+    form: ValueFormat
+    expression: CssSelector | XPathExpression | JsonPath | None = None
+    attribute: str | None = None
+    pattern: Pattern | None = None
+    replacement: Any = None
+
+    @property
+    def machine(self) -> bool:
+        """Whether it is written for programs, with "." as its decimal sign."""
+        return isinstance(self.expression, JsonPath) or self.attribute == "content"
+
+
+def compile_values(field: str, given: object) -> tuple[ValueSource, ...]:
+    """Compiles `{"price": {"kind": "price", "from": {"css": ..., "attribute": ...}, ...}}`. Raises InvalidValueError.
+
+    `from` is `{"css" or "xpath": ..., "attribute": ...}`, `{"jsonpath": ...}` (of an HTML page: of its JSON-LD),
+    `{"re": ..., "with": ...}` (of the selected text), or left out: the selected text.
+    """
+    if not isinstance(given, Mapping) or len(given) > VALUES_MAX:
+        raise InvalidValueError(field, f"a table of at most {VALUES_MAX} values by name", type(given).__name__)
+    return tuple(_value(f"{field}.{name}", name, one) for name, one in given.items())
+
+
+def _value(field: str, name: object, given: object) -> ValueSource:
+    text(field, name, _NAME_MAX)
+    if not isinstance(given, Mapping):
+        raise InvalidValueError(field, "a table with kind and from", type(given).__name__)
+    form = compile_value_format(field, {key: value for key, value in given.items() if key != "from"})
+    if given.get("from") is None:
+        return ValueSource(str(name), form)
+    at = f"{field}.from"
+    found = known_table(at, given["from"], _KEYS)
+    if "re" in found:
+        known_table(at, found, ("re", "with"))
+        pattern = compile_pattern(at, {"re": found["re"]})
+        replacement = compile_replacement(f"{at}.with", str(found.get("with", r"\g<0>")), pattern)
+        return ValueSource(str(name), form, pattern=pattern, replacement=replacement)
+    attribute = found.get("attribute")
+    place = {key: value for key, value in found.items() if key != "attribute"}
+    expression = compile_expression(at, place, ("css", "xpath", "jsonpath"))
+    if attribute is not None and kind_of(expression) == "jsonpath":
+        raise InvalidValueError(f"{at}.attribute", "left out with jsonpath", str(attribute))
+    return ValueSource(
+        str(name), form, expression, None if attribute is None else text(f"{at}.attribute", attribute, 100)
+    )
+
 
 _KNOWN = ("steps", "values", "least", "conditions", "inherit")
 _JSON_LD = "application/ld+json"
@@ -278,3 +351,77 @@ def _unmatched(field: str) -> str:
 
 def _lines(text: bytes) -> bytes:
     return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+# The named selections of one site, compiled from their settings.
+
+SELECTIONS_MAX = 20
+BYTES_MAX = 64 * 1024
+"""Longest settings of one site, as JSON."""
+_NAME = re.compile(r"[^\s\x00-\x1f\x7f;,][^\x00-\x1f\x7f;,]{0,63}")
+_COMPILED = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Selections:
+    """The selections of one site, `default` first."""
+
+    all: tuple[Selection, ...]
+
+    @property
+    def cheap(self) -> bool:
+        """Whether small bodies may be read in the event loop."""
+        return all(one.cheap for one in self.all)
+
+    def __getitem__(self, name: str) -> Selection:
+        """Returns the selection of this name. Raises KeyError."""
+        for one in self.all:
+            if one.name == name:
+                return one
+        raise KeyError(name)
+
+
+def canonical(given: object) -> str:
+    """Returns checked settings `{name: selection}` as JSON with sorted keys; empty for none or an empty table.
+
+    A site always has a selection `default`: where the settings name none, it keeps the whole page. Raises
+    InvalidValueError with the position of what is wrong.
+    """
+    if given is None or given == {}:
+        return ""
+    if not isinstance(given, Mapping):
+        raise InvalidValueError("selections", "a table of selections by name", type(given).__name__)
+    written = _written(given)
+    compiled(written)
+    return written
+
+
+@lru_cache(maxsize=_COMPILED)
+def compiled(settings: str) -> Selections:
+    """Returns the selections of settings as returned by `canonical`. Raises InvalidValueError.
+
+    Compiled ones are kept, because every poll of the site uses them.
+    """
+    return _compiled(orjson.loads(settings))
+
+
+def _written(given: Mapping[object, object]) -> str:
+    for name in given:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InvalidValueError("selections", "names of 1 to 64 characters without comma and semicolon", str(name))
+    if len(given) > SELECTIONS_MAX:
+        raise InvalidValueError("selections", f"at most {SELECTIONS_MAX} selections", f"{len(given)}")
+    try:
+        written = orjson.dumps(given, option=orjson.OPT_SORT_KEYS).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidValueError("selections", f"values as in JSON ({error})", "others") from error
+    if len(written) > BYTES_MAX:
+        raise InvalidValueError("selections", f"at most {BYTES_MAX:,} bytes as JSON", f"{len(written):,} bytes")
+    return written
+
+
+def _compiled(given: Mapping[str, object]) -> Selections:
+    names = sorted(given, key=lambda name: (name != DEFAULT_SELECTION, name))
+    if DEFAULT_SELECTION not in given:
+        names = [DEFAULT_SELECTION, *names]
+    return Selections(tuple(compile_selection(name, f"selections.{name}", given.get(name, {}) or {}) for name in names))

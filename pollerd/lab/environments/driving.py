@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.errors import InvalidValueError
 from pollerd.lab.environments.changes import Changes, RatePhase
 

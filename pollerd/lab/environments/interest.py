@@ -12,9 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.lspe.sources import Sources
-from pollerd.allocation.lspe.whittle_index import Beyond, whittle_index
-from pollerd.allocation.slots.validation import positive
+from pollerd.allocation.lspe.sources import Beyond, Sources, whittle_index
+from pollerd.allocation.slots import positive
 from pollerd.errors import InvalidValueError
 
 Ranking = Callable[[NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]]

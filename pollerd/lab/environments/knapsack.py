@@ -10,8 +10,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch
-from pollerd.allocation.slots.validation import column
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.slots import column
 from pollerd.errors import InvalidValueError
 from pollerd.lab.environments.driving import EPOCH_S, STEP_S
 

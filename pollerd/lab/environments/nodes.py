@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, EvidenceBatch
-from pollerd.allocation.core.budget_split import divide_budget
-from pollerd.allocation.core.mixture import Mixture
-from pollerd.allocation.core.price_curve import PriceCurve, price_curve
+from pollerd.allocation.budget_split import PriceCurve, divide_budget, price_curve
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.index import Mixture
 from pollerd.lab.environments.changes import Changes
 from pollerd.lab.environments.driving import EPOCH_S, STEP_S
 

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from pollerd.crawling.control.concurrency import FetcherController, pause_s
+from pollerd.crawler.concurrency import FetcherController, pause_s
 
 
 @dataclass(frozen=True)

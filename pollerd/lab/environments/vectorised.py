@@ -13,13 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.automata.hierarchy import Hierarchy
+from pollerd.allocation.automata.hierarchy import UPDATING, Hierarchy, TraaSettings, shares
 from pollerd.allocation.automata.lakg import LakgSettings
-from pollerd.allocation.automata.traa import UPDATING, TraaSettings, shares
-from pollerd.allocation.baselines.rate_based import in_proportion
-from pollerd.allocation.core.edf import LONGEST_PERIOD_S, EarliestDeadlineFirst
-from pollerd.allocation.slots.elapsed import SAME_S, credit_after
-from pollerd.allocation.slots.poll_counts import PollCounts, rate_without_polls
+from pollerd.allocation.baselines import in_proportion
+from pollerd.allocation.periodic import LONGEST_PERIOD_S, EarliestDeadlineFirst
+from pollerd.allocation.slots import SAME_S, PollCounts, credit_after, rate_without_polls
 
 _DRAWS_AHEAD = 512
 """Polls for which the random numbers of a run are drawn at once."""

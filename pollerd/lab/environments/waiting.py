@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.objectives.timely_sites import TimelySites
+from pollerd.allocation.objectives import TimelySites
 from pollerd.lab.environments.changes import Changes
 from pollerd.lab.environments.driving import Record
 

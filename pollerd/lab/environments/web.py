@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator, create
+from pollerd.allocation.contract import Allocator
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S
+from pollerd.allocation.registry import create
 from pollerd.errors import InvalidValueError
 from pollerd.lab.environments.changes import ZipfChanges
 from pollerd.lab.environments.driving import STEP_S, Record, drive

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.automata.htraa import HtraaSettings
 from pollerd.allocation.automata.lakg import LakgSettings
-from pollerd.allocation.baselines.rate_based import in_proportion
+from pollerd.allocation.baselines import in_proportion
 from pollerd.lab.environments.changes import Webs, ZipfChanges
 from pollerd.lab.environments.driving import STEP_S
 from pollerd.lab.environments.knapsack import Knapsack

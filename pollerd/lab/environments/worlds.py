@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.benefit import value
-from pollerd.allocation.core.index import amplitude_and_rate, solve_price
+from pollerd.allocation.budget_split import value
+from pollerd.allocation.index import amplitude_and_rate, solve_price
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES, TIMELY, Objective
-from pollerd.allocation.slots.validation import one_of
+from pollerd.allocation.slots import one_of
 from pollerd.errors import InvalidValueError
 from pollerd.lab.environments.changes import RatePhase, ZipfChanges
 from pollerd.lab.environments.driving import STEP_S, Record, detections, drive, freshness, interest

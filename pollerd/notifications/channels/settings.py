@@ -1,4 +1,6 @@
-"""The settings of channels: parsed from a JSON object, and parted into what may be shown and what is secret.
+"""The settings of channels, and channels made of them.
+
+The settings of channels: parsed from a JSON object, and parted into what may be shown and what is secret.
 
 What is shown is stored as it is; secrets are encrypted by storage. An object that was stored is parsed again, with
 nothing secret in it.
@@ -13,10 +15,11 @@ import msgspec
 
 from pollerd.errors import InvalidValueError
 from pollerd.masking import NOT_SHOWN
-from pollerd.notifications.channels.apprise.settings import APPRISE, AppriseSettings, apprise_settings
-from pollerd.notifications.channels.jetstream.settings import JETSTREAM, JetStreamSettings, jetstream_settings
-from pollerd.notifications.channels.mail.settings import MAIL, MailSettings, mail_settings
-from pollerd.notifications.channels.webhook.settings import WEBHOOK, WebhookSettings, webhook_settings
+from pollerd.notifications.channels.apprise import APPRISE, AppriseSettings, apprise_settings
+from pollerd.notifications.channels.channel import ChannelEnvironment, MessageChannel
+from pollerd.notifications.channels.jetstream import JETSTREAM, JetStreamSettings, jetstream_settings
+from pollerd.notifications.channels.mail import MAIL, MailSettings, mail_settings
+from pollerd.notifications.channels.webhook import WEBHOOK, WebhookSettings, webhook_settings
 
 ChannelSettings: TypeAlias = WebhookSettings | MailSettings | JetStreamSettings | AppriseSettings
 KINDS: dict[str, Callable[[Mapping[str, Any]], tuple[ChannelSettings, dict[str, str]]]] = {
@@ -64,3 +67,52 @@ def change_channel(old: ParsedChannel, new: ParsedChannel) -> ParsedChannel:
         allowed = "given again, because the address changes: secrets are sent only where they were given for"
         raise InvalidValueError(missing[0], allowed, NOT_SHOWN)
     return ParsedChannel(new.settings, kept | new.secrets)
+
+
+# Makes channels of settings. What a kind needs is imported when a channel of that kind is made.
+
+
+def complete_channel(parsed: ParsedChannel) -> ParsedChannel:
+    """Returns the channel ready to be stored: a webhook without a secret gets a new one.
+
+    Raises `InvalidValueError` if something is missing.
+    """
+    settings, secrets = parsed
+    match settings:
+        case WebhookSettings():
+            from pollerd.notifications.channels.webhook import complete_webhook
+
+            return ParsedChannel(settings, complete_webhook(secrets))
+        case AppriseSettings() if "url" not in secrets:
+            raise InvalidValueError("url", "given", None)
+        case MailSettings(username=str()) | JetStreamSettings(username=str()) if "password" not in secrets:
+            raise InvalidValueError("password", "given with a username", None)
+        case _:
+            return parsed
+
+
+def make_channel(
+    settings: ChannelSettings, secrets: Mapping[str, str], environment: ChannelEnvironment
+) -> MessageChannel:
+    """Returns the channel; nothing is dialled yet. Made inside the running loop.
+
+    Raises `InvalidValueError` if a secret is missing.
+    """
+    complete = complete_channel(ParsedChannel(settings, dict(secrets)))
+    if isinstance(settings, WebhookSettings):
+        from pollerd.notifications.channels.webhook import Webhook
+
+        if "secret" not in secrets:
+            raise InvalidValueError("secret", "given", NOT_SHOWN)
+        return Webhook(settings, complete.secrets, environment)
+    if isinstance(settings, MailSettings):
+        from pollerd.notifications.channels.mail import MailChannel
+
+        return MailChannel(settings, complete.secrets, environment)
+    if isinstance(settings, JetStreamSettings):
+        from pollerd.notifications.channels.jetstream import JetStreamChannel
+
+        return JetStreamChannel(settings, complete.secrets, environment)
+    from pollerd.notifications.channels.apprise import AppriseChannel
+
+    return AppriseChannel(settings, complete.secrets, environment)

@@ -24,13 +24,10 @@ from sqlalchemy import (
 )
 
 from pollerd.model import PageState
-from pollerd.storage.crawler.frontier import Frontier, NewPage
-from pollerd.storage.crawler.link_context import LinkContextDelta
-from pollerd.storage.db.rows import columns_of, run_each
-from pollerd.storage.db.schema.crawler import collection, page, page_host, page_link
-from pollerd.storage.db.schema.sites import site
-from pollerd.storage.db.statements import ColumnSource, Statements, run
+from pollerd.storage.crawler.frontier import Frontier, LinkContextDelta, NewPage
 from pollerd.storage.page_values import CrawlUpdate, OutLinkDraft, PageRecord
+from pollerd.storage.schema import collection, page, page_host, page_link, site
+from pollerd.storage.statements import ColumnSource, Statements, columns_of, run, run_each
 
 SIBLINGS_MOST = 500
 """Most children of a page that are revalued when another child was retrieved."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import json
 
-from pollerd.detection import detect
+from pollerd.detection.detect import detect
 from pollerd.model import Baseline, Detection, FeedWindow, Outcome, OutcomeKind
 from tests.detection.test_detection_feed import atom, json_feed, poll, rdf, rss
 

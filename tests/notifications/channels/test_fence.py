@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from pollerd.fetching import Guard
-from pollerd.notifications.channels.apprise import fence
-from pollerd.notifications.channels.apprise import process as apprise_process
-from pollerd.notifications.channels.apprise.process import AppriseProcess, LostProcessError
+from pollerd.fetching.guard import Guard
+from pollerd.notifications.channels import apprise as apprise_process
+from pollerd.notifications.channels import apprise_fence
+from pollerd.notifications.channels.apprise import AppriseProcess, LostProcessError
 from tests.fetching.conftest import Certificate, Serve, certificate, serve
 from tests.fetching.sites import message, says
 from tests.notifications.channels.mailbox import mailbox
 from tests.notifications.channels.test_hostile_plugins import PROGRAM, send
 
 __all__ = ["certificate", "serve"]
-whole = pytest.mark.skipif(fence.missing() is not None, reason=str(fence.missing()))
+whole = pytest.mark.skipif(apprise_fence.missing() is not None, reason=str(apprise_fence.missing()))
 
 NATIVE = """
 import ctypes, gc, os, signal, socket, sys
@@ -296,7 +296,7 @@ async def test_a_kernel_that_refuses_leaves_it_to_the_hook(serve: Serve, tmp_pat
     filtered = SECCOMP not in numbers
     assert read["status"] == "SUCCESS"  # not held, as the status says
     assert opened["status"] == ("FAILURE" if filtered else "SUCCESS")
-    asked = f"{refusing}\nimport runpy; print(runpy.run_path({fence.__file__!r})['missing']())"
+    asked = f"{refusing}\nimport runpy; print(runpy.run_path({apprise_fence.__file__!r})['missing']())"
     said = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True, timeout=60)
     assert ("Landlock" if filtered else "seccomp") in said.stdout
 
@@ -324,7 +324,7 @@ async def test_a_kernel_that_breaks_its_word_sends_nothing(serve: Serve, tmp_pat
 
 def verdict(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
     """Runs a filter as the kernel does; returns 0 for a call that is allowed, otherwise its errno."""
-    program = fence.seccomp_program(machine, 4242)
+    program = apprise_fence.seccomp_program(machine, 4242)
     known = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine]
     padded = [*arguments, *[0] * (6 - len(arguments))]
     data = struct.pack("<IIQ6Q", number, architecture or known, 0, *padded)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.fetching import Guard
-from pollerd.notifications.channels.apprise import child
-from pollerd.notifications.channels.apprise.process import AppriseProcess
+from pollerd.fetching.guard import Guard
+from pollerd.notifications.channels import apprise_child
+from pollerd.notifications.channels.apprise import AppriseProcess
 from tests.support.nameserver import look_up, name_server
 
 PROGRAM = f"""
 import importlib.util
 import logging
-specification = importlib.util.spec_from_file_location("child", {child.__file__!r})
+specification = importlib.util.spec_from_file_location("child", {apprise_child.__file__!r})
 child = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(child)
 from apprise.decorators import notify

@@ -12,12 +12,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pollerd.errors import InvalidValueError
+from pollerd.notifications.channels import jetstream as sending
 from pollerd.notifications.channels.channel import ChannelEnvironment
-from pollerd.notifications.channels.jetstream import jetstream as sending
-from pollerd.notifications.channels.jetstream.credentials import parts_of, public_name, signing_key
-from pollerd.notifications.channels.making import make_channel
-from pollerd.notifications.channels.settings import parse_channel
-from pollerd.notifications.message import Answer, AnswerKind
+from pollerd.notifications.channels.jetstream import parts_of, public_name, signing_key
+from pollerd.notifications.channels.settings import make_channel, parse_channel
+from pollerd.notifications.messages import Answer, AnswerKind
 from tests.fetching.conftest import Certificate, certificate
 from tests.notifications.channels.messages import AT, MESSAGE, Environment, message
 from tests.notifications.channels.nats_server import NatsServer, nats_server

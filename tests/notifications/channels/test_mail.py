@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from pollerd.notifications.channels import mail as sending
 from pollerd.notifications.channels.channel import ChannelEnvironment
-from pollerd.notifications.channels.mail import mail as sending
-from pollerd.notifications.channels.making import make_channel
-from pollerd.notifications.channels.settings import parse_channel
-from pollerd.notifications.message import Answer, AnswerKind
+from pollerd.notifications.channels.settings import make_channel, parse_channel
+from pollerd.notifications.messages import Answer, AnswerKind
 from tests.fetching.conftest import Certificate, Serve, certificate, serve
 from tests.fetching.sites import Seen
 from tests.notifications.channels.mailbox import Mailbox, mailbox

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from pollerd.errors import InvalidValueError
-from pollerd.notifications.channels.making import complete_channel
-from pollerd.notifications.channels.settings import change_channel, parse_channel, shown_settings
+from pollerd.notifications.channels.settings import change_channel, complete_channel, parse_channel, shown_settings
 from tests.support.process import environment
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()  # the same in every process of the tests
@@ -125,7 +124,7 @@ def test_unknown_names() -> None:
 
 def test_what_no_channel_needs_is_not_loaded() -> None:
     code = (
-        "import sys, pollerd.notifications.channels.making; "
+        "import sys, pollerd.notifications.channels.settings; "
         "print(sorted({'apprise', 'nats', 'aiosmtplib', 'requests'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pollerd.events import EventKind, Notice
-from pollerd.notifications.delivery.pace import Pace
-from pollerd.notifications.delivery.sender import ChannelSender
-from pollerd.notifications.message import Answer, AnswerKind, Event, Message
-from pollerd.storage import ChannelSpec, ClaimedMessage, DueTimes, Store, StoredChannel
+from pollerd.notifications.delivery import ChannelSender, Pace
+from pollerd.notifications.messages import Answer, AnswerKind, Event, Message
+from pollerd.storage.notification_values import ChannelSpec, ClaimedMessage, DueTimes, StoredChannel
+from pollerd.storage.store import Store
 from tests.support.stores import empty_database as empty_database
 
 HELD = 40

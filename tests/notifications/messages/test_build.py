@@ -14,17 +14,17 @@ from msgspec.structs import replace
 
 from pollerd.events import EventKind
 from pollerd.model import Media
-from pollerd.notifications.message import Event, EventSite, Message
-from pollerd.notifications.messages.build import (
+from pollerd.notifications.messages import Event, EventSite, Message
+from pollerd.notifications.writing import (
     Limits,
     Look,
+    Medium,
     group_id,
     ids_hash,
     message_of_digest,
     message_of_group,
     message_of_one,
 )
-from pollerd.notifications.messages.escaping import Medium
 from tests.support.sample_events import AT, HOSTILE, change_event, other_event
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pollerd.notifications.messages.escaping import GAP, Medium, escaped, inert_in_chats, link, web_url
-from pollerd.notifications.messages.plain import one_line, plain_line
+from pollerd.notifications.messages import one_line, plain_line
+from pollerd.notifications.writing import GAP, Medium, escaped, inert_in_chats, link, web_url
 from tests.support.sample_events import HOSTILE
 
 ACTIVE = {

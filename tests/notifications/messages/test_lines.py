@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from pollerd.detection.feed import FeedEntry, content
-from pollerd.detection.noise import learn, to_bytes
-from pollerd.detection.selection.conditions.line_changes import LineChanges
+from pollerd.detection.noise.learning import learn
+from pollerd.detection.noise.mask import to_bytes
+from pollerd.detection.selection.conditions.change_size import LineChanges
 from pollerd.model import Media
-from pollerd.notifications.messages.lines import CutLines, changed_lines, cut_lines
+from pollerd.notifications.messages import CutLines, changed_lines, cut_lines
 
 
 def test_text() -> None:

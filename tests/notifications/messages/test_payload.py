@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pollerd.events import EventKind
-from pollerd.notifications.message import Event, EventSite
-from pollerd.notifications.messages.build import message_of_group, message_of_one
-from pollerd.notifications.messages.payload import MOST_BYTES, events_carried, payload_of
+from pollerd.notifications.messages import Event, EventSite
+from pollerd.notifications.payload import MOST_BYTES, events_carried, payload_of
+from pollerd.notifications.writing import message_of_group, message_of_one
 from tests.support.sample_events import change_event, other_event
 
 

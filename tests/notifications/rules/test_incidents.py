@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pollerd.model import OutcomeKind
-from pollerd.notifications.rules.incidents import IncidentStep, SiteHealth, incident_step
-from pollerd.notifications.rules.parsing import parse_rule
-from pollerd.notifications.rules.rule import Rule
+from pollerd.notifications.matching import IncidentStep, SiteHealth, incident_step
+from pollerd.notifications.rules import Rule, parse_rule
 
 ANSWERED = SiteHealth(0, 0.0, OutcomeKind.UNCHANGED)
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from pollerd.detection.selection.conditions.line_changes import LineChanges
+from pollerd.detection.selection.conditions.change_size import LineChanges
 from pollerd.events import EventKind
 from pollerd.model import Media
-from pollerd.notifications.rules.facts import Facts
-from pollerd.notifications.rules.matching import RuleSet
-from pollerd.notifications.rules.parsing import parse_rule
+from pollerd.notifications.matching import Facts, RuleSet
+from pollerd.notifications.rules import parse_rule
 
 NOW = 1_800_000_000.0
 

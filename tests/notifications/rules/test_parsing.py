@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from pollerd.errors import InvalidValueError
 from pollerd.events import EventKind
-from pollerd.model import DAYS, DayWindow, Media, OutcomeKind, Windows
-from pollerd.notifications.rules.canonical import document_of
-from pollerd.notifications.rules.parsing import parse_rule
-from pollerd.notifications.rules.rule import Patience, Rule, RuleScope, Words
-from pollerd.notifications.schedule.digest import Digest
+from pollerd.model import Media, OutcomeKind
+from pollerd.notifications.rules import Patience, Rule, RuleScope, Words, document_of, parse_rule
+from pollerd.notifications.schedule import Digest
+from pollerd.site_settings import DAYS, DayWindow, Windows
 
 LEAST: dict[str, Any] = {"name": "all", "channels": ["mail"]}
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollerd.errors import InvalidValueError
-from pollerd.model import DAYS, DayWindow, Windows
-from pollerd.notifications.schedule.digest import Digest, next_digest
-from pollerd.notifications.schedule.due import Due, due_at, ends_some_time
+from pollerd.notifications.schedule import Digest, Due, due_at, ends_some_time, next_digest
+from pollerd.site_settings import DAYS, DayWindow, Windows
 
 ZONES = (
     *("UTC", "Europe/Berlin", "America/Santiago", "Asia/Kolkata", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Beirut"),

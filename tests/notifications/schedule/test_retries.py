@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.notifications.schedule.retries import JITTER, LONGEST_S, WAITS, next_attempt
+from pollerd.notifications.schedule import JITTER, LONGEST_S, WAITS, next_attempt
 
 
 def attempts_of(message_id: str, retry_after: float | None = None) -> list[float]:

@@ -10,15 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.workers import WorkerPool
 from pollerd.errors import TooHeavyError
 from pollerd.events import EventKind
-from pollerd.notifications.messages.build import message_of_group, message_of_one
-from pollerd.notifications.messages.escaping import Medium
-from pollerd.notifications.templates.context import NAMES, context_of
-from pollerd.notifications.templates.error import TemplateError
-from pollerd.notifications.templates.fallback import Body, body_of
-from pollerd.notifications.templates.rendering import LONGEST_TEMPLATE, check, render
+from pollerd.notifications.templates import (
+    LONGEST_TEMPLATE,
+    NAMES,
+    Body,
+    TemplateError,
+    body_of,
+    check,
+    context_of,
+    render,
+)
+from pollerd.notifications.writing import Medium, message_of_group, message_of_one
 from tests.support.sample_events import HOSTILE, change_event, other_event
 
 MESSAGE = message_of_one(change_event())

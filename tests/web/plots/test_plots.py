@@ -8,12 +8,18 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pollerd.storage import StripColumns
-from pollerd.web.plots.belief import PageBelief, belief_plot
-from pollerd.web.plots.benefit import benefit_plot
-from pollerd.web.plots.calibration import DecilePoint, calibration_plot, sentence, wilson
-from pollerd.web.plots.host_graph import host_graph_plot
-from pollerd.web.plots.strip import poll_strip
+from pollerd.storage.values import StripColumns
+from pollerd.web.collection import host_graph_plot
+from pollerd.web.plots import (
+    DecilePoint,
+    PageBelief,
+    belief_plot,
+    benefit_plot,
+    calibration_plot,
+    poll_strip,
+    sentence,
+    wilson,
+)
 
 DAY = 86_400.0
 CURVE = [(float(budget), float(10 * np.log1p(budget))) for budget in np.geomspace(0.6, 60.0, 41)]

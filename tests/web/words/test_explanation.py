@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pollerd.web.words.explanation import half_life_in_words, words
-from pollerd.web.words.numbers import figure, how_often, percent
-from pollerd.web.words.sentences import plain
+from pollerd.web.explanation import half_life_in_words, words
+from pollerd.web.words import figure, how_often, percent, plain
 
 NOW = 1_800_000_000.0
 

@@ -11,12 +11,60 @@ size is an upper bound.
 from __future__ import annotations
 
 import re
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import xxhash
+
 from pollerd.detection.noise.alignment import longest_rising
-from pollerd.detection.selection.conditions.line_changes import lines_of
+from pollerd.errors import InvalidValueError
+
+# Which lines a change added and removed: a difference of multisets, linear in both contents.
+#
+# A line is its text up to the line feed. A modified line is one removed and one added; a line that was only moved is
+# neither, since whoever watches for new lines has seen it. Lines of nothing but white space are layout and left out.
+
+
+@dataclass(frozen=True, slots=True)
+class LineChanges:
+    """Lines of the new content that the old one lacks, and the other way round, each in the order of its content.
+
+    A line that is there more often than before was added as often as it is there more.
+    """
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def lines_of(content: str) -> list[str]:
+    """Returns the lines of a content, blank ones too; a line feed at the end starts no line."""
+    lines = content.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def line_changes(before: str, after: str) -> LineChanges:
+    """Returns the lines that a change added and removed."""
+    if before == after:
+        return LineChanges((), ())
+    old, new = lines_of(before), lines_of(after)
+    return LineChanges(added=_without(new, old), removed=_without(old, new))
+
+
+def _without(lines: list[str], others: list[str]) -> tuple[str, ...]:
+    """Returns the lines that have no partner among the others; of equal ones the last have none."""
+    partners = Counter(others)
+    found = []
+    for line in lines:
+        if partners[line] > 0:
+            partners[line] -= 1
+        elif line.strip():
+            found.append(line)
+    return tuple(found)
+
 
 MOST_COMPARED = 1_000_000
 """Characters, old and new together, that are compared word by word in one change."""
@@ -157,3 +205,34 @@ def _anchors(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
     head = [(n, n) for n in range(start)]
     tail = [(a_end + n, b_end + n) for n in range(len(a) - a_end)]
     return [*head, *longest_rising(pairs), *tail]
+
+
+# Hashes of a version's lines: what is kept of it to say later whether a line is new.
+#
+# 64 bits a line, without its letter case and the white space around it, so that a line that returns in capitals is the
+# same line. Blank lines have no hash.
+
+_BYTES = 8
+
+
+def line_hash(line: str) -> int:
+    """Returns the hash of one line, 0 to 2**64 - 1."""
+    return xxhash.xxh3_64_intdigest(line.strip().casefold().encode("utf-8", "surrogatepass"))
+
+
+def line_hashes(content: str) -> frozenset[int]:
+    """Returns the hashes of the lines of a content. The set for several versions is the union of theirs."""
+    return frozenset(line_hash(line) for line in set(lines_of(content)) if line.strip())
+
+
+def pack_line_hashes(hashes: Iterable[int]) -> bytes:
+    """Returns hashes as bytes, 8 each, little-endian and ascending: equal sets give equal bytes."""
+    ordered = sorted(set(hashes))
+    return struct.pack(f"<{len(ordered)}Q", *ordered)
+
+
+def unpack_line_hashes(packed: bytes) -> frozenset[int]:
+    """Returns the hashes that `pack_line_hashes` packed. Raises `InvalidValueError` for a length that is none."""
+    if len(packed) % _BYTES:
+        raise InvalidValueError("line hashes", f"a multiple of {_BYTES} bytes", len(packed))
+    return frozenset(struct.unpack(f"<{len(packed) // _BYTES}Q", packed))

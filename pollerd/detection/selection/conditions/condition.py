@@ -10,16 +10,340 @@ caller keeps the first content of a selection as announced until a change matter
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Literal
 
-from pollerd.detection.selection.conditions.inputs import Comparison, ComparisonView, CompilePattern
-from pollerd.detection.selection.conditions.leaf_parsing import CONTENT_TESTS, Given, LeafContext, LeafPlace, parse_leaf
-from pollerd.detection.selection.conditions.logic import Combination, ConditionNode
-from pollerd.detection.selection.conditions.plain_text import joined
+from pollerd.detection.selection import document
+from pollerd.detection.selection.conditions import leaves
+from pollerd.detection.selection.conditions.leaves import NamedPattern
+from pollerd.detection.selection.conditions.logic import (
+    Combination,
+    Comparison,
+    ComparisonView,
+    CompilePattern,
+    ConditionNode,
+    SignedLeaf,
+    excerpt,
+    joined,
+    parse_least,
+)
 from pollerd.detection.selection.document import list_of, shown, table
 from pollerd.errors import InvalidValueError
+from pollerd.masking import masked
+
+# Checks the leaves of a condition and makes them.
+#
+# {"appears": PATTERN, "in": "content|added|removed"}      {"disappears": PATTERN, "in": "content|removed|added"}
+# {"present": PATTERN or a list, "against": …}              {"absent": PATTERN or a list, "against": …} {"only":
+# "additions|removals", "unless_left_below": 0.25} {"purely": "additions|removals"} {"new_in": 20}  {"new_in": "all"}
+# {"length": {"min": 1, "max": 100}, "against": …} {"size": {"chars": 20, "share": 0.01}, "against": …}      {"value":
+# NAME, TEST, "against": …}
+#
+# TEST of a value: above, below, crosses_above, crosses_below: a number; equals: a number or a text; changed_by:
+# {"amount": -5} or {"percent": 5}; appears, disappears: PATTERN; present, absent: PATTERN or a list. PATTERN: {"text":
+# …}, {"re": …}, or a text. `against` is "last" (the default) or "announced".
+
+MOST_PATTERNS = 200
+"""In all leaves of a condition together."""
+MOST_VERSIONS = 10_000
+MOST_LENGTH = 100_000_000
+
+Given = Mapping[str, object]
+_PATTERN = 'a text, or a table with text, or with re ({"text": "in stock"}, {"re": "v[0-9]+"})'
+_EQUALS_TEXT = 1_000
+
+
+@dataclass(slots=True)
+class LeafContext:
+    """What is known when a leaf is parsed, and what the leaves so far need of the caller."""
+
+    names: Collection[str]
+    compile_pattern: CompilePattern
+    patterns: int = 0
+    announced_content: bool = False
+    versions: int = 0
+    all_versions: bool = False
+    values: set[str] = field(default_factory=set)
+    announced_values: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class LeafPlace:
+    """Where a leaf stands, and whether `not` is around it an odd number of times."""
+
+    field: str
+    negated: bool
+
+    def at(self, key: str) -> str:
+        """Returns the field of one of its keys."""
+        return f"{self.field}.{key}"
+
+
+Maker = Callable[[LeafContext, LeafPlace, Given, str], SignedLeaf]
+
+
+def parse_leaf(context: LeafContext, place: LeafPlace, given: Given) -> SignedLeaf:
+    """Makes the leaf. `given`: a table with keys that are texts. Raises `InvalidValueError` with the field."""
+    if "value" in given:
+        context.values.add(name := _value_name(context, place, given))
+        test = _single_test(place, {key: None for key in given if key != "value"}, _VALUE_TESTS, 'a "value" leaf')
+        _check_options(place, given, ("value", test), _VALUE_OPTIONS.get(test, ()))
+        return _VALUE_TESTS[test](context, place, given, name)
+    test = _single_test(place, given, _CONTENT_TESTS, "a leaf")
+    _check_options(place, given, (test,), _OPTIONS[test])
+    return _CONTENT_TESTS[test](context, place, given, test)
+
+
+def _single_test(place: LeafPlace, given: Mapping[str, object], tests: Mapping[str, object], what: str) -> str:
+    """Returns the one test that a leaf makes."""
+    found = [key for key in given if key in tests]
+    if len(found) == 1:
+        return found[0]
+    unknown = next((key for key in given if key not in tests and key not in _ANY_OPTION), None)
+    names = ", ".join(tests)
+    if unknown is not None and not found:
+        raise InvalidValueError(place.at(masked(unknown[:60])), f"one test of {what}: {names}", unknown[:60])
+    raise InvalidValueError(
+        place.field, f"{what} with exactly one test of {names}", f"{' and '.join(found)}" if found else "none"
+    )
+
+
+def _check_options(place: LeafPlace, given: Given, present: Collection[str], options: Collection[str]) -> None:
+    for key in given:
+        if key in present or key in options:
+            continue
+        test = list(present)[-1]
+        allowed = f"left out: {test} takes {' and '.join(options)}" if options else f"left out: {test} takes no options"
+        raise InvalidValueError(place.at(masked(key[:60])), allowed, document.shown(given[key]))
+
+
+# --- parts of leaves -------------------------------------------------------------------------------------------------
+
+
+def _value_name(context: LeafContext, place: LeafPlace, given: Given) -> str:
+    name = given["value"]
+    if isinstance(name, str) and name in context.names:
+        return name
+    known = f"there are: {', '.join(sorted(context.names))}" if context.names else "the selection has none"
+    wrong = f'no value "{excerpt(masked(name))}"; {known}' if isinstance(name, str) else f"the name of a value; {known}"
+    raise InvalidValueError(place.at("value"), f"a value of the selection ({wrong})", document.shown(name))
+
+
+def _pattern(context: LeafContext, where: str, given: object) -> NamedPattern:
+    definition = {"text": given} if isinstance(given, str) else given
+    known = document.table(where, definition, _PATTERN)
+    context.patterns += 1
+    if context.patterns > MOST_PATTERNS:
+        raise InvalidValueError(where, f"one of at most {MOST_PATTERNS} patterns of a condition", "one more")
+    for key in ("text", "re"):
+        if known.get(key) == "":
+            raise InvalidValueError(
+                where if isinstance(given, str) else f"{where}.{key}", "a text that is not empty", ""
+            )
+    pattern = context.compile_pattern(where, definition)
+    text, expression = known.get("text"), known.get("re")
+    return NamedPattern(pattern, f"/{excerpt(str(expression))}/" if text is None else f'"{excerpt(str(text))}"')
+
+
+def _patterns(context: LeafContext, where: str, given: object) -> tuple[NamedPattern, ...]:
+    if not isinstance(given, list):
+        return (_pattern(context, where, given),)
+    several = document.list_of(where, given, MOST_PATTERNS, "patterns")
+    return tuple(_pattern(context, f"{where}[{n}]", one) for n, one in enumerate(several))
+
+
+def _announced(place: LeafPlace, given: Given) -> bool:
+    return document.one_of(place.at("against"), given.get("against", "last"), ("last", "announced")) == "announced"
+
+
+def _level(
+    context: LeafContext, place: LeafPlace, given: Given, leaf: ConditionNode, negated: bool = False
+) -> SignedLeaf:
+    """Returns a level leaf; `negated`: its test says the contrary of what the leaf finds."""
+    sticky = _announced(place, given)
+    context.announced_content |= sticky
+    return SignedLeaf(leaf, place.negated is not negated, sticky)
+
+
+def _kind(place: LeafPlace, given: Given, key: str) -> leaves.Kind:
+    return (
+        "removals"
+        if document.one_of(place.at(key), given[key], ("additions", "removals")) == "removals"
+        else "additions"
+    )
+
+
+# --- leaves of the content -------------------------------------------------------------------------------------------
+
+
+def _edge_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
+    pattern = _pattern(context, place.at(test), given[test])
+    where = document.one_of(place.at("in"), given.get("in", "content"), ("content", "added", "removed"))
+    if where == "content":
+        return SignedLeaf(leaves.TextEdge(pattern, test == "appears"), place.negated)
+    lines: Literal["added", "removed"] = "added" if where == "added" else "removed"
+    return SignedLeaf(leaves.TextInLines(pattern, lines), place.negated)
+
+
+def _level_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
+    patterns = _patterns(context, place.at(test), given[test])
+    return _level(context, place, given, leaves.TextLevel(patterns), test == "absent")
+
+
+def _only_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
+    kind, left = _kind(place, given, test), given.get("unless_left_below")
+    if left is not None and kind == "removals":
+        raise InvalidValueError(place.at("unless_left_below"), "left out: it goes with additions", document.shown(left))
+    part = None if left is None else document.share(place.at("unless_left_below"), left)
+    return SignedLeaf(leaves.SomeLines(kind, part), place.negated)
+
+
+def _purely_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
+    return SignedLeaf(leaves.PureLines(_kind(place, given, test)), place.negated)
+
+
+def _new_in_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
+    number = given[test]
+    if number == "all":
+        context.all_versions = True
+        return SignedLeaf(leaves.NewLines(0), place.negated)
+    if isinstance(number, str):
+        raise InvalidValueError(place.at(test), f'"all" or a whole number from 1 to {MOST_VERSIONS:,}', number)
+    versions = document.whole_number(place.at(test), number, 1, MOST_VERSIONS)
+    context.versions = max(context.versions, versions)
+    return SignedLeaf(leaves.NewLines(versions), place.negated)
+
+
+def _length_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
+    where, allowed = place.at(test), "a table with min, max, or both"
+    limits = document.table(where, given[test], allowed)
+    document.known_keys(where, limits, ("min", "max"), allowed)
+    least, most = (
+        None if limits.get(key) is None else document.whole_number(f"{where}.{key}", limits[key], 0, MOST_LENGTH)
+        for key in ("min", "max")
+    )
+    if least is None and most is None:
+        raise InvalidValueError(where, allowed, "neither")
+    if least is not None and most is not None and least > most:
+        raise InvalidValueError(f"{where}.max", f"at least min ({least:,})", most)
+    return _level(context, place, given, leaves.ContentLength(least, most))
+
+
+def _size_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
+    if given[test] is None:
+        raise InvalidValueError(place.at(test), "a table with chars, share, or both", "null")
+    since = _announced(place, given)
+    context.announced_content |= since
+    return SignedLeaf(leaves.ChangeExtent(parse_least(place.at(test), given[test]), since), place.negated)
+
+
+# --- leaves of values ------------------------------------------------------------------------------------------------
+
+
+def _number_leaf(relation: Literal["above", "below"]) -> Maker:
+    def make(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
+        limit = document.exact_number(place.at(relation), given[relation])
+        return _level(context, place, given, leaves.NumberLevel(name, relation, limit))
+
+    return make
+
+
+def _crossing_leaf(side: Literal["above", "below"]) -> Maker:
+    def make(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
+        key = f"crosses_{side}"
+        limit = document.exact_number(place.at(key), given[key])
+        return SignedLeaf(leaves.NumberCrossing(name, side, limit), place.negated)
+
+    return make
+
+
+def _equals_leaf(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
+    wanted = given["equals"]
+    if isinstance(wanted, str):
+        if not 1 <= len(wanted) <= _EQUALS_TEXT:
+            raise InvalidValueError(
+                place.at("equals"), f"a number, or a text of 1 to {_EQUALS_TEXT:,} characters", wanted
+            )
+        return _level(context, place, given, leaves.TextEquals(name, wanted))
+    number = document.exact_number(place.at("equals"), wanted)
+    return _level(context, place, given, leaves.NumberLevel(name, "equals", number))
+
+
+def _changed_leaf(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
+    where, allowed = place.at("changed_by"), "a table with amount or percent"
+    step = document.table(where, given["changed_by"], allowed)
+    document.known_keys(where, step, ("amount", "percent"), allowed)
+    if len(step) != 1:
+        raise InvalidValueError(where, allowed, "both")
+    (unit,) = step
+    number: Decimal = document.exact_number(f"{where}.{unit}", step[unit])
+    if not number:
+        raise InvalidValueError(f"{where}.{unit}", "a number other than 0 (below 0: a fall, above: a rise)", 0)
+    since = _announced(place, given)
+    if since:
+        context.announced_values.add(name)
+    return SignedLeaf(leaves.NumberChange(name, number, unit == "percent", since), place.negated)
+
+
+def _value_edge_leaf(test: Literal["appears", "disappears"]) -> Maker:
+    def make(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
+        pattern = _pattern(context, place.at(test), given[test])
+        return SignedLeaf(leaves.ValueTextEdge(name, pattern, test == "appears"), place.negated)
+
+    return make
+
+
+def _value_level_leaf(test: Literal["present", "absent"]) -> Maker:
+    def make(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
+        patterns = _patterns(context, place.at(test), given[test])
+        return _level(context, place, given, leaves.ValueTextLevel(name, patterns), test == "absent")
+
+    return make
+
+
+_CONTENT_TESTS: Mapping[str, Maker] = {
+    "appears": _edge_leaf,
+    "disappears": _edge_leaf,
+    "present": _level_leaf,
+    "absent": _level_leaf,
+    "only": _only_leaf,
+    "purely": _purely_leaf,
+    "new_in": _new_in_leaf,
+    "length": _length_leaf,
+    "size": _size_leaf,
+}
+_VALUE_TESTS: Mapping[str, Maker] = {
+    "above": _number_leaf("above"),
+    "below": _number_leaf("below"),
+    "equals": _equals_leaf,
+    "crosses_above": _crossing_leaf("above"),
+    "crosses_below": _crossing_leaf("below"),
+    "changed_by": _changed_leaf,
+    "appears": _value_edge_leaf("appears"),
+    "disappears": _value_edge_leaf("disappears"),
+    "present": _value_level_leaf("present"),
+    "absent": _value_level_leaf("absent"),
+}
+_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "appears": ("in",),
+    "disappears": ("in",),
+    "present": ("against",),
+    "absent": ("against",),
+    "only": ("unless_left_below",),
+    "purely": (),
+    "new_in": (),
+    "length": ("against",),
+    "size": ("against",),
+}
+_VALUE_OPTIONS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
+    ("above", "below", "equals", "changed_by", "present", "absent"), ("against",)
+)
+_ANY_OPTION = frozenset({"in", "against", "unless_left_below"})
+CONTENT_TESTS = tuple(_CONTENT_TESTS)
+"""Names of the tests of a leaf beside `value`."""
+
 
 MAX_DEPTH = 5
 """Levels of all, any, not and leaves inside each other."""

@@ -11,10 +11,139 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from pollerd.detection.selection.expressions.pattern_rewrite import rewritten
-from pollerd.detection.selection.expressions.refusal import Refusal, checked_source
-from pollerd.detection.selection.expressions.replacement import Replacement
-from pollerd.detection.selection.expressions.text_pattern import TextFinder
+from pollerd.detection.selection.expressions.refusal import MOST_CHARACTERS, Refusal, checked_source
 from pollerd.errors import InvalidValueError, SelectionLimitError
+
+# Finds a text in another: case ignored by full case folding ("STRASSE" is found by "straße"), or not.
+
+
+class TextMatch:
+    """A found text: fits `PatternMatch`."""
+
+    __slots__ = ("_end", "_start", "_text")
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self._text, self._start, self._end = text, start, end
+
+    def group(self, group: int | str = 0) -> str:
+        """Returns the found text, the only group (0). Raises `IndexError` for others."""
+        if group != 0:
+            raise IndexError("no such group")
+        return self._text[self._start : self._end]
+
+    def start(self) -> int:
+        """Returns where it begins."""
+        return self._start
+
+    def end(self) -> int:
+        """Returns where it ends: the index after its last character."""
+        return self._end
+
+
+class TextFinder:
+    """Finds a text; in time linear in what is searched. `case`: upper and lower case differ."""
+
+    groups = 0
+    names: frozenset[str] = frozenset()
+
+    def __init__(self, text: str, case: bool) -> None:
+        self._case = case
+        self._wanted = text if case else text.casefold()
+
+    def search(self, text: str) -> bool:
+        """Returns whether the text is in the other."""
+        if self._case:
+            return self._wanted in text
+        folded = text.casefold()
+        if self._wanted not in folded:
+            return False
+        return len(folded) == len(text) or next(self.finditer(text), None) is not None
+
+    def finditer(self, text: str) -> Iterator[TextMatch]:
+        """Yields the places from left to right, none within another."""
+        folded = text if self._case else text.casefold()
+        starts = None if len(folded) == len(text) else _starts(text)
+        at, length = folded.find(self._wanted), len(self._wanted)
+        while at >= 0:
+            start, end = at, at + length
+            if starts is None or (start in starts and end in starts):
+                yield TextMatch(text, *((start, end) if starts is None else (starts[start], starts[end])))
+                at = folded.find(self._wanted, end)
+            else:  # it begins or ends within a folded character: half of ß is no s
+                at = folded.find(self._wanted, at + 1)
+
+
+def _starts(text: str) -> dict[int, int]:
+    """Index in the folded text of each character and of the end → index in the text."""
+    starts, at = {}, 0
+    for index, sign in enumerate(text):
+        starts[at] = index
+        at += len(sign.casefold())
+    starts[at] = len(text)
+    return starts
+
+
+# The template by which matches are replaced.
+
+_KIND = "a replacement"
+_PLAIN = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a", "b": "\b", "\\": "\\"}
+_PART = re.compile(r"\\(?:(?P<number>[1-9][0-9]?)|g<(?P<name>[^>]*)>|(?P<sign>.?))", re.DOTALL)
+
+
+class GroupsOfMatch(Protocol):
+    """A match, as far as a replacement looks at it."""
+
+    def group(self, group: int | str = 0, /) -> str | None:
+        """Returns what a group matched."""
+
+
+class Replacement:
+    """A checked template: texts and groups in turn."""
+
+    def __init__(self, template: str, parts: tuple[str | tuple[int | str], ...]) -> None:
+        self.template = template
+        self._parts = parts
+
+    @classmethod
+    def parse(cls, field: str, template: object, groups: int, names: frozenset[str]) -> Replacement:
+        """Returns a template for a pattern with so many groups. Raises `InvalidValueError`."""
+        if not isinstance(template, str) or len(template) > MOST_CHARACTERS:
+            raise InvalidValueError(field, f"{_KIND} of at most {MOST_CHARACTERS:,} characters", template)
+        refusal, parts, end = Refusal(field, _KIND, template), list[str | tuple[int | str]](), 0
+        for found in _PART.finditer(template):
+            parts += [template[end : found.start()], _part(found, refusal, groups, names)]
+            end = found.end()
+        return cls(template, (*parts, template[end:]))
+
+    def expand(self, match: GroupsOfMatch) -> str:
+        """Returns what replaces a match; a group that took no part is empty."""
+        return "".join(part if isinstance(part, str) else match.group(part[0]) or "" for part in self._parts)
+
+
+def _part(found: re.Match[str], refusal: Refusal, groups: int, names: frozenset[str]) -> str | tuple[int | str]:
+    if (sign := found["sign"]) is not None:
+        return _plain(sign, found, refusal)
+    name = found["number"] or found["name"]
+    if name.isascii() and name.isdigit() and len(name) < 5:
+        if int(name) <= groups:
+            return (int(name),)
+        there = "no groups" if not groups else f"groups 1 to {groups}"
+        refusal.at(found.start(), f'"{found[0]}" names no group; the pattern has {there}')
+    if name not in names:
+        there = ", ".join(sorted(names)) or "none"
+        refusal.at(found.start(), f'"{found[0]}" names no group; groups with a name: {there}')
+    return (name,)
+
+
+def _plain(sign: str, found: re.Match[str], refusal: Refusal) -> str:
+    if not sign:
+        refusal.at(found.start(), r'a single "\" at the end; write \\')
+    if sign in _PLAIN:
+        return _PLAIN[sign]
+    if sign.isascii() and sign.isalnum():
+        refusal.at(found.start(), rf"\{sign} means nothing here; groups are \1, \g<0> and \g<name>")
+    return found[0]
+
 
 MOST_MATCHES = 100_000
 """Maximum number of matches in one text."""

@@ -5,12 +5,140 @@ An evaluation may take time quadratic in the page, or more: it belongs beside th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from pollerd.detection.selection.expressions.refusal import Refusal, checked_source
-from pollerd.detection.selection.expressions.xpath_check import check_xpath
 from pollerd.errors import InvalidValueError
+
+# Checks of an XPath expression what libxml2 checks only when it evaluates: functions, prefixes, variables.
+
+MOST_DEPTH = 30
+"""Maximum depth of brackets."""
+_ARGUMENTS = {
+    "last": (0, 0),
+    "position": (0, 0),
+    "count": (1, 1),
+    "id": (1, 1),
+    "local-name": (0, 1),
+    "namespace-uri": (0, 1),
+    "name": (0, 1),
+    "string": (0, 1),
+    "concat": (2, 99),
+    "starts-with": (2, 2),
+    "contains": (2, 2),
+    "substring-before": (2, 2),
+    "substring-after": (2, 2),
+    "substring": (2, 3),
+    "string-length": (0, 1),
+    "normalize-space": (0, 1),
+    "translate": (3, 3),
+    "boolean": (1, 1),
+    "not": (1, 1),
+    "true": (0, 0),
+    "false": (0, 0),
+    "lang": (1, 1),
+    "number": (0, 1),
+    "sum": (1, 1),
+    "floor": (1, 1),
+    "ceiling": (1, 1),
+    "round": (1, 1),
+}
+"""XPath 1.0's 27 functions, and how many arguments they take."""
+_NODE_TESTS = frozenset(("text", "node", "comment", "processing-instruction"))
+_LATER = {
+    **dict.fromkeys(("lower-case", "upper-case"), "Use translate()"),
+    "matches": "Use contains(), or lines.keep with re",
+    "replace": "Use the step replace",
+    "ends-with": "Use contains(), or substring() with string-length()",
+    **dict.fromkeys(("string-join", "tokenize"), "Select the parts, and use replace"),
+    "distinct-values": "Use the step unique",
+    "exists": "Use boolean()",
+    "empty": "Use not()",
+    **dict.fromkeys(("abs", "avg", "max", "min"), "Use values with which"),
+    **dict.fromkeys(("if", "for", "some", "every", "return", "let"), "Write the cases with | and [ ]"),
+    **dict.fromkeys(("data", "head", "tail", "subsequence", "reverse", "sort"), "Use skip, limit and sort"),
+    **dict.fromkeys(("string-to-codepoints", "codepoints-to-string", "compare", "index-of"), "Use lines.keep"),
+    **dict.fromkeys(("current-date", "current-dateTime", "parse-json", "json-doc", "unparsed-text"), "Leave it out"),
+    **dict.fromkeys(("doc", "doc-available", "collection", "root"), "Other documents are never read"),
+}
+_XSLT = frozenset(
+    (
+        *("current", "document", "element-available", "format-number", "function-available", "generate-id", "key"),
+        *("system-property", "unparsed-entity-uri"),
+    )
+)
+_NAME = r"[^\W\d][\w.-]*"
+_TOKEN = re.compile(
+    rf"""(?P<space>\s+)|(?P<string>"[^"]*"|'[^']*')|(?P<axis>{_NAME})\s*::|(?P<prefixed>({_NAME}|\*):({_NAME}|\*))"""
+    rf"""|(?P<call>{_NAME})\s*\(|(?P<name>{_NAME})|(?P<sign>.)""",
+    re.DOTALL,
+)
+
+
+def check_xpath(refusal: Refusal) -> None:
+    """Raises `InvalidValueError` for what XPath 1.0 does not know or what may not be used."""
+    calls: list[tuple[str, int]] = []
+    commas: list[int] = []
+    empty: list[bool] = []
+    for token in _TOKEN.finditer(refusal.source):
+        kind, at = str(token.lastgroup), token.start()
+        if kind == "space":
+            continue
+        sign = token["sign"]
+        if empty and sign != ")":
+            empty[-1] = False
+        if token["call"] is not None or sign == "(":
+            calls.append((_called(token["call"], at, refusal) if token["call"] else "", at))
+            commas.append(0)
+            empty.append(True)
+            if len(calls) > MOST_DEPTH:
+                refusal.at(at, f"more than {MOST_DEPTH} brackets within each other")
+        elif sign == ")" and calls:
+            _check_arguments(*calls.pop(), 0 if empty.pop() else commas.pop() + 1, refusal)
+            del commas[len(calls) :]
+        elif sign == "," and commas:
+            commas[-1] += 1
+        else:
+            _check_token(token, at, refusal)
+
+
+def _check_token(token: re.Match[str], at: int, refusal: Refusal) -> None:
+    if token["prefixed"] is not None:
+        prefix = token["prefixed"].split(":")[0]
+        refusal.at(at, f'prefix "{prefix}:" is not understood; write *[local-name()="…"], and no extension functions')
+    if token["axis"] == "namespace":
+        refusal.at(at, "the axis namespace selects nothing of a page; leave it out")
+    if token["sign"] == "$":
+        refusal.at(at, "there are no variables; write the value")
+    if token["sign"] in ("'", '"'):
+        refusal.at(at, f"the text that {token['sign']} opens is never closed")
+
+
+def _called(name: str, at: int, refusal: Refusal) -> str:
+    """Returns the name of a function that there is; empty for operators before a bracket and for node tests."""
+    if name in _NODE_TESTS or name in ("and", "or", "div", "mod"):
+        return ""
+    if name in _LATER:
+        refusal.at(at, f'"{name}" is XPath 2; XPath 1.0 is understood. {_LATER[name]}')
+    if name in _XSLT:
+        refusal.at(at, f'"{name}" is XSLT; other documents and the style sheet do not exist here')
+    if name not in _ARGUMENTS:
+        refusal.at(at, f'"{name}" is none of the functions of XPath 1.0: {", ".join(sorted(_ARGUMENTS))}')
+    return name
+
+
+def _check_arguments(name: str, at: int, given: int, refusal: Refusal) -> None:
+    if not name:
+        if given > 1:
+            refusal.at(at, "a list in brackets is XPath 2; XPath 1.0 is understood. Write the parts with |")
+        return
+    least, most = _ARGUMENTS[name]
+    if not least <= given <= most:
+        numbers = str(least) if least == most else f"{least} to {most}"
+        refusal.at(at, f'"{name}" takes {numbers} arguments, not {given}')
+
 
 _KIND = "an XPath 1.0 expression"
 

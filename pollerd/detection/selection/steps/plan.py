@@ -14,8 +14,8 @@ from typing import Any
 from pollerd.detection.selection.document import known_table, one_of, one_or_more, shown
 from pollerd.detection.selection.expressions.css import CssSelector
 from pollerd.detection.selection.steps import lines
-from pollerd.detection.selection.steps.elements import Expression, Keep, compile_keep, compile_removals
-from pollerd.detection.selection.steps.feed_items import FeedItems, compile_items
+from pollerd.detection.selection.steps.documents import FeedItems, compile_items
+from pollerd.detection.selection.steps.page import Expression, Keep, compile_keep, compile_removals
 from pollerd.errors import InvalidValueError
 
 STEPS_MAX = 100
@@ -159,6 +159,6 @@ def _check(plan: SelectionPlan, at: str) -> None:
 
 
 def _kinds(expressions: list[Expression]) -> frozenset[str]:
-    from pollerd.detection.selection.steps.elements import kind_of
+    from pollerd.detection.selection.steps.page import kind_of
 
     return frozenset(map(kind_of, expressions))

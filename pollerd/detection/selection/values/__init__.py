@@ -4,9 +4,3 @@
 definitions with a locale, and by a document's language where that decides what an ambiguous number is. Time zones come
 from the system or from the package tzdata.
 """
-
-from pollerd.detection.selection.values.definition import compile_value_format
-from pollerd.detection.selection.values.form import Reading, ValueFormat
-from pollerd.detection.selection.values.read import MOST_CHARACTERS, read_value
-
-__all__ = ["MOST_CHARACTERS", "Reading", "ValueFormat", "compile_value_format", "read_value"]

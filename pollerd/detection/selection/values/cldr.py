@@ -1,20 +1,189 @@
-"""What CLDR says of a locale, by Babel. Babel's parser is not used: not strict, it takes "1.5" in German for 15.
+"""What is written how, by locale: digits, separators, names.
+
+What CLDR says of a locale, by Babel. Babel's parser is not used: not strict, it takes "1.5" in German for 15.
 
 Babel is loaded at the first call: 9 ms and 1 MB, with the first locale 35 ms and 6 MB; each more locale 8 ms, 1 MB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pollerd.detection.selection.values.characters import plain
-from pollerd.detection.selection.values.nearest import nearest
-from pollerd.detection.selection.values.separators import SEPARATORS, Separators
+import msgspec
 
 if TYPE_CHECKING:
     from babel.core import Locale
+
+
+# One spelling for digits, spaces, apostrophes and minus signs.
+#
+# Not NFKC as a whole: that makes "79,99¹" 79.991 and "12 m²" two numbers. Only decimal digits (category Nd), full-width
+# and small forms of ASCII and of currency signs are replaced.
+
+NARROW_SPACE = "\u202f"
+"""Stands for the thin spaces, which group digits and do nothing else."""
+_THIN = frozenset("\u2006\u2008\u2009\u200a\u202f")
+_APOSTROPHES = frozenset("'\u2018\u2019\u02bc\uff07")
+_MINUSES = frozenset("-\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d")
+_LINE_ENDS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029")
+_ASCII_LINES = {ord(character): "\n" for character in _LINE_ENDS if character.isascii()}
+_SHOWN = 40
+
+
+def plain(text: str) -> str:
+    """Returns the text with ASCII digits, "'", "-", plain and narrow spaces; tabs and line ends are line feeds.
+
+    Invisible format characters (direction marks, zero-width spaces) are removed. Linear in the text.
+    """
+    if text.isascii():
+        return text.translate(_ASCII_LINES)
+    return text.translate({ord(character): _replacement(character) for character in set(text)})
+
+
+def _replacement(character: str) -> str:
+    for members, replacement in ((_LINE_ENDS, "\n"), (_APOSTROPHES, "'"), (_MINUSES, "-"), (_THIN, NARROW_SPACE)):
+        if character in members:
+            return replacement
+    category = unicodedata.category(character)
+    if category == "Nd":
+        return str(unicodedata.decimal(character))
+    if category in ("Zs", "Cf"):
+        return " " if category == "Zs" else ""
+    if "\ufe50" <= character <= "\ufe6b" or "\uff01" <= character <= "\uff5e" or "\uffe0" <= character <= "\uffe6":
+        return unicodedata.normalize("NFKC", character)
+    return character
+
+
+def is_cased(character: str) -> bool:
+    """Returns whether a character belongs to a word of a script with capitals, or is an underscore.
+
+    Digits beside it belong to a name (A4, 1_000); beside letters of other scripts they are numbers, as in 共12件.
+    """
+    return character == "_" or character.lower() != character.upper()
+
+
+def excerpt(text: str) -> str:
+    """Returns at most 40 printable characters of the text, quoted."""
+    shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return '"' + "".join(character if character.isprintable() else "�" for character in shown) + '"'
+
+
+# What separators of a written number mean: by settings or locale, by the number itself, by the document's language.
+
+MOST_DIGITS = 30
+EITHER = ".,"
+ALWAYS_DECIMAL = "٫·"
+ALWAYS_GROUP = "٬" + NARROW_SPACE
+GROUP_OR_NOTHING = "' "
+SEPARATORS = EITHER + ALWAYS_DECIMAL + ALWAYS_GROUP + GROUP_OR_NOTHING
+_SPLIT = re.compile(f"([{SEPARATORS}])")
+
+
+class Separators(msgspec.Struct, frozen=True):
+    """Characters that part the fraction, and those that group the whole digits; `indian`: also as 1,23,456."""
+
+    decimals: str
+    groups: str
+    indian: bool = True
+
+
+def amount(body: str, stated: Separators | None, hints: tuple[Separators, ...]) -> Decimal | str:
+    """Returns what a written number is, or why it is none.
+
+    `body`: digits with single separators between, perhaps one in front. `stated`: settings or locale; the number must
+    be written so. Without, a number that can only mean one thing means that; of the others the first hint that fits
+    decides.
+    """
+    pieces = _SPLIT.split(body)
+    parts, marks = pieces[::2], pieces[1::2]
+    if sum(map(len, parts)) > MOST_DIGITS:
+        return f"{excerpt(body)} has more than {MOST_DIGITS} digits"
+    if stated is not None:
+        found = _by(parts, marks, stated)
+        return f"{excerpt(body)} is not written as locale or separators say" if found is None else found
+    if _is_ambiguous(parts, marks):
+        fitting = (found for hint in hints if (found := _by(parts, marks, hint)) is not None)
+        return next(fitting, _readings(parts, marks))
+    found = _by(parts, marks, _evident(marks, parts))
+    return f"{excerpt(body)} is no number: its digits are grouped oddly" if found is None else found
+
+
+def _is_ambiguous(parts: list[str], marks: list[str]) -> bool:
+    """One separator with exactly three digits behind it; or spaces, which also stand between two numbers."""
+    if " " in marks:
+        return True
+    if len(marks) != 1 or marks[0] not in EITHER + "'":
+        return False
+    whole, rest = parts
+    return len(rest) == 3 and 1 <= len(whole) <= 3 and not whole.startswith("0")
+
+
+def _readings(parts: list[str], marks: list[str]) -> str:
+    body = excerpt("".join(part + mark for part, mark in zip(parts, [*marks, ""], strict=True)))
+    if " " in marks:
+        return f"{body} can be one number or several; set locale, or group"
+    if marks == ["'"]:
+        return f"{body} can be {parts[0]}{parts[1]} or something else; set locale, or group"
+    fraction = parts[1].rstrip("0")
+    small = f"{parts[0]}.{fraction}" if fraction else parts[0]
+    return f"{body} can be {small} or {parts[0]}{parts[1]}; set locale, or decimal"
+
+
+def _evident(marks: list[str], parts: list[str]) -> Separators:
+    """The separators that a number shows which can only mean one thing."""
+    groups = EITHER + ALWAYS_GROUP + "'"
+    if not marks:
+        return Separators("", groups)
+    last, others = marks[-1], set(marks[:-1])
+    alone = len(marks) == 1 and last in EITHER
+    is_decimal = alone or last in ALWAYS_DECIMAL or (last in EITHER and bool(others) and last not in others)
+    return Separators(last if is_decimal else "", groups.replace(last, "") if is_decimal else groups)
+
+
+def _by(parts: list[str], marks: list[str], separators: Separators) -> Decimal | None:
+    """The number if it is written with these separators."""
+    fraction = ""
+    if marks and marks[-1] in separators.decimals:
+        parts, fraction, marks = parts[:-1], parts[-1], marks[:-1]
+    if marks and not (len(set(marks)) == 1 and marks[0] in separators.groups and _is_grouped(parts, separators.indian)):
+        return None
+    if not parts[0] and not fraction:
+        return None
+    return Decimal(f"{''.join(parts) or '0'}.{fraction}" if fraction else "".join(parts))
+
+
+def _is_grouped(parts: list[str], indian: bool) -> bool:
+    """Threes (1,234,567), or as in India twos before the last three (12,34,567)."""
+    if not 1 <= len(parts[0]) <= 3 or len(parts[-1]) != 3:
+        return False
+    between = {len(part) for part in parts[1:-1]}
+    return between <= {3} or (indian and between == {2} and len(parts[0]) <= 2)
+
+
+# Names that look like a mistyped one.
+
+_LONGEST = 60
+
+
+def nearest(given: str, names: Sequence[str], most: int = 3) -> str:
+    """Returns the names that look most like the given one, joined by commas; empty if none does."""
+    from difflib import get_close_matches
+
+    lower = {name.lower(): name for name in names}
+    found = get_close_matches(given[:_LONGEST].lower(), list(lower), n=most)
+    return ", ".join(lower[name] for name in found)
+
+
+def with_nearest(allowed: str, given: str, names: Sequence[str], most: int = 1) -> str:
+    """Returns what is allowed, with the nearest names behind if there are any."""
+    found = nearest(given, names, most)
+    return f"{allowed} (nearest: {found})" if found else allowed
+
 
 _LONGEST_TAG = 40
 

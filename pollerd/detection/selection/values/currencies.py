@@ -8,8 +8,150 @@ from functools import lru_cache
 import msgspec
 
 from pollerd.detection.selection.values import cldr
-from pollerd.detection.selection.values.characters import is_cased
-from pollerd.detection.selection.values.currency_signs import CODES, CODES_LIKE_WORDS, MINOR_SIGNS, SIGNS
+from pollerd.detection.selection.values.cldr import is_cased
+
+# Codes of currencies that are money today (ISO 4217), and the signs by which their countries write them (CLDR 48).
+
+CODES = frozenset(
+    """
+    AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CLP CNY
+    COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS
+    INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP
+    MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR
+    SDG SEK SGD SHP SLE SOS SRD SSP STN SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD UYU UZS VES VND VUV WST
+    XAF XCD XCG XOF XPF YER ZAR ZMW ZWG
+    """.split()  # noqa: SIM905 - a list would be a page long
+)
+
+SIGNS = {
+    "$": "ARS AUD BBD BMD BND BSD BZD CAD CLP COP CUP FJD GYD JMD KYD LRD MXN NAD NZD SBD SGD SRD TTD TWD USD UYU XCD",
+    "$US": "USD",
+    "A$": "AUD",
+    "AU$": "AUD",
+    "Afl.": "AWG",
+    "B/.": "PAB",
+    "Br": "BYN ETB",
+    "Bs.S": "VES",
+    "C$": "NIO",
+    "CA$": "CAD",
+    "CFPF": "XPF",
+    "CN¥": "CNY",
+    "EC$": "XCD",
+    "EURO": "EUR",
+    "Euro": "EUR",
+    "Euros": "EUR",
+    "FBu": "BIF",
+    "FCFA": "XAF",
+    "FCFP": "XPF",
+    "Fdj": "DJF",
+    "Fr.": "CHF",
+    "Ft": "HUF",
+    "F\u202fCFA": "XOF",
+    "GH₵": "GHS",
+    "Gs.": "PYG",
+    "HK$": "HKD",
+    "KSh": "KES",
+    "Ksh": "KES",
+    "Kz": "AOA",
+    "Kč": "CZK",
+    "Kčs": "CZK",
+    "Lei": "MDL RON",
+    "Lekë": "ALL",
+    "MOP$": "MOP",
+    "MX$": "MXN",
+    "NT$": "TWD",
+    "NZ$": "NZD",
+    "R$": "BRL",
+    "RD$": "DOP",
+    "RM": "MYR",
+    "Rp": "IDR",
+    "Rs": "INR LKR MUR NPR PKR",
+    "Rs.": "INR LKR MUR NPR PKR",
+    "S$": "SGD",
+    "S/": "PEN",
+    "SFr.": "CHF",
+    "T$": "TOP",
+    "TL": "TRY",
+    "TSh": "TZS",
+    "U$S": "USD",
+    "US$": "USD",
+    "USh": "UGX",
+    "WS$": "WST",
+    "euro": "EUR",
+    "euros": "EUR",
+    "kr": "DKK ISK NOK SEK",
+    "kr.": "DKK ISK NOK SEK",
+    "lei": "MDL RON",
+    "soʻm": "UZS",
+    "zł": "PLN",
+    "£": "EGP FKP GBP GIP SHP SSP",
+    "¥": "CNY JPY",
+    "грн": "UAH",
+    "лв": "BGN",
+    "лв.": "BGN",
+    "руб": "RUB",
+    "руб.": "RUB",
+    "сўм": "UZS",
+    "֏": "AMD",
+    "؋": "AFN",
+    "أ.م.": "MRU",
+    "ج.س.": "SDG",
+    "ج.م.": "EGP",
+    "د.أ.": "JOD",
+    "د.إ.": "AED",
+    "د.ب.": "BHD",
+    "د.ت.": "TND",
+    "د.ج.": "DZD",
+    "د.ع.": "IQD",
+    "د.ك.": "KWD",
+    "د.ل.": "LYD",
+    "د.م.": "MAD",
+    "ر.س.": "SAR",
+    "ر.ع.": "OMR",
+    "ر.ق.": "QAR",
+    "ر.ي.": "YER",
+    "ریال": "IRR",
+    "ل.س.": "SYP",
+    "ل.ل.": "LBP",
+    "ރ.": "MVR",
+    "नेरू": "NPR",
+    "৳": "BDT",
+    "රු.": "LKR",
+    "฿": "THB",
+    "ብር": "ETB",
+    "៛": "KHR",
+    "₡": "CRC",
+    "₦": "NGN",
+    "₩": "KRW",
+    "₪": "ILS",
+    "₫": "VND",
+    "€": "EUR",
+    "₭": "LAK",
+    "₮": "MNT",
+    "₱": "PHP",
+    "₲": "PYG",
+    "₴": "UAH",
+    "₵": "GHS",
+    "₸": "KZT",
+    "₹": "INR",
+    "₺": "TRY",
+    "₼": "AZN",
+    "₽": "RUB",
+    "₾": "GEL",
+    "元": "CNY",
+    "円": "JPY",
+    "원": "KRW",
+    "﷼": "IRR OMR QAR SAR YER",
+}
+"""Each sign with the codes that it can mean, parted by spaces. Signs that are also common words or units ("den", "KM",
+single letters) are recognised only where the locale is given and writes them."""
+
+CODES_LIKE_WORDS = frozenset({"ALL", "BOB", "COP", "CUP", "GEL", "MAD", "MOP", "PEN", "SOS", "TOP"})
+"""Read as a currency only where the format names it."""
+
+MINOR_SIGNS = {"¢": "", "ct": "EUR", "cts": "EUR", "Cent": "EUR", "Cents": "EUR", "cent": "", "cents": "", "p": "GBP"}
+"""Signs of a hundredth, with the code that they mean; empty: of several currencies."""
+
 
 _REACH = 16
 _PENCE = "p"

@@ -7,12 +7,10 @@ from decimal import Decimal, InvalidOperation
 from typing import cast, get_args
 
 from pollerd.detection.selection.values import cldr
-from pollerd.detection.selection.values.characters import plain
-from pollerd.detection.selection.values.currency_signs import CODES
-from pollerd.detection.selection.values.dates.date_pattern import pattern_of, patterns_of_locale
-from pollerd.detection.selection.values.dates.zones import zone_names, zone_of
+from pollerd.detection.selection.values.cldr import plain, with_nearest
+from pollerd.detection.selection.values.currencies import CODES
+from pollerd.detection.selection.values.dates import pattern_of, patterns_of_locale, zone_names, zone_of
 from pollerd.detection.selection.values.form import Kind, ValueFormat, Which
-from pollerd.detection.selection.values.nearest import with_nearest
 from pollerd.errors import InvalidValueError
 
 _NUMBER_KEYS = ("kind", "which", "locale", "decimal", "group", "step")

@@ -3,15 +3,198 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from decimal import Context, Decimal
 
+import msgspec
+
 from pollerd.detection.selection.values import cldr
-from pollerd.detection.selection.values.candidates import NumberFound, numbers_in
-from pollerd.detection.selection.values.characters import excerpt
+from pollerd.detection.selection.values.cldr import (
+    EITHER,
+    MOST_DIGITS,
+    SEPARATORS,
+    Separators,
+    amount,
+    excerpt,
+    is_cased,
+)
 from pollerd.detection.selection.values.currencies import CurrencyFinder, CurrencySign, finder_for
 from pollerd.detection.selection.values.form import Reading, ValueFormat
-from pollerd.detection.selection.values.separators import EITHER, MOST_DIGITS, SEPARATORS, Separators, amount
+
+# Finds the numbers in a text, with sign, currency and what makes them doubtful. Linear in the text.
+
+_DECIMAL_MARKS = ".,·٫"
+_NUMBER = re.compile(
+    "[0-9]{1,3}(?: [0-9]{3}(?![0-9]))+(?:[.,·٫][0-9]+)?"  # with spaces: one number or several
+    "|[0-9]+(?:[.,'٫٬·\u202f][0-9]+)*"
+)
+_WHOLE_AMOUNT = re.compile("[.,][-—]{1,2}(?![0-9A-Za-z])")  # 12,-
+_DATE = re.compile(r"(?<![0-9])[0-9]{1,4}([/-])[0-9]{1,4}\1[0-9]{1,4}(?![0-9])")
+_EXPONENT = re.compile("[eE][+-]?[0-9]")
+_NAME = re.compile(r"[^\W\d]{1,20}[0-9]|_")
+_PERCENT = re.compile("[ \u202f]?[%٪‰]")
+_MULTIPLIER = re.compile(
+    "(?:[kKMBT]|[ \u202f]?(?:[kK]|tsd|tausend|thousand|mille?|mio|mln|mn|million(?:en|s|es)?|millones|mrd|bn|bln"
+    "|billion(?:en|s)?|milliarden?|milliards?|crores?|cr|lakhs?|lacs?|тыс|млн|млрд))(?![^\\W\\d_])"
+    "|[ \u202f]?[千万萬億亿兆만억]",
+    re.IGNORECASE,
+)
+_LOWER_CASE_UNITS = frozenset("mbt")  # metres, bits, tons: "M", "B" and "T" multiply
+
+
+class NumberFound(msgspec.Struct, kw_only=True):
+    """A number in a text: digits with their separators, perhaps one in front (`body`), and what stands beside it.
+
+    `whole_mark`: the separator of "12,-". `trouble`: why it cannot be read, empty if nothing speaks against it.
+    """
+
+    body: str
+    start: int
+    end: int
+    negative: bool = False
+    percent: bool = False
+    whole_mark: str = ""
+    alone_in_parentheses: bool = False
+    trouble: str = ""
+    before: CurrencySign | None = None
+    after: CurrencySign | None = None
+
+
+def numbers_in(text: str, finder: CurrencyFinder) -> Iterator[NumberFound]:
+    """Yields the numbers of a plain text in order; digits of names (A4, 2x4) are none."""
+    in_dates = {place for match in _DATE.finditer(text) for place in range(*match.span())}
+    previous_end, last = -1, None
+    for match in _NUMBER.finditer(text):
+        found = _number(text, match, previous_end, finder)
+        previous_end = match.end()
+        if found is None:
+            continue
+        previous_end = found.end if found.after is None else found.after.end
+        if match.start() in in_dates and not found.trouble:
+            found.trouble = f"{excerpt(text[match.start() : match.start() + 10])} looks like a date"
+        if last is not None:
+            _part(last, found)
+            yield last
+        last = found
+    if last is not None:
+        last.alone_in_parentheses = _is_alone_in_parentheses(text, last, finder)
+        yield last
+
+
+def _number(text: str, match: re.Match[str], previous_end: int, finder: CurrencyFinder) -> NumberFound | None:
+    start, end = match.span()
+    leading = _has_leading_mark(text, start)
+    start -= leading
+    whole = _WHOLE_AMOUNT.match(text, end)
+    found = NumberFound(body=text[start:end], start=start, end=end if whole is None else whole.end())
+    found.whole_mark = "" if whole is None else whole[0][0]
+    _look_left(text, found, previous_end, finder)
+    found.after = finder.after(text, found.end)
+    if _is_of_a_name(text, found):
+        return None
+    found.percent = _PERCENT.match(text, found.end) is not None
+    found.trouble = _trouble(text, found, match)
+    return found
+
+
+def _has_leading_mark(text: str, start: int) -> bool:
+    """Whether the mark before the digits is decimal (",89"): not behind a word ("Rs.500") or another mark ("...5")."""
+    if not start or text[start - 1] not in _DECIMAL_MARKS:
+        return False
+    before = text[start - 2 : start - 1]
+    return start == 1 or not (before.isalnum() or before in _DECIMAL_MARKS)
+
+
+def _look_left(text: str, found: NumberFound, previous_end: int, finder: CurrencyFinder) -> None:
+    """Minus and currency in either order; `start` moves before the minus."""
+    edge = found.start
+    if _is_minus(text, edge - 1, previous_end, finder):
+        found.negative, edge = True, edge - 1
+    found.before = finder.before(text, edge)
+    if found.before is not None and not found.negative:
+        found.negative = _is_minus(text, found.before.start - 1, previous_end, finder)
+    found.start = edge
+
+
+def _is_minus(text: str, place: int, previous_end: int, finder: CurrencyFinder) -> bool:
+    """Whether a sign stands there: none behind a number (10-20) or a word (SKU-15), but behind a currency (EUR-5)."""
+    if place < 0 or text[place] != "-" or place == previous_end:
+        return False
+    before = text[place - 1] if place else " "
+    if before in "-—" or "0" <= before <= "9":
+        return False
+    return not is_cased(before) or finder.before(text, place) is not None
+
+
+def _is_of_a_name(text: str, found: NumberFound) -> bool:
+    if found.before is None and found.start and is_cased(text[found.start - 1]):
+        return True
+    if found.after is not None or not is_cased(text[found.end : found.end + 1] or " "):
+        return False
+    return _NAME.match(text, found.end) is not None and _EXPONENT.match(text, found.end) is None
+
+
+def _trouble(text: str, found: NumberFound, match: re.Match[str]) -> str:
+    shown = excerpt(text[max(0, found.start - 1) : found.end + 6].strip())
+    if found.negative and found.body[0] in _DECIMAL_MARKS:
+        return f"{shown} can be below 0, or a dash for no whole units"
+    if _EXPONENT.match(text, found.end) and found.after is None:
+        return f"{shown} has an exponent"
+    if _is_multiplied(text, found.end):
+        return f"{shown} is multiplied by a word or letter, which is not read"
+    return _bad_neighbours(text, found, match, shown)
+
+
+def _is_multiplied(text: str, end: int) -> bool:
+    match = _MULTIPLIER.match(text, end)
+    return match is not None and match[0].strip() not in _LOWER_CASE_UNITS
+
+
+def _bad_neighbours(text: str, found: NumberFound, match: re.Match[str], shown: str) -> str:
+    after, behind = text[found.end : found.end + 1], text[found.end + 1 : found.end + 2]
+    before, front = text[match.start() - 1 : match.start()], text[max(0, match.start() - 2) : max(0, match.start() - 1)]
+    if not match.start():
+        before = ""
+    if after == "-" and not behind.isalnum():
+        return f"{shown} can be below 0"
+    if any(unicodedata.category(sign) in ("No", "Nl") for sign in (before, after) if sign):
+        return f"{shown} has a raised digit or a fraction beside it"
+    if (after == ":" and _is_digit(behind)) or (before == ":" and _is_digit(front)):
+        return f"{shown} is a time or a ratio"
+    joined = (after, behind), (before, front)
+    if any(mark and mark in ".,'·٫٬\u202f" and _is_digit(digit) for mark, digit in joined):
+        return f"{shown} is no number: its digits are grouped oddly"
+    return ""
+
+
+def _is_digit(character: str) -> bool:
+    return "0" <= character <= "9"
+
+
+def _part(left: NumberFound, right: NumberFound) -> None:
+    """Gives a currency between two numbers to the one that it belongs to; to both if that cannot be told."""
+    after, before = left.after, right.before
+    if after is None or before is None or after.end <= before.start:
+        return
+    if after.gap == before.gap == 0:
+        trouble = f"a currency stands inside {excerpt(f'{left.body}{after.sign}{right.body}')}"
+        left.trouble, right.trouble = left.trouble or trouble, right.trouble or trouble
+    elif before.gap < after.gap or (before.gap == after.gap and left.before is not None):
+        left.after = None
+    elif after.gap < before.gap or right.after is not None:
+        right.before = None
+
+
+def _is_alone_in_parentheses(text: str, found: NumberFound, finder: CurrencyFinder) -> bool:
+    begin = found.start if found.before is None else min(found.start, found.before.start)
+    end = found.end if found.after is None else found.after.end
+    left, right = text[:begin].rstrip(), text[end:].lstrip()
+    if not (left.endswith("(") and right.startswith(")")):
+        return False
+    rest = (left[:-1] + right[1:]).strip()
+    return not rest or finder.is_sign(rest)
+
 
 MOST_NUMBERS = 1_000
 _EXACT = Context(prec=200)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
-from pollerd.detection.selection.values.characters import excerpt, plain
-from pollerd.detection.selection.values.dates.find import date_readings
+from pollerd.detection.selection.values.cldr import excerpt, plain
+from pollerd.detection.selection.values.dates import date_readings
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.detection.selection.values.numbers import number_readings
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.crawling.control.quality import performance
+from pollerd.crawler.quality import performance
 from pollerd.lab.environments.topical_web.graph import TopicalGraph
 
 

@@ -9,12 +9,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.crawling.control.feature_controller import FeaturedController, LearnedQ
-from pollerd.crawling.control.link_features import RetrievedPage
-from pollerd.crawling.control.quality import performance, recall_by_request
-from pollerd.crawling.control.requests import RequestSettings
-from pollerd.crawling.control.rewards import RequestOutcome
-from pollerd.crawling.control.tabular_controller import TabularController
+from pollerd.crawler.controllers import FeaturedController, LearnedQ, RequestOutcome, RequestSettings, TabularController
+from pollerd.crawler.link_features import RetrievedPage
+from pollerd.crawler.quality import performance, recall_by_request
 from pollerd.lab.environments.topical_web.graph import TopicalGraph
 
 Schedule = NDArray[np.int64]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.lab.environments.interest import PollConstraint, Trace, drawn_gains, drive_sources, whittle
-from pollerd.lab.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.lab.experiments.ephemeral.example import PAPER, four_sources
+from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.lab.experiments.results import Estimate, Results
 
 SHOWN = 40

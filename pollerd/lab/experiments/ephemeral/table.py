@@ -10,8 +10,8 @@ import numpy as np
 from pollerd.allocation.lspe.sources import Sources
 from pollerd.lab.environments.interest import PollConstraint, Ranking, drawn_gains, drive_sources
 from pollerd.lab.environments.interest_optimum import bound, exact
-from pollerd.lab.experiments import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.lab.experiments.ephemeral.example import PAPER, POLICIES, four_sources
+from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.lab.experiments.results import Results
 
 EXACT, BOUND, ON_MEANS = "optimum, exact", "optimum, bound", "whittle on means"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pollerd.crawling.control.concurrency import QUEUE_COST, Aimd, FetcherController, Fixed, Learned
+from pollerd.crawler.concurrency import QUEUE_COST, Aimd, FetcherController, Fixed, Learned
 from pollerd.lab.environments.response_queue import LatencyPhase, PhaseTotals, ResponseQueue
-from pollerd.lab.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
+from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.lab.experiments.focused_crawler.webs import PAPER
 from pollerd.lab.experiments.results import Results
 

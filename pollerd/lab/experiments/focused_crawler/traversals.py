@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pollerd.crawling.control.requests import RequestSettings
+from pollerd.crawler.controllers import RequestSettings
 from pollerd.lab.environments.topical_web import traversals as by
 from pollerd.lab.environments.topical_web.graph import TopicalGraph
-from pollerd.lab.experiments import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
+from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.lab.experiments.focused_crawler.webs import (
     GATED_WEB,
     KINDS,

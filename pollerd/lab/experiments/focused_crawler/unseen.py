@@ -8,19 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from pollerd.crawling.control.feature_controller import LearnedQ
-from pollerd.crawling.control.requests import RequestSettings
+from pollerd.crawler.controllers import LearnedQ, RequestSettings
 from pollerd.lab.environments.topical_web import traversals as by
 from pollerd.lab.environments.topical_web.graph import TopicalGraph, generate
-from pollerd.lab.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
-from pollerd.lab.experiments.focused_crawler.webs import (
-    KINDS,
-    PAPER,
-    WORDS,
-    numbered_graph,
-    run_number,
-    seed_of_words,
-)
+from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, RunOutcome, Size, cell
+from pollerd.lab.experiments.focused_crawler.webs import KINDS, PAPER, WORDS, numbered_graph, run_number, seed_of_words
 from pollerd.lab.experiments.results import Results
 
 TRAINED_ON: Mapping[Size, int] = {"quick": 3, "full": 6}

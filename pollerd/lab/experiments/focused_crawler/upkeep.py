@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from pollerd.crawling.control.feature_controller import FeaturedController, LearnedQ
-from pollerd.crawling.control.requests import Passive, RequestSettings
-from pollerd.crawling.control.rewards import RequestOutcome
+from pollerd.crawler.controllers import FeaturedController, LearnedQ, Passive, RequestOutcome, RequestSettings
 from pollerd.lab.environments.topical_web.graph import generate
 from pollerd.lab.environments.topical_web.life import LivingWeb
 from pollerd.lab.environments.topical_web.traversals import by_features, shown
-from pollerd.lab.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
+from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.lab.experiments.focused_crawler.webs import (
     KINDS,
     OPEN_WEB,

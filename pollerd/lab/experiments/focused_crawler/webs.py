@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pollerd.lab.environments.topical_web.graph import GATED, SEED, Constants, TopicalGraph, generate
-from pollerd.lab.experiments import Size
+from pollerd.lab.experiments.experiment import Size
 
 PAPER = "[C] O'Meara & Patel, A topic-specific web robot model based on restless bandits"
 OPEN_WEB, GATED_WEB = "open web", "gated web"

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pollerd.allocation.bandits.arms import Arms
-from pollerd.allocation.bandits.ucb1 import Ucb1
+from pollerd.allocation.bandits import Arms, Ucb1
 from pollerd.lab.environments.knapsack import Knapsack
 from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.lab.experiments.gpoks.play import POINTS, automata, gpoks, splits

@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import create
-from pollerd.allocation.bandits.arms import Arms
-from pollerd.allocation.bandits.ucb1 import Ucb1
-from pollerd.allocation.core.knapsack import water_filling
-from pollerd.allocation.gpoks.belief import believe
-from pollerd.allocation.gpoks.kernel import Kernel, index_set
-from pollerd.allocation.gpoks.sampling import value_functions
+from pollerd.allocation.bandits import Arms, Ucb1
+from pollerd.allocation.gpoks.regression import Kernel, believe, index_set, value_functions
+from pollerd.allocation.periodic import water_filling
+from pollerd.allocation.registry import create
 from pollerd.lab.environments.driving import STEP_S
 from pollerd.lab.environments.knapsack import Knapsack, drawn, drive_knapsack, noisy
 

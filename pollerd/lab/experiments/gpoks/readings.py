@@ -13,8 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.bandits.thompson import Thompson
-from pollerd.allocation.bandits.ucb1 import Ucb1, ucb1_bounds
+from pollerd.allocation.bandits import Thompson, Ucb1, ucb1_bounds
 from pollerd.lab.environments.knapsack import Knapsack, drawn, noisy
 from pollerd.lab.experiments.experiment import PublishedValue
 from pollerd.lab.experiments.gpoks.play import AUTOMATA_STATES

@@ -9,11 +9,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.knapsack import det_ks
-from pollerd.allocation.gpoks.belief import GaussianBelief, believe
-from pollerd.allocation.gpoks.kernel import IndexSet, Kernel, index_set
-from pollerd.allocation.gpoks.regression import regress
-from pollerd.allocation.gpoks.sampling import value_functions
+from pollerd.allocation.gpoks.regression import (
+    GaussianBelief,
+    IndexSet,
+    Kernel,
+    believe,
+    index_set,
+    regress,
+    value_functions,
+)
+from pollerd.allocation.periodic import det_ks
 from pollerd.lab.environments.knapsack import Knapsack
 from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.lab.experiments.gpoks.play import POINTS

@@ -7,10 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.bandits.arms import Arms
-from pollerd.allocation.bandits.gp_ucb import GpUcb
-from pollerd.allocation.bandits.thompson import Thompson
-from pollerd.allocation.bandits.ucb1 import Ucb1
+from pollerd.allocation.bandits import Arms, GpUcb, Thompson, Ucb1
 from pollerd.lab.environments.knapsack import Knapsack
 from pollerd.lab.experiments.gpoks.play import POINTS, automata, gpoks, materials, splits
 from pollerd.lab.experiments.gpoks.readings import (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.edf import EarliestDeadlineFirst
-from pollerd.allocation.slots.elapsed import credit_after
+from pollerd.allocation.periodic import EarliestDeadlineFirst
+from pollerd.allocation.slots import credit_after
 from pollerd.lab.environments.knapsack import Knapsack
 from pollerd.lab.environments.zipf import Zipf
 from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, RunOutcome, Size, cell

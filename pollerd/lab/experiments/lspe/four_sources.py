@@ -8,13 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.lspe.learner import Learner
-from pollerd.allocation.lspe.observation import Observation, Transition
-from pollerd.allocation.lspe.settings import LspeSettings
-from pollerd.allocation.lspe.sources import Sources
+from pollerd.allocation.lspe.learner import Learner, Observation, Transition
+from pollerd.allocation.lspe.sources import LspeSettings, Sources
 from pollerd.lab.environments.interest import PollConstraint, drive_sources
-from pollerd.lab.experiments import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.lab.experiments.ephemeral.example import POLICIES, four_sources
+from pollerd.lab.experiments.experiment import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.lab.experiments.results import Results
 
 EPOCHS: Mapping[Size, int] = {"quick": 600, "full": 10_000}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pollerd.allocation import Allocator
+from pollerd.allocation.contract import Allocator
 from pollerd.lab.environments.changes import ZipfChanges
 from pollerd.lab.environments.driving import STEP_S, detections, drive
 from pollerd.lab.environments.nodes import Sharing, drive_nodes, nodes_of

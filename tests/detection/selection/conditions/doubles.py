@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from pollerd.detection.selection.conditions import Comparison, Condition, Verdict, parse_conditions
+from pollerd.detection.selection.conditions.condition import Condition, Verdict, parse_conditions
+from pollerd.detection.selection.conditions.logic import Comparison
 from pollerd.errors import InvalidValueError
 
 

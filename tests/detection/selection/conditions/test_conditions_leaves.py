@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection.selection.conditions import line_hashes
+from pollerd.detection.selection.conditions.change_size import line_hashes
 from tests.detection.selection.conditions.doubles import ReadValue, judged, number
 
 IN_STOCK = {"text": "in stock"}

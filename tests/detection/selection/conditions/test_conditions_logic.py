@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection.selection.conditions import Comparison
+from pollerd.detection.selection.conditions.logic import Comparison
 from tests.detection.selection.conditions.doubles import ReadValue, judged, number, parsed
 
 VALUES = {"yes": number(1), "no": number(3), "unread": ReadValue(problem="two numbers")}

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection.selection.conditions import Comparison, parse_conditions, parse_least
+from pollerd.detection.selection.conditions.condition import parse_conditions
+from pollerd.detection.selection.conditions.logic import Comparison, parse_least
 from pollerd.errors import InvalidValueError
 from tests.detection.selection.conditions.doubles import compile_pattern, judged, parsed
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from pollerd.detection.selection.conditions import Comparison
+from pollerd.detection.selection.conditions.logic import Comparison
 from tests.detection.selection.conditions.doubles import number, parsed
 
 A, C = ({"text": name, "case": True} for name in "AC")

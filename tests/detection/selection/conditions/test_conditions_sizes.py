@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection.selection.conditions import (
+from pollerd.detection.selection.conditions.change_size import (
     ChangeSize,
     change_size,
     line_changes,
     line_hashes,
+    lines_of,
     pack_line_hashes,
     unpack_line_hashes,
 )
-from pollerd.detection.selection.conditions.line_changes import lines_of
 from pollerd.errors import InvalidValueError
 
 CONTENTS = st.lists(st.sampled_from(["a", "b", "c d", "c e", "", "x y z"]), max_size=8).map("\n".join)

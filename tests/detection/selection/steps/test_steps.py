@@ -83,7 +83,7 @@ def test_cells_stand_on_the_line_of_their_row() -> None:
 
 
 def test_without_steps_a_page_is_read_as_without_a_selection() -> None:
-    from pollerd.detection import normalise
+    from pollerd.detection.normalise import normalise
 
     assert read([]).content == normalise(PAGE, "text/html").content
 

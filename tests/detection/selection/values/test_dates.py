@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.detection.selection.values import Reading, compile_value_format, read_value
+from pollerd.detection.selection.values.definition import compile_value_format
+from pollerd.detection.selection.values.form import Reading
+from pollerd.detection.selection.values.read import read_value
 
 
 def read(text: str, machine: bool = False, **definition: object) -> Reading:

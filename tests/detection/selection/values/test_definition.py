@@ -9,8 +9,9 @@ import pytest
 from babel import localedata
 from babel.core import Locale
 
-from pollerd.detection.selection.values import compile_value_format, read_value
-from pollerd.detection.selection.values.currency_signs import CODES, SIGNS
+from pollerd.detection.selection.values.currencies import CODES, SIGNS
+from pollerd.detection.selection.values.definition import compile_value_format
+from pollerd.detection.selection.values.read import read_value
 from pollerd.errors import InvalidValueError
 
 

@@ -9,7 +9,9 @@ from babel.numbers import format_decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.detection.selection.values import MOST_CHARACTERS, Reading, compile_value_format, read_value
+from pollerd.detection.selection.values.definition import compile_value_format
+from pollerd.detection.selection.values.form import Reading
+from pollerd.detection.selection.values.read import MOST_CHARACTERS, read_value
 
 
 def read(text: str | list[str], language: str | None = None, machine: bool = False, **definition: object) -> Reading:

@@ -1,1 +1,0 @@
-"""Policies that learn nothing, or only rates: baselines for the others."""

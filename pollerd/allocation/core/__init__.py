@@ -1,1 +1,0 @@
-"""Values, indices and schedules that several policies use."""

@@ -1,1 +1,0 @@
-"""Objectives by name, and those about how soon changes are found."""

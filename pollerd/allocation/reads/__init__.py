@@ -1,1 +1,0 @@
-"""What reads of changes tell of the half-life of interest: which change was read, statistics, estimate."""

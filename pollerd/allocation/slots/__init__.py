@@ -1,1 +1,0 @@
-"""Arrays over slots: slots in use, order of ties, and learned state as bytes."""

@@ -1,0 +1,273 @@
+"""A site's headers, credentials and proxy, as calls give them.
+
+Validates a site's own headers, credentials and proxy. All are secret: no value is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from pollerd import site_settings
+from pollerd.api.common import Given
+from pollerd.errors import InvalidValueError
+from pollerd.fetching.settings import normalise_proxy
+from pollerd.masking import NOT_SHOWN, is_secret_name
+from pollerd.site_settings import NO_ACCESS, Access, Credentials, SiteSpec
+from pollerd.urls import origin_of
+
+FIELDS = ("headers", "credentials", "proxy", "body", "typed", "pdf_password", "method")
+"""The fields of a site that form its `Access`: accepted, and, but for the method, never returned."""
+METHODS = ("GET", "POST")
+_ALLOWED_METHODS = "GET or POST: a page is asked for by safe methods, or by one POST a poll, and nothing is repeated"
+MAX_HEADERS = 32
+MAX_HEADERS_SIZE = 8192
+MAX_SECRET_LENGTH = 4096
+MAX_BODY_LENGTH = 65_536
+HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$"
+HEADER_VALUE = r"^([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?$"
+_NAME = re.compile(HEADER_NAME.removesuffix("$") + r"\Z")
+_VALUE = re.compile(HEADER_VALUE.removesuffix("$") + r"\Z")
+BEARER = r"^[A-Za-z0-9._~+/-]+=*$"
+_BEARER = re.compile(BEARER.removesuffix("$") + r"\Z")
+_OURS = frozenset(
+    {
+        # Belong to the connection, not to the page (RFC 9110, section 7.6.1).
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        # Follow from the URL and the empty body.
+        "host",
+        "content-length",
+        "expect",
+        # Make the request conditional or partial: set by the daemon.
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "if-unmodified-since",
+        "range",
+        # Must describe the daemon truthfully.
+        "accept-encoding",
+        "user-agent",
+    }
+)
+
+
+def check_access(access: Access) -> Access:
+    """Returns the access with its proxy's URL normalised.
+
+    Up to 32 headers of 8,192 characters together, without duplicates and without those that the daemon sets; printable
+    ASCII. Credentials are a user name without ':' and a password, or a bearer token, of 4,096 characters at most.
+    Raises `InvalidValueError`, naming the field and never a value.
+    """
+    _check_headers(access.headers)
+    if access.credentials is not None:
+        _check_credentials(access.credentials)
+        if any(name.lower() == "authorization" for name in access.header_names):
+            raise InvalidValueError("headers.Authorization", "left out where credentials are given", NOT_SHOWN)
+    if access.body is not None and not (len(access.body) <= MAX_BODY_LENGTH and _storable(access.body)):
+        raise InvalidValueError("body", f"at most {MAX_BODY_LENGTH:,} characters of UTF-8 without NUL", NOT_SHOWN)
+    if access.pdf_password is not None and not (
+        0 < len(access.pdf_password) <= MAX_SECRET_LENGTH and _storable(access.pdf_password)
+    ):
+        allowed = f"1 to {MAX_SECRET_LENGTH:,} characters of UTF-8 without NUL"
+        raise InvalidValueError("pdf_password", allowed, NOT_SHOWN)
+    if access.proxy is None:
+        return access
+    return replace(access, proxy=normalise_proxy(access.proxy))
+
+
+def access_of(given: Mapping[str, Any], base: Access = NO_ACCESS) -> Access:
+    """Returns `base` with the given `FIELDS` replaced; `headers` and `credentials` as mappings; null: none.
+
+    Raises `InvalidValueError` for a wrong type.
+    """
+    headers, credentials, proxy, body = base.headers, base.credentials, base.proxy, base.body
+    if "headers" in given:
+        headers = tuple(_texts("headers", given["headers"]).items())
+    if "credentials" in given:
+        credentials = _credentials(given["credentials"])
+    proxy, body = _text_or_none("proxy", given, proxy), _text_or_none("body", given, body)
+    body = _body_by_method(given, body)
+    pdf_password = _text_or_none("pdf_password", given, base.pdf_password)
+    return Access(headers, credentials, proxy, body, tuple(given.get("typed", base.typed)), pdf_password)
+
+
+def _text_or_none(name: str, given: Mapping[str, Any], before: str | None) -> str | None:
+    found = given.get(name, before)
+    if found is None or isinstance(found, str):
+        return found
+    raise InvalidValueError(name, "a text", type(found).__name__)
+
+
+def _body_by_method(given: Mapping[str, Any], body: str | None) -> str | None:
+    """Returns the body to send: POST without one sends an empty one, GET takes one away. `method` null: as it was."""
+    method = given.get("method")
+    if method is None:
+        return body
+    if method not in METHODS:
+        raise InvalidValueError("method", _ALLOWED_METHODS, str(method)[:40])
+    if method == "POST":
+        return body or ""
+    if given.get("body") is not None:
+        raise InvalidValueError("method", "POST, or left out, where a body is given", method)
+    return None
+
+
+def _storable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def shown(field: str, given: object) -> object:
+    """Returns the given value, or a placeholder if its field (also misspelt or misplaced) or its type may hide a
+    secret.
+    """
+    return NOT_SHOWN if isinstance(given, dict | list) or is_secret_name(field) else given
+
+
+def base_of(spec: SiteSpec, url: str) -> Access:
+    """Returns what remains of a site's access at the new `url`: at another origin only the proxy."""
+    return spec.access if origin_of(url) == origin_of(spec.url) else spec.access.elsewhere()
+
+
+def _credentials(given: object) -> Credentials | None:
+    if given is None:
+        return None
+    found = _texts("credentials", given)
+    unknown = found.keys() - set(Credentials.__dataclass_fields__)
+    if unknown:
+        raise InvalidValueError("credentials", "username and password, or token, and nothing else", NOT_SHOWN)
+    return Credentials(**found)
+
+
+def _texts(field: str, given: object) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidValueError(field, "an object of texts", type(given).__name__)
+    for value in given.values():
+        if not isinstance(value, str):
+            raise InvalidValueError(field, "an object of texts", f"a value of type {type(value).__name__}")
+    return dict(given)
+
+
+def _check_headers(headers: tuple[tuple[str, str], ...]) -> None:
+    if len(headers) > MAX_HEADERS:
+        raise InvalidValueError("headers", f"at most {MAX_HEADERS}", f"{len(headers)} headers")
+    size = sum(len(name) + len(value) for name, value in headers)
+    if size > MAX_HEADERS_SIZE:
+        raise InvalidValueError("headers", f"at most {MAX_HEADERS_SIZE} characters together", f"{size} characters")
+    if len({name.lower() for name, _ in headers}) < len(headers):
+        raise InvalidValueError("headers", "free of names that differ in case only", NOT_SHOWN)
+    for name, value in headers:
+        if not _NAME.match(name):
+            # A header may have been given in place of its name.
+            raise InvalidValueError("headers", "named by 1 to 64 letters, digits and !#$%&'*+-.^_`|~", NOT_SHOWN)
+        if name.lower() in _OURS:
+            raise InvalidValueError(f"headers.{name}", "left out: the daemon sets it itself", NOT_SHOWN)
+        if not _VALUE.match(value):
+            allowed = "printable ASCII without line breaks and spaces around it"
+            raise InvalidValueError(f"headers.{name}", allowed, NOT_SHOWN)
+
+
+def _check_credentials(credentials: Credentials) -> None:
+    basic = (credentials.username, credentials.password)
+    if (credentials.token is None) == (basic == (None, None)) or (credentials.token is None and None in basic):
+        raise InvalidValueError("credentials", "username and password, or token", NOT_SHOWN)
+    for field, text in (("token", credentials.token), ("username", basic[0]), ("password", basic[1])):
+        if text is not None and not (len(text) <= MAX_SECRET_LENGTH and (text.isprintable() or not text)):
+            allowed = f"at most {MAX_SECRET_LENGTH} printable characters"
+            raise InvalidValueError(f"credentials.{field}", allowed, NOT_SHOWN)
+    if credentials.token is not None and not _BEARER.match(credentials.token):
+        raise InvalidValueError("credentials.token", "letters, digits and -._~+/, perhaps = at the end", NOT_SHOWN)
+    if credentials.username is not None and ":" in credentials.username:
+        raise InvalidValueError("credentials.username", "free of ':'", NOT_SHOWN)
+
+
+# Access of a site: headers, credentials, a proxy.
+
+_PROXY = (
+    "http:// or https:// URL of a proxy for all requests of this site, perhaps with user:password@; null: the daemon's"
+)
+_BODY = (
+    "asks for the page by POST with this body, as a form unless headers give another Content-Type; sent once a poll, "
+    "never across a redirect; null: GET"
+)
+_METHOD = (
+    "POST without a body sends an empty one, GET takes the body away; null or left out: POST where there is a body. "
+    "No other: a request that changes something must not be sent again and again"
+)
+_SECRET = {"maxLength": MAX_SECRET_LENGTH, "writeOnly": True}
+Secret = Annotated[str, Field(json_schema_extra=_SECRET)]
+BearerToken = Annotated[str, Field(json_schema_extra={**_SECRET, "pattern": BEARER})]
+RequestBody = Annotated[str, Field(json_schema_extra={"maxLength": MAX_BODY_LENGTH, "writeOnly": True})]
+Method = Annotated[str, Field(json_schema_extra={"pattern": f"^({'|'.join(METHODS)})$"})]
+Headers = Annotated[
+    dict[str, str],
+    Field(
+        json_schema_extra={
+            "maxProperties": MAX_HEADERS,
+            "propertyNames": {"pattern": HEADER_NAME},
+            "additionalProperties": {"type": "string", "pattern": HEADER_VALUE},
+            "writeOnly": True,
+        }
+    ),
+]
+
+
+def _exactly(title: str, given: list[str], without: list[str]) -> dict[str, Any]:
+    texts, nothing = ({"type": kind} for kind in ("string", "null"))
+    return {
+        "title": title,
+        "required": given,
+        "properties": dict.fromkeys(given, texts) | dict.fromkeys(without, nothing),
+    }
+
+
+class CredentialsSchema(Given):
+    """A user name and a password, or a bearer token. Kept sealed, never given out."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"username": "reader", "password": "example"}],
+            "oneOf": [
+                _exactly("UserCredentials", ["username", "password"], without=["token"]),
+                _exactly("TokenCredentials", ["token"], without=["username", "password"]),
+            ],
+        }
+    )
+
+    username: Secret | None = None
+    password: Secret | None = None
+    token: BearerToken | None = None
+
+
+class AccessFields(Given):
+    """Access of the site. Stored encrypted; answers contain only the headers' names and the proxy's address."""
+
+    headers: Headers = Field({}, description="sent to the origin of the URL only, never across a redirect to another")
+    credentials: CredentialsSchema | None = Field(
+        None, description="sent to the origin of the URL only, as headers are"
+    )
+    proxy: str | None = Field(None, description=_PROXY, examples=["http://proxy.example.org:3128"])
+    body: RequestBody | None = Field(None, description=_BODY)
+    method: Method | None = Field(None, description=_METHOD)
+    pdf_password: Secret | None = Field(None, description="opens the PDF document that the site is; never sent")
+
+    def access(self, base: site_settings.Access) -> site_settings.Access:
+        """Returns the given access, unchecked; omitted fields are those of `base`."""
+        given = {name: getattr(self, name) for name in FIELDS if name in self.model_fields_set}
+        if self.credentials is not None:
+            given["credentials"] = self.credentials.model_dump(exclude_none=True)
+        return access_of(given, base)

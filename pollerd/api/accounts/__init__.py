@@ -1,1 +1,0 @@
-"""Routes of users, sessions and tokens."""

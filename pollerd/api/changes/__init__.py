@@ -1,1 +1,0 @@
-"""Changes: list, differences, Atom feed and event stream."""

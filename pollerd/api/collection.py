@@ -1,0 +1,286 @@
+"""The focused crawler's collection.
+
+Routes of the focused crawler's collection, and their schemas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Annotated, Any, TypeVar
+from xml.sax.saxutils import escape
+
+import orjson
+from fastapi import Query
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from pollerd.api.common import Listing, Moment
+from pollerd.api.context import ApiPorts, Daemon
+from pollerd.api.http import api_router
+from pollerd.api.list_formats import CollectionFormat, CollectionPart, csv_text
+from pollerd.api.parameters import Cursor, Limit, Words
+from pollerd.errors import NotFoundError
+from pollerd.model import PageState
+from pollerd.storage.crawler.collection import CrawlStore
+
+router = api_router("/collection", tag="collection")
+Share = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
+
+
+class Collection(BaseModel):
+    """How the focused crawler's collection stands."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    topic: str
+    started_at: Moment
+    size: int = Field(description="pages in the collection")
+    mean_relevance: Share | None = Field(description="of the pages in the collection; null: there are none")
+    freshness: Share | None = Field(
+        description="expected share of the collection's relevance whose copy is current, as the allocator believes; "
+        "null: it believes nothing yet"
+    )
+    requests: int = Field(description="pages asked for from the frontier so far")
+    harvest_rate: Share | None = Field(description="share of them that were relevant; null: there were none")
+    frontier: int = Field(description="pages known and not asked for yet")
+    fringe: int = Field(description="the same by its older name", deprecated=True)
+    hosts: int = Field(description="hosts of all pages that are known")
+    pages: Mapping[PageState, int] = Field(description="pages by state")
+
+
+class KnownPage(BaseModel):
+    """A page that the focused crawler knows."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    url: str
+    state: PageState
+    reason: str = Field(description="why it was rejected or is gone; else empty")
+    depth: int = Field(description="links from the nearest seed, as far as is known")
+    relevance: Share | None = Field(description="as scored last; null: it was never read")
+    worth: float | None = Field(
+        validation_alias="value", description="on the frontier: what asking for it is expected to bring, Q(x, 1)"
+    )
+    parent_id: int | None = Field(description="the page that it was discovered on; null for a seed")
+    discovered_at: Moment
+    asked_at: Moment | None
+    modified_at: Moment | None = Field(description="when a sitemap or feed says that it last changed")
+    site_id: int | None = Field(description="its site, while it is one")
+    own: bool = Field(description="whether the site is the crawler's; false where it is the user's, or there is none")
+
+
+@router.get("", summary="How the collection stands")
+async def get_collection(daemon: Daemon) -> Collection:
+    """Size, relevance, freshness and harvest rate; 404 where no topic was ever set (`pollerd run --topic`)."""
+    view = await daemon.control.collection.view()
+    if view is None:
+        raise no_collection()
+    return Collection.model_validate(view)
+
+
+@router.get("/pages", summary="Pages that the crawler knows")
+async def list_pages(
+    daemon: Daemon,
+    state: PageState | None = None,
+    host: Annotated[Words | None, Query(description="name:port", examples=["example.org:443"])] = None,
+    min_relevance: Annotated[float | None, Query(ge=0, le=1, description="least relevance as scored last")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Listing[KnownPage]:
+    """By id, those that fit every filter: collected, on the frontier, rejected or gone; 404 where no topic was set."""
+    await require_collection(daemon)
+    name = None if host is None else host.lower()
+    page = await daemon.store.crawl.list_pages(state, name, min_relevance, limit, cursor)
+    return Listing.of(map(KnownPage.model_validate, page.items), page.next_cursor)
+
+
+async def require_collection(daemon: ApiPorts) -> None:
+    """Raises `NotFoundError` if there never was a collection."""
+    if not await daemon.store.crawl.exists():
+        raise no_collection()
+
+
+def no_collection() -> NotFoundError:
+    """Returns the error of a missing collection, which says how to start one."""
+    return NotFoundError("collection", "no topic was ever set (pollerd run --topic)")
+
+
+# GraphML (graphml.graphdrawing.org, 1.0) of pages and links, for networkx, Gephi and yEd.
+
+NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
+NODE_KEYS = {
+    "url": "string",
+    "state": "string",
+    "reason": "string",
+    "depth": "long",
+    "relevance": "double",
+    "worth": "double",
+    "parent_id": "long",
+    "discovered_at": "string",
+    "asked_at": "string",
+    "modified_at": "string",
+    "site_id": "long",
+    "own": "boolean",
+}
+"""Node attributes and their types. Unknown values are left out."""
+EDGE_KEY = "anchor"
+TAIL = "</graph>\n</graphml>\n"
+
+
+def head() -> str:
+    """Returns the document up to the first node."""
+    keys = [
+        f'<key id="{name}" for="node" attr.name="{name}" attr.type="{kind}"/>\n' for name, kind in NODE_KEYS.items()
+    ]
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        f'<graphml xmlns="{NAMESPACE}" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+        f' xsi:schemaLocation="{NAMESPACE} {NAMESPACE}/1.0/graphml.xsd">\n{"".join(keys)}'
+        f'<key id="{EDGE_KEY}" for="edge" attr.name="{EDGE_KEY}" attr.type="double"/>\n'
+        '<graph id="collection" edgedefault="directed">\n'
+    )
+
+
+def node_element(page: Mapping[str, Any]) -> str:
+    """Returns a page's node, from its values; its node id is p followed by its id."""
+    data = [f'<data key="{name}">{_text(page[name])}</data>' for name in NODE_KEYS if page[name] is not None]
+    return f'<node id="p{page["id"]}">{"".join(data)}</node>\n'
+
+
+def edge(source_id: int, target_id: int, anchor: float) -> str:
+    """Returns the edge of a link, with the score of its text."""
+    return f'<edge source="p{source_id}" target="p{target_id}"><data key="{EDGE_KEY}">{anchor!r}</data></edge>\n'
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    if not text.isprintable():
+        # Removes them all: some cannot occur in XML, and none matters.
+        text = "".join(filter(str.isprintable, text))
+    return escape(text)
+
+
+# Exports the focused crawler's pages, scores, parents and link graph as a file, streamed.
+
+T = TypeVar("T")
+_PIECE = 250
+PAGE_FIELDS = tuple(KnownPage.model_fields)
+LINK_FIELDS = ("source_id", "target_id", "anchor")
+
+
+_EXAMPLES = {
+    CollectionFormat.CSV: "source_id,target_id,anchor\n1,2,0.41\n",
+    CollectionFormat.JSON_LINES: '{"source_id":1,"target_id":2,"anchor":0.41}\n',
+    CollectionFormat.GRAPHML: f"{head()}{TAIL}",
+}
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "the pages or links, in the type of the format",
+        "content": {
+            form.media: {"schema": {"type": "string"}, "example": _EXAMPLES[form]} for form in CollectionFormat
+        },
+    }
+}
+
+
+@router.get("/export", response_class=StreamingResponse, responses=_ANSWERS, summary="The collection as a file")
+async def export_collection(
+    daemon: Daemon,
+    form: Annotated[
+        CollectionFormat, Query(alias="format", description="graphml holds pages and links")
+    ] = CollectionFormat.JSON_LINES,
+    part: Annotated[CollectionPart, Query(description="what csv and jsonl hold")] = CollectionPart.PAGES,
+) -> StreamingResponse:
+    """All pages that the crawler knows, whatever their state, or the links between them; 404 where no topic was set.
+
+    It comes as it is read. An answer that breaks off is cut short, and clients see that it is.
+    """
+    await require_collection(daemon)
+    if form is CollectionFormat.GRAPHML:
+        name, pieces = "collection", _graph(daemon.store.crawl)
+    else:
+        name, pieces = part.value, _listed(daemon.store.crawl, form, part)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{form.value}"'}
+    return StreamingResponse(pieces, media_type=form.media, headers=headers)
+
+
+async def _listed(store: CrawlStore, form: CollectionFormat, part: CollectionPart) -> AsyncIterator[str]:
+    write = _csv if form is CollectionFormat.CSV else _json_line
+    fields = PAGE_FIELDS if part is CollectionPart.PAGES else LINK_FIELDS
+    if form is CollectionFormat.CSV:
+        yield _csv(dict(zip(fields, fields, strict=True)))
+    if part is CollectionPart.PAGES:
+        rows: AsyncIterator[dict[str, Any]] = (_page_values(page) async for page in store.iter_pages())
+    else:
+        rows = (dict(zip(LINK_FIELDS, link, strict=True)) async for link in store.iter_links())
+    async for piece in _pieces(rows, write):
+        yield piece
+
+
+async def _graph(store: CrawlStore) -> AsyncIterator[str]:
+    """Yields pages as nodes, then links as edges; leaves out links of pages discovered while the nodes were written."""
+    yield head()
+    last = 0
+
+    def node(page: object) -> str:
+        nonlocal last
+        values = _page_values(page)
+        last = max(last, values["id"])
+        return node_element(values)
+
+    async for piece in _pieces(store.iter_pages(), node):
+        yield piece
+    known = (link async for link in store.iter_links() if max(link[:2]) <= last)
+    async for piece in _pieces(known, lambda link: edge(*link)):
+        yield piece
+    yield TAIL
+
+
+async def _pieces(rows: AsyncIterator[T], write: Callable[[T], str]) -> AsyncIterator[str]:
+    """Yields the rows, formatted by `write`, in pieces."""
+    lines = list[str]()
+    async for row in rows:
+        lines.append(write(row))
+        if len(lines) >= _PIECE:
+            yield "".join(lines)
+            lines.clear()
+            # Otherwise a fast client would hold the loop for a whole piece of storage.
+            await asyncio.sleep(0)
+    yield "".join(lines)
+
+
+def _page_values(page: object) -> dict[str, Any]:
+    """Returns a page as in `GET /collection/pages`, times as RFC 3339."""
+    return KnownPage.model_validate(page).model_dump(mode="json")
+
+
+def _csv(values: dict[str, Any]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(_cells(values.values()))
+    return out.getvalue()
+
+
+def _cells(values: Iterable[Any]) -> list[str]:
+    """Formats cells: null is empty, numbers are exact, booleans lower case, texts never formulas."""
+    return [_cell(value) for value in values]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return csv_text(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _json_line(values: dict[str, Any]) -> str:
+    return orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE).decode()
+
+
+ROUTERS = (router,)

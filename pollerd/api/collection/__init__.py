@@ -1,1 +1,0 @@
-"""The focused crawler's collection."""

@@ -1,0 +1,579 @@
+"""The difference between two contents.
+
+Route of the difference between the contents before and after a change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from enum import StrEnum
+from http import HTTPStatus
+from itertools import pairwise
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from pollerd.api.common import Moment
+from pollerd.api.context import Daemon
+from pollerd.api.http import api_router
+from pollerd.api.parameters import MAX_ID, ChangeId
+from pollerd.api.problems import RETRY_SECONDS, problem
+from pollerd.errors import InvalidValueError, NotFoundError
+from pollerd.model import Change, Media
+from pollerd.storage.changes import Content
+from pollerd.storage.history import HistoryStore
+from pollerd.timestamps import rfc3339
+
+# Compares two texts in bounded time: `difflib` alone is quadratic, and cubic in bad cases.
+#
+# First matches lines that occur once in either text (patience diff, after Bram Cohen): these anchors are found in
+# linear time. The gaps between anchors go to `difflib`, within a fixed budget of steps. The result is deterministic.
+
+WORK = 200_000_000
+"""Step budget of `difflib` for one comparison: under a second."""
+_DEPTH = 8
+_MARKED_CHARACTERS = 4_000
+_MARKED_WORK = 2_000_000
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+
+Kind = Literal["equal", "insert", "delete", "replace"]
+Span = tuple[int, int]
+"""A range, end exclusive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A range of lines `left` that is equal to, or replaced by, the lines `right` of the other text."""
+
+    kind: Kind
+    left: Span
+    right: Span
+
+
+@dataclass(frozen=True, slots=True)
+class LineDiff:
+    """All blocks in order; together they cover both texts. `coarse`: some could not be compared by line."""
+
+    blocks: tuple[Block, ...]
+    coarse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    left: Span
+    right: Span
+    depth: int
+
+    @property
+    def empty(self) -> bool:
+        return self.left[0] == self.left[1] or self.right[0] == self.right[1]
+
+
+class StepBudget:
+    """The remaining budget of steps."""
+
+    def __init__(self, work: int = WORK) -> None:
+        self._left = work
+
+    def spend(self, left: Sequence[str], right: Sequence[str], most: int = WORK) -> bool:
+        """Returns whether `difflib` may compare these; spends its worst case if that is within `most` and the rest."""
+        others = Counter(right)
+        pairs = sum(count * others[item] for item, count in Counter(left).items() if item in others)
+        cost = (min(len(left), len(right)) + 1) * (len(left) + pairs)
+        if cost > min(self._left, most):
+            return False
+        self._left -= cost
+        return True
+
+
+def compare(left: Sequence[str], right: Sequence[str], budget_left: StepBudget) -> LineDiff:
+    """Compares the lines of two texts."""
+    matches: list[tuple[int, int]] = []
+    coarse = False
+    gaps = [_Gap((0, len(left)), (0, len(right)), 0)]
+    while gaps:
+        gap = _trimmed(gaps.pop(), left, right, matches)
+        if gap.empty:
+            continue
+        anchors = _anchors(gap, left, right) if gap.depth < _DEPTH else []
+        if anchors:
+            matches += anchors
+            gaps += _between(gap, anchors)
+        elif not _fine(gap, left, right, budget_left, matches):
+            coarse = True
+    return LineDiff(tuple(_blocks(sorted(matches), len(left), len(right))), coarse)
+
+
+def _trimmed(gap: _Gap, left: Sequence[str], right: Sequence[str], matches: list[tuple[int, int]]) -> _Gap:
+    """Returns the gap without the equal lines at either end."""
+    (i, i_end), (j, j_end) = gap.left, gap.right
+    while i < i_end and j < j_end and left[i] == right[j]:
+        matches.append((i, j))
+        i, j = i + 1, j + 1
+    while i < i_end and j < j_end and left[i_end - 1] == right[j_end - 1]:
+        i_end, j_end = i_end - 1, j_end - 1
+        matches.append((i_end, j_end))
+    return _Gap((i, i_end), (j, j_end), gap.depth)
+
+
+def _anchors(gap: _Gap, left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
+    """Returns lines that occur once on either side, as many as keep their order."""
+    single = _single(right, gap.right)
+    pairs = [(i, single[line]) for line, i in _single(left, gap.left).items() if line in single]
+    pairs.sort()
+    return _increasing(pairs)
+
+
+def _single(lines: Sequence[str], span: Span) -> dict[str, int]:
+    where: dict[str, int] = {}
+    for n in range(*span):
+        where[lines[n]] = -1 if lines[n] in where else n
+    return {line: n for line, n in where.items() if n >= 0}
+
+
+def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the longest subsequence with increasing second numbers."""
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for n, (_, j) in enumerate(pairs):
+        at = bisect_left(ends, j)
+        before.append(last[at - 1] if at else -1)
+        ends[at : at + 1] = [j]
+        last[at : at + 1] = [n]
+    chain: list[tuple[int, int]] = []
+    n = last[-1] if last else -1
+    while n >= 0:
+        chain.append(pairs[n])
+        n = before[n]
+    return chain[::-1]
+
+
+def _between(gap: _Gap, anchors: list[tuple[int, int]]) -> Iterator[_Gap]:
+    start = (gap.left[0] - 1, gap.right[0] - 1)
+    for (i, j), (next_i, next_j) in pairwise([start, *anchors, (gap.left[1], gap.right[1])]):
+        yield _Gap((i + 1, next_i), (j + 1, next_j), gap.depth + 1)
+
+
+def _fine(
+    gap: _Gap, left: Sequence[str], right: Sequence[str], budget_left: StepBudget, matches: list[tuple[int, int]]
+) -> bool:
+    """Compares with `difflib`; returns False if that exceeds the budget."""
+    ours, theirs = left[slice(*gap.left)], right[slice(*gap.right)]
+    if set(ours).isdisjoint(theirs):
+        return True
+    if not budget_left.spend(ours, theirs):
+        return False
+    for i, j, length in SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks():
+        matches += [(gap.left[0] + i + n, gap.right[0] + j + n) for n in range(length)]
+    return True
+
+
+def _blocks(matches: list[tuple[int, int]], lines_left: int, lines_right: int) -> Iterator[Block]:
+    i = j = 0
+    equal_from: tuple[int, int] | None = None
+    for next_i, next_j in [*matches, (lines_left, lines_right)]:
+        end = next_i == lines_left and next_j == lines_right
+        if equal_from is not None and (end or (next_i, next_j) != (i, j)):
+            yield Block("equal", (equal_from[0], i), (equal_from[1], j))
+            equal_from = None
+        if (next_i, next_j) != (i, j):
+            kind: Kind = "insert" if next_i == i else "delete" if next_j == j else "replace"
+            yield Block(kind, (i, next_i), (j, next_j))
+        if equal_from is None:
+            equal_from = (next_i, next_j)
+        i, j = next_i + 1, next_j + 1
+
+
+def hunks(blocks: Sequence[Block], context: int) -> Iterator[list[Block]]:
+    """Yields groups of blocks, each with at most `context` equal lines before, after and between differences."""
+    group: list[Block] = []
+    for n, block in enumerate(blocks):
+        if block.kind != "equal":
+            group.append(block)
+            continue
+        length = block.left[1] - block.left[0]
+        last = n == len(blocks) - 1
+        if group and not last and length <= 2 * context:
+            group.append(block)
+            continue
+        if group:
+            kept = min(context, length)
+            yield [*group, _part(block, 0, kept)] if kept else group
+        kept = 0 if last else min(context, length)
+        group = [_part(block, length - kept, length)] if kept else []
+    if any(block.kind != "equal" for block in group):
+        yield group
+
+
+def _part(block: Block, start: int, end: int) -> Block:
+    i, j = block.left[0], block.right[0]
+    return Block(block.kind, (i + start, i + end), (j + start, j + end))
+
+
+def marks(left: str, right: str, budget_left: StepBudget) -> tuple[list[Span], list[Span]]:
+    """Returns the differing parts of two lines, by word, in characters; none if that exceeds the budget."""
+    if max(len(left), len(right)) > _MARKED_CHARACTERS:
+        return [], []
+    ours, theirs = _WORD.findall(left), _WORD.findall(right)
+    if not budget_left.spend(ours, theirs, _MARKED_WORK):
+        return [], []
+    at_left, at_right = _starts(ours), _starts(theirs)
+    found: tuple[list[Span], list[Span]] = ([], [])
+    for kind, i, i_end, j, j_end in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+        if kind != "equal" and i < i_end:
+            found[0].append((at_left[i], at_left[i_end]))
+        if kind != "equal" and j < j_end:
+            found[1].append((at_right[j], at_right[j_end]))
+    return found
+
+
+def _starts(words: Sequence[str]) -> list[int]:
+    starts = [0]
+    for word in words:
+        starts.append(starts[-1] + len(word))
+    return starts
+
+
+# Renders the difference of two contents, as unified text or as rows side by side.
+
+MAX_LINES = 100_000
+"""Most lines compared of either content."""
+MAX_SHOWN = 20_000
+"""Most lines of text, or rows, in one answer."""
+T = TypeVar("T")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Form(StrEnum):
+    """How a difference is shown."""
+
+    UNIFIED = "unified"
+    SIDE_BY_SIDE = "side-by-side"
+
+
+class Side(BaseModel):
+    """One of the two contents."""
+
+    at: Moment | None = Field(description="when it was seen: the change lies between the two moments")
+    kind: Media
+    bytes: int
+    lines: int | None = Field(description="null: it is binary")
+
+
+class Row(BaseModel):
+    """One row of two columns; a side that has no line here is null. Lines count from 1.
+
+    Marks are parts [from, to) of the text, in characters, that differ in a line that was replaced.
+    """
+
+    model_config = ConfigDict(from_attributes=True)
+
+    kind: Kind
+    left_line: int | None
+    left_text: str | None
+    left_marks: list[Span]
+    right_line: int | None
+    right_text: str | None
+    right_marks: list[Span]
+
+
+class Difference(BaseModel):
+    """What differs. `text` is given for format unified, `rows` for side-by-side; neither where a side is binary."""
+
+    change_id: int
+    format: Form
+    before: Side
+    after: Side
+    added: int | None = Field(description="lines inserted, or put in place of others; null: a side is binary")
+    removed: int | None = Field(description="lines deleted, or put out of place; null: a side is binary")
+    coarse: bool = Field(description="in places too much differs to be compared line by line: shown as replaced")
+    truncated: bool = Field(description=f"only {MAX_LINES} lines a side are compared and {MAX_SHOWN} are shown")
+    text: str | None
+    rows: list[Row] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A change with the contents before and after it."""
+
+    change: Change
+    before: Content
+    after: Content
+
+    @property
+    def binary(self) -> bool:
+        """Whether there are no lines to compare."""
+        return Media.BINARY in (self.before.media, self.after.media)
+
+
+def describe(pair: Pair, form: Form, context: int) -> Difference:
+    """Returns the difference with `context` equal lines around. CPU-bound: a second or two for the largest contents."""
+    before, cut_before = _lines(pair.before)
+    after, cut_after = _lines(pair.after)
+    change, binary, budget_left = pair.change, pair.binary, StepBudget()
+    found = compare([], [], budget_left) if binary else compare(before, after, budget_left)
+    groups = hunks(found.blocks, context)
+    text: list[str] | None = None
+    rows: list[Row] | None = None
+    cut_shown = False
+    if not binary and form is Form.UNIFIED:
+        text, cut_shown = _first(_unified(groups, before, after))
+    elif not binary:
+        rows, cut_shown = _first(_rows(groups, before, after, budget_left))
+    different = [block for block in found.blocks if block.kind != "equal"]
+    return Difference(
+        change_id=change.id or 0,
+        format=form,
+        before=_side(pair.before, change.previous_poll_at),
+        after=_side(pair.after, change.detected_at),
+        added=None if binary else sum(block.right[1] - block.right[0] for block in different),
+        removed=None if binary else sum(block.left[1] - block.left[0] for block in different),
+        coarse=found.coarse,
+        truncated=cut_before or cut_after or cut_shown,
+        text=None if text is None else _header(pair) + "".join(f"{line}\n" for line in text),
+        rows=rows,
+    )
+
+
+def plain(pair: Pair, difference: Difference) -> str:
+    """Returns the unified difference as plain text. Replaces terminal control characters."""
+    if difference.text is None:
+        sides = [f"{s.kind.value}, {s.bytes} bytes" for s in (difference.before, difference.after)]
+        return f"{_header(pair)}Binary contents differ: {sides[0]}, then {sides[1]}\n"
+    notes = []
+    if difference.coarse:
+        notes.append("\\ In places too much differs to be compared line by line\n")
+    if difference.truncated:
+        notes.append(f"\\ Cut: {MAX_LINES} lines a side are compared, {MAX_SHOWN} are shown\n")
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", difference.text) + "".join(notes)
+
+
+def _lines(content: Content) -> tuple[list[str], bool]:
+    """Returns the content's lines, and whether some were left out."""
+    if content.media is Media.BINARY or not content.body:
+        return [], False
+    lines = content.body.decode("utf-8", "replace").removesuffix("\n").split("\n")
+    return lines[:MAX_LINES], len(lines) > MAX_LINES
+
+
+def _side(content: Content, at: float | None) -> Side:
+    count = content.body.removesuffix(b"\n").count(b"\n") + 1 if content.body else 0
+    lines = None if content.media is Media.BINARY else count
+    return Side(at=at, kind=content.media, bytes=len(content.body), lines=lines)
+
+
+def _first(items: Iterator[T]) -> tuple[list[T], bool]:
+    """Returns as many items as may be shown, and whether there are more."""
+    found = [item for _, item in zip(range(MAX_SHOWN), items, strict=False)]
+    return found, next(items, None) is not None
+
+
+def _header(pair: Pair) -> str:
+    moments = (pair.change.previous_poll_at, pair.change.detected_at)
+    before, after = ("unknown" if at is None else rfc3339(at) for at in moments)
+    return f"--- {pair.change.url}\t{before}\n+++ {pair.change.url}\t{after}\n"
+
+
+def _unified(groups: Iterator[list[Block]], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    for group in groups:
+        left, right = (group[0].left[0], group[-1].left[1]), (group[0].right[0], group[-1].right[1])
+        yield f"@@ -{_range(left)} +{_range(right)} @@"
+        for block in group:
+            if block.kind == "equal":
+                yield from (f" {line}" for line in before[slice(*block.left)])
+            else:
+                yield from (f"-{line}" for line in before[slice(*block.left)])
+                yield from (f"+{line}" for line in after[slice(*block.right)])
+
+
+def _range(span: Span) -> str:
+    """Returns a range as in unified diffs: an empty one names the line before it."""
+    length = span[1] - span[0]
+    if length == 1:
+        return str(span[0] + 1)
+    return f"{span[0] + (length > 0)},{length}"
+
+
+def _rows(
+    groups: Iterator[list[Block]], before: Sequence[str], after: Sequence[str], budget_left: StepBudget
+) -> Iterator[Row]:
+    for group in groups:
+        for block in group:
+            both = min(block.left[1] - block.left[0], block.right[1] - block.right[0])
+            for n in range(both):
+                yield _paired(block, before, after, n, budget_left)
+            yield from (_alone("delete", i, before[i]) for i in range(block.left[0] + both, block.left[1]))
+            yield from (_alone("insert", j, after[j]) for j in range(block.right[0] + both, block.right[1]))
+
+
+def _paired(block: Block, before: Sequence[str], after: Sequence[str], n: int, budget_left: StepBudget) -> Row:
+    i, j = block.left[0] + n, block.right[0] + n
+    left, right = ([], []) if block.kind == "equal" else marks(before[i], after[j], budget_left)
+    return Row.model_construct(
+        kind=block.kind,
+        left_line=i + 1,
+        left_text=before[i],
+        left_marks=left,
+        right_line=j + 1,
+        right_text=after[j],
+        right_marks=right,
+    )
+
+
+def _alone(kind: Literal["insert", "delete"], n: int, text: str) -> Row:
+    deleted = kind == "delete"
+    return Row.model_construct(
+        kind=kind,
+        left_line=n + 1 if deleted else None,
+        left_text=text if deleted else None,
+        left_marks=[],
+        right_line=None if deleted else n + 1,
+        right_text=None if deleted else text,
+        right_marks=[],
+    )
+
+
+router = api_router("/changes", tag="changes")
+MAX_CONTEXT = 100_000
+MAX_WAITING = 16
+_EXAMPLE = "--- https://example.org/\t2026-01-31T12:00:00.000Z\n+++ …\n@@ -1 +1 @@\n-old words\n+new words\n"
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"model": Difference, "content": {"text/plain": {"schema": {"type": "string"}, "example": _EXAMPLE}}},
+}
+_LIMITS = {
+    "content_retention": "it was current longer ago than content_retention ({0:g} s) lets it be kept",
+    "content_cap_bytes": "all contents together outgrew content_cap_bytes ({0:,} bytes), and its site keeps many",
+    "keep_contents": "a version before this one kept only the newest keep_contents ({0}) of a site",
+}
+Context = Annotated[int, Query(ge=0, le=MAX_CONTEXT, description="equal lines around what differs")]
+
+
+class Comparer:
+    """Compares in a thread, one pair at a time: polling has priority."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether too many are waiting."""
+        return self._waiting >= MAX_WAITING
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Waits for other comparisons. Load contents inside the block: they are large."""
+        self._waiting += 1
+        try:
+            async with self._turn:
+                yield
+        finally:
+            self._waiting -= 1
+
+
+@router.get("/{change_id:id}/diff", response_class=Response, responses=_ANSWERS, summary="What changed")
+async def diff_change(
+    request: Request,
+    daemon: Daemon,
+    change_id: ChangeId,
+    form: Annotated[Form, Query(alias="format")] = Form.UNIFIED,
+    context: Context = 3,
+    since: Annotated[
+        int | None,
+        Query(
+            alias="from",
+            ge=1,
+            le=MAX_ID,
+            description="an earlier change of the site: from what it led to",
+            examples=[7],
+        ),
+    ] = None,
+) -> Response:
+    """The difference between what a reader saw before and after, line by line; with `from` since an earlier change.
+
+    `unified` is text, or JSON where `Accept` prefers it; `side-by-side` is JSON. 410 where one of the contents was
+    pruned, which names the limit (`content_retention`, `content_cap_bytes`); of binary contents only kind and size
+    are told.
+    """
+    change = await since_change(daemon.store.history, await daemon.store.history.get_change(change_id), since)
+    comparer: Comparer = request.app.state.comparer
+    if comparer.full:
+        why, headers = "too many differences are asked for at once", {"Retry-After": str(RETRY_SECONDS)}
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="busy", headers=headers)
+    as_json = form is Form.SIDE_BY_SIDE or _prefers_json(request.headers.get("accept", ""))
+    async with comparer.turn():
+        pair = await stored_pair(daemon.store.history, change)
+        if pair is None:
+            return _pruned(change, *await daemon.store.history.limit_passed(change))
+        shown = await asyncio.to_thread(_shown, pair, form, context, as_json)
+    headers = {"Vary": "Accept"}
+    if not as_json:  # untrusted: a browser must save it, not show it
+        headers["Content-Disposition"] = f'attachment; filename="change-{change_id}.diff"'
+    return Response(shown, media_type="application/json" if as_json else "text/plain", headers=headers)
+
+
+def _shown(pair: Pair, form: Form, context: int, as_json: bool) -> bytes:
+    difference = describe(pair, form, context)
+    text = difference.model_dump_json() if as_json else plain(pair, difference)
+    return text.encode("utf-8", "replace")
+
+
+async def since_change(store: HistoryStore, change: Change, since: int | None) -> Change:
+    """Returns the change as it is seen by who knows what the earlier change `since` led to; None: as it is.
+
+    Raises `NotFoundError`, and `InvalidValueError` for a change of another site or selection, or a later one.
+    """
+    if since is None:
+        return change
+    earlier = await store.get_change(since)
+    known = (earlier.site_id, earlier.selection) == (change.site_id, change.selection)
+    if not known or since > (change.id or 0):
+        raise InvalidValueError("from", "an earlier change of the same site and selection", since)
+    return replace(change, before_content_id=earlier.after_content_id, previous_poll_at=earlier.detected_at)
+
+
+async def stored_pair(store: HistoryStore, change: Change) -> Pair | None:
+    """Returns the contents before and after; None if one was pruned, possibly just now."""
+    if change.before_content_id is None or change.after_content_id is None:
+        return None
+    try:
+        before = await store.get_content(change.before_content_id)
+        return Pair(change, before, await store.get_content(change.after_content_id))
+    except NotFoundError:
+        return None
+
+
+def _pruned(change: Change, limit: str, value: float) -> Response:
+    """Returns the refusal. limit: the setting that pruned the content; value: its present value."""
+    contents = {"before": change.before_content_id, "after": change.after_content_id}
+    return problem(
+        HTTPStatus.GONE,
+        f"a content of this change was pruned: {_LIMITS[limit].format(value)}; its summary is kept",
+        kind="content-pruned",
+        limit=limit,
+        pruned=[side for side, content in contents.items() if content is None],
+        summary=change.summary,
+    )
+
+
+def _prefers_json(accept: str) -> bool:
+    """Returns whether the `Accept` header prefers JSON to plain text."""
+    weights = {"application/json": 0.0, "text/plain": 0.0}
+    for part in accept.lower().split(","):
+        media, *parameters = (word.strip() for word in part.split(";"))
+        weight = next((p.removeprefix("q=") for p in parameters if p.startswith("q=")), "1")
+        if media in weights and weight.replace(".", "", 1).isdecimal():
+            weights[media] = float(weight)
+    return weights["application/json"] > weights["text/plain"]
+
+
+ROUTERS = (router,)

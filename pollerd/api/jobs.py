@@ -1,0 +1,194 @@
+"""Jobs.
+
+Routes of jobs: one thing that is done to many sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Depends, Path
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from pollerd.api.common import Given, Listing, Moment
+from pollerd.api.context import Caller, Daemon
+from pollerd.api.http import api_router
+from pollerd.api.inputs import check_spec, check_tag, input_fields, shown_setting
+from pollerd.api.parameters import MAX_ID, Cursor, Limit, json_body
+from pollerd.api.problems import problem
+from pollerd.api.sites import SiteFilterSchema, Tag
+from pollerd.errors import InvalidValueError
+from pollerd.model import JobAction, JobState
+from pollerd.site_settings import INHERITED, SiteSpec
+from pollerd.storage.jobs import Job, JobSpec
+
+# Jobs: what is done to many sites, and how far it is.
+
+MAX_IDS = 10_000
+_VALUES = {
+    JobAction.TAG: 'a tag, as {"tag": "news"}',
+    JobAction.UNTAG: 'a tag, as {"tag": "news"}',
+    JobAction.WEIGHT: 'a weight or null, as {"weight": 2}',
+    JobAction.LIMITS: 'intervals in s, respect_ttl, or null, as {"min_interval": 60, "max_interval": null}',
+}
+_NAMES = {
+    JobAction.TAG: {"tag"},
+    JobAction.UNTAG: {"tag"},
+    **{
+        action: {name for name, one in INHERITED.items() if one.bulk == action}
+        for action in (JobAction.WEIGHT, JobAction.LIMITS)
+    },
+}
+
+
+class _Tagged(Given):
+    """What an action needs: a tag, a weight, or limits. null takes a setting away."""
+
+    tag: Tag = ""
+
+
+if TYPE_CHECKING:
+    BulkValue = _Tagged
+else:
+    BulkValue = create_model(
+        "BulkValue",
+        __base__=_Tagged,
+        __doc__=_Tagged.__doc__,
+        __module__=__name__,
+        **input_fields({name: one for name, one in INHERITED.items() if one.bulk}, described=False),
+    )
+
+
+class BulkChange(Given):
+    """What is to be done to sites: to all that fit a filter, or to those with these ids."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"filter": {"q": "example.org", "state": "backing_off"}, "action": "pause"},
+                {"ids": [7, 8], "action": "tag", "value": {"tag": "news"}},
+                {"filter": {}, "action": "limits", "value": {"min_interval": 3600}},
+            ],
+            "oneOf": [{"required": ["filter"]}, {"required": ["ids"]}],
+        }
+    )
+
+    action: Annotated[JobAction, Field(strict=False)]
+    filter: SiteFilterSchema = Field(SiteFilterSchema.model_validate({}), description="which sites; {}: all of them")
+    ids: list[Annotated[int, Field(ge=1, le=MAX_ID)]] = Field([], min_length=1, max_length=MAX_IDS)
+    value: BulkValue = Field(BulkValue(), description="of tag, untag, weight and limits; others have none")
+
+    def spec(self) -> JobSpec:
+        """Returns what is to be done, checked. Raises `InvalidValueError`."""
+        if len(self.model_fields_set & {"filter", "ids"}) != 1:
+            raise InvalidValueError("filter", "given, or ids: one of the two", sorted(self.model_fields_set))
+        value = self._value()
+        if "ids" in self.model_fields_set:
+            return JobSpec(self.action, value, ids=tuple(self.ids))
+        return JobSpec(self.action, value, filter=self.filter.filter())
+
+    def _value(self) -> dict[str, Any]:
+        given = {name: getattr(self.value, name) for name in self.value.model_fields_set}
+        names = _NAMES.get(self.action, set())
+        if given.keys() - names or (names and not given):
+            allowed = _VALUES.get(self.action, f"left out for {self.action}")
+            raise InvalidValueError("value", allowed, given)
+        if "tag" in names:
+            return {"tag": check_tag(given["tag"], "value.tag")}
+        check_spec(SiteSpec("http://site/", **given))
+        return given
+
+
+def _shown(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the value of a job, whose JSON keeps no types."""
+    shown = dict(value)
+    for name, one in INHERITED.items():
+        if one.bulk and shown.get(name) is not None:
+            shown[name] = shown_setting(one, one.type(shown[name]))
+    return shown
+
+
+class JobSchema(BaseModel):
+    """A job and how far it is. `detail`: why it failed, or why the first site was refused."""
+
+    id: int
+    action: JobAction
+    value: dict[str, Any]
+    state: JobState
+    total: int = Field(description="sites that fitted when it began")
+    total_is_exact: bool = Field(description="false: there were more")
+    seen: int = Field(description="sites that were looked at so far")
+    changed: int = Field(description="sites to which it makes a difference")
+    refused: int = Field(description="sites that cannot have it")
+    restored: int = Field(description="sites for which it was undone so far")
+    detail: str
+    by: str
+    created_at: Moment
+    ended_at: Moment | None
+    undo_until: Moment | None = Field(description="null: it cannot be undone")
+
+    @classmethod
+    def of(cls, job: Job) -> JobSchema:
+        """Returns the job."""
+        return cls(
+            id=job.id,
+            action=job.spec.action,
+            value=_shown(job.spec.value),
+            state=job.state,
+            total=job.total,
+            total_is_exact=job.total_is_exact,
+            seen=job.seen,
+            changed=job.changed,
+            refused=job.refused,
+            restored=job.restored,
+            detail=job.detail,
+            by=job.by,
+            created_at=job.created_at,
+            ended_at=job.ended_at,
+            undo_until=job.undo_until if job.state is not JobState.UNDONE else None,
+        )
+
+
+router = api_router(tag="sites")
+JobId = Annotated[int, Path(ge=1, le=MAX_ID, description="the job's id")]
+
+
+@router.post(
+    "/sites/bulk", status_code=HTTPStatus.ACCEPTED, dependencies=[Depends(json_body)], summary="Change many sites"
+)
+async def change_sites(daemon: Daemon, change: BulkChange, caller: Caller) -> JobSchema:
+    """Starts a job on the sites that fit the filter now, or that have these ids; sites that are added later are not.
+
+    It works on 1,000 sites at a time, goes on after a restart, and has ended in this answer where there are no more.
+    What was changed can be undone for 24 hours; sites that it deletes are purged after them. Resuming takes pauses
+    away, and nothing else.
+    """
+    return JobSchema.of(await daemon.control.jobs.start(change.spec(), by=caller))
+
+
+@router.get("/jobs", summary="List jobs")
+async def list_jobs(daemon: Daemon, limit: Limit = 100, cursor: Cursor = None) -> Listing[JobSchema]:
+    """Newest first; ended ones for about 30 days."""
+    page = await daemon.store.jobs.list_jobs(limit, cursor)
+    return Listing.of(map(JobSchema.of, page.items), page.next_cursor)
+
+
+@router.get("/jobs/{job_id:id}", summary="One job")
+async def get_job(daemon: Daemon, job_id: JobId) -> JobSchema:
+    """The job and how far it is."""
+    return JobSchema.of(await daemon.store.jobs.get(job_id))
+
+
+@router.post("/jobs/{job_id:id}/undo", status_code=HTTPStatus.ACCEPTED, response_model=JobSchema, summary="Undo a job")
+async def undo_job(daemon: Daemon, job_id: JobId, caller: Caller) -> JobSchema | JSONResponse:
+    """Takes back what it did, but for what was changed again since; 409 where that is not possible (any more)."""
+    try:
+        return JobSchema.of(await daemon.control.jobs.undo(job_id, by=caller))
+    except InvalidValueError as error:
+        return problem(HTTPStatus.CONFLICT, f"the job must be {error.allowed}", kind="not-undoable")
+
+
+ROUTERS = (router,)

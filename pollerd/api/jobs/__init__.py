@@ -1,1 +1,0 @@
-"""Jobs: one thing that is done to many sites."""

@@ -1,0 +1,495 @@
+"""Parses lists of sites as text, CSV, JSON lines or OPML: bytes to specs and refusals, by line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from functools import partial
+from itertools import islice
+from typing import Any, BinaryIO
+
+import orjson
+
+from pollerd.api import access, opml
+from pollerd.api.inputs import check_render, check_selections, check_spec, check_tag_settings
+from pollerd.errors import InvalidValueError
+from pollerd.lists.list_document import Entry
+from pollerd.masking import NOT_SHOWN, masked, masked_line
+from pollerd.quantities import seconds, share
+from pollerd.scheduling.windows import windows_of
+from pollerd.site_settings import INHERITED, SITE_SETTINGS, Kind, RespectTtl, Setting, SiteSpec, TagSettings
+from pollerd.urls import normalise_url
+
+# Formats of lists of sites and collections: names, media types and file suffixes.
+
+
+class Format(StrEnum):
+    """How a list of sites is written."""
+
+    TEXT = "text"
+    CSV = "csv"
+    JSON_LINES = "jsonl"
+    OPML = "opml"
+
+    @property
+    def media(self) -> str:
+        """Its media type."""
+        return MEDIA[self]
+
+    @property
+    def suffix(self) -> str:
+        """Its file suffix."""
+        return "txt" if self is Format.TEXT else self.value
+
+
+MEDIA = {
+    Format.TEXT: "text/plain",
+    Format.CSV: "text/csv",
+    Format.JSON_LINES: "application/x-ndjson",
+    Format.OPML: "text/x-opml",
+}
+SUFFIXES = {
+    ".txt": Format.TEXT,
+    ".csv": Format.CSV,
+    ".jsonl": Format.JSON_LINES,
+    ".ndjson": Format.JSON_LINES,
+    ".opml": Format.OPML,
+}
+"""Format of a list by its file suffix."""
+
+
+class CollectionFormat(StrEnum):
+    """How a collection is written."""
+
+    CSV = "csv"
+    JSON_LINES = "jsonl"
+    GRAPHML = "graphml"
+
+    @property
+    def media(self) -> str:
+        """Its media type."""
+        return COLLECTION_MEDIA[self]
+
+
+class CollectionPart(StrEnum):
+    """What of it: pages with scores and parents, or the links between them."""
+
+    PAGES = "pages"
+    LINKS = "links"
+
+
+COLLECTION_MEDIA = {
+    CollectionFormat.CSV: "text/csv",
+    CollectionFormat.JSON_LINES: "application/x-ndjson",
+    CollectionFormat.GRAPHML: "application/graphml+xml",
+}
+COLLECTION_SUFFIXES = {
+    ".csv": CollectionFormat.CSV,
+    ".jsonl": CollectionFormat.JSON_LINES,
+    ".ndjson": CollectionFormat.JSON_LINES,
+    ".graphml": CollectionFormat.GRAPHML,
+}
+
+
+def media_type(content_type: str) -> str:
+    """Returns the media type without its parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""What a spreadsheet takes for a formula, or what already stands for such a text."""
+
+
+def csv_text(text: str) -> str:
+    """Returns a text as a CSV cell that no spreadsheet evaluates: page titles and tags are others' words."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def text_of_csv(cell: str) -> str:
+    """Returns the text of a cell that `csv_text` may have made."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+_FORMATS = {
+    **{media: form for form, media in MEDIA.items()},
+    "application/csv": Format.CSV,
+    "application/jsonl": Format.JSON_LINES,
+    "application/ndjson": Format.JSON_LINES,
+    "application/json-lines": Format.JSON_LINES,
+    "application/opml+xml": Format.OPML,
+    "application/xml": Format.OPML,
+    "text/opml": Format.OPML,
+    "text/xml": Format.OPML,
+}
+
+
+def list_fields(settings: Mapping[str, Setting]) -> tuple[str, ...]:
+    """Returns the columns of CSV, keys of JSON lines and attributes of OPML for these settings, in their order."""
+    return *(name for name, one in settings.items() if one.kind is not Kind.ACCESS), "method"
+
+
+FIELDS = list_fields(SITE_SETTINGS)
+"""Fields of a list. Only url is required."""
+KNOWN_FIELDS = (*FIELDS, *(name for name in access.FIELDS if name not in FIELDS))
+"""Fields that are read. Headers, credentials and proxies are never written: they are secret."""
+_READERS: Mapping[Kind, Callable[[str], float]] = {Kind.SECONDS: seconds, Kind.SHARE: share}
+"""Parsers of numbers with optional units."""
+_JSON_ACCESS = frozenset({"headers", "credentials", "typed"})
+_COMMENT = re.compile(r"(?:^|\s)#")
+_NOT_BLANK = re.compile(rb"[^\s][^\r\n]*")
+_BLOCK_BYTES = 64 * 1024
+_BREATH = 1_000
+_HEADER_WITHIN = 1_000
+
+LIST_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "The list as it is. Its own media type says its format, too, in place of `format`.",
+        "content": {
+            "application/octet-stream": {
+                "schema": {"type": "string", "format": "binary"},
+                "example": "# news\nhttps://example.org/news\nhttps://example.org/blog\n",
+            }
+        },
+    }
+}
+"""OpenAPI of calls that accept a list. One type for all formats, as generated clients support only one."""
+
+Line = tuple[int, SiteSpec | InvalidValueError | None]
+"""Line number from 1, and its site, or its refusal; None: progress through lines without sites."""
+
+
+def parse_list(data: bytes, content_type: str) -> Iterator[Line]:
+    """Yields a `Line` for each line of the list that is neither empty nor a comment, and some for many of those.
+
+    content_type: `text/plain` (one URL per line, `#` starts a comment at the start of a line or after a space),
+    `text/csv` (a header that names some of `FIELDS`, one site per line, tags separated by `;`), `application/x-ndjson`
+    (one JSON object with some of `FIELDS` per line), all in UTF-8, or `text/x-opml` (see `opml`). Bad lines never
+    raise: they are returned as refusals.
+
+    Raises `InvalidValueError`: field `content_type` for another type, `header` for an unusable CSV header, `document`
+    for text that is not OPML.
+    """
+    form = _FORMATS.get(media_type(content_type))
+    if form is None:
+        allowed = f"one of {', '.join(MEDIA.values())}"
+        raise InvalidValueError("content_type", allowed, content_type)
+    return parse_file(io.BytesIO(data), form)
+
+
+def parse_file(file: BinaryIO, form: Format) -> Iterator[Line]:
+    """Yields the sites of an open binary file, as `parse_list`, read lazily; OPML is read at once."""
+    if form is Format.OPML:
+        return _parse(opml.read_outlines(file.read()), _from_outline)
+    if form is Format.TEXT:
+        return parse_text(file)
+    lines = _lines(file)
+    if form is Format.JSON_LINES:
+        return _parse(lines, _from_json)
+    rows = _texts(lines)
+    header = _header(next((text for _, text in islice(rows, _HEADER_WITHIN) if text.strip()), ""))
+    return _parse(rows, partial(_from_csv, header))
+
+
+def parse_text(file: BinaryIO) -> Iterator[Line]:
+    """Yields the sites of plain text, as `parse_list`, read lazily from an open binary file."""
+    return _parse(_texts(_lines(file)), _from_text)
+
+
+def may_name_a_site(refusal: InvalidValueError) -> bool:
+    """Returns whether a refused line may name an existing site: anything but its URL may be wrong.
+
+    With `sync` such a site must not be removed because of a typo.
+    """
+    return refusal.field != "url"
+
+
+def parse_entries(entries: Iterable[Entry]) -> Iterator[Line]:
+    """Yields the sites of a TOML or YAML document read by `list_document`, numbered by position."""
+    return _parse(iter(entries), _from_entry)
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines of a binary file that are not blank, numbered from 1, with any line ending, without the blanks
+    before them; skips a byte order mark.
+
+    Of millions of blank lines it yields an empty one now and then: they are searched through, not read one by one.
+    """
+    read = getattr(file, "read1", file.read)  # what a pipe has, at once
+    number, rest = 1, b""
+    while more := read(_BLOCK_BYTES):
+        block = rest + more
+        whole = max(block.rfind(b"\n"), block.rfind(b"\r", 0, -1)) + 1  # the last byte may be half of "\r\n"
+        block, rest = block[:whole], block[whole:]
+        yield from _numbered(block, number)
+        number += _ends(block, 0, whole)
+        if whole and not block.strip():
+            yield number - 1, b""
+    yield from _numbered(rest, number)
+
+
+def _numbered(block: bytes, number: int) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines of a block that are not blank; `number`: of its first line."""
+    at = 0
+    for match in _NOT_BLANK.finditer(block):
+        start, end = match.span()
+        number += 1 if start - at == 1 else _ends(block, at, start)  # most lines follow one another
+        line, at = block[start:end], end
+        yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+
+
+def _ends(block: bytes, start: int, end: int) -> int:
+    """Returns how many lines end between two places."""
+    ends = block.count(b"\n", start, end)
+    others = block.count(b"\r", start, end)
+    return ends + others - block.count(b"\r\n", start, end) if others else ends
+
+
+def _texts(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
+    # Bytes that are not UTF-8 become lone surrogates, which every check refuses: they affect only their line.
+    return ((n, line.decode("utf-8", "surrogateescape")) for n, line in lines)
+
+
+def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec | None]) -> Iterator[Line]:
+    """Yields the results of `read` by line. Of empty results, yields one in a thousand, and those of `_lines`.
+
+    Otherwise a caller would wait through any number of empty lines.
+    """
+    nothing = 0
+    for number, line in lines:
+        found: SiteSpec | InvalidValueError | None = None
+        if line is not None:
+            try:
+                found = read(line)
+            except InvalidValueError as error:
+                found = error
+            if found is None:
+                nothing += 1
+                if line not in ("", b"") and nothing % _BREATH:
+                    continue
+        yield number, found
+
+
+def _from_text(line: str) -> SiteSpec | None:
+    # All other fields have defaults, which need no check: a start may read a million lines.
+    url = _without_comment(line)
+    return SiteSpec(normalise_url(url)) if url else None
+
+
+def _without_comment(text: str) -> str:
+    if "#" in text:
+        comment = _COMMENT.search(text)
+        if comment is not None:
+            text = text[: comment.start()]
+    return text.strip()
+
+
+# --- CSV -------------------------------------------------------------------------------------------------------------
+
+
+def _header(line: str) -> list[str]:
+    names = [name.strip().lower() for name in _cells(line, "header")]
+    if "url" not in names or len(set(names)) < len(names) or not set(names) <= set(KNOWN_FIELDS):
+        allowed = f"url and any of {', '.join(KNOWN_FIELDS[1:])}, none twice"
+        raise InvalidValueError("header", allowed, line)
+    return names
+
+
+def _cells(line: str, field: str) -> list[str]:
+    """Parses one line as one record: an unclosed quote affects only its own line."""
+    try:
+        return next(csv.reader([line], strict=True))
+    except csv.Error as error:
+        raise InvalidValueError(field, f"readable CSV ({error})", masked_line(line)) from error
+
+
+def _from_csv(header: list[str], line: str) -> SiteSpec | None:
+    if not line.strip():
+        return None
+    cells = _cells(line, "line")
+    if len(cells) > len(header):
+        raise InvalidValueError("line", f"at most {len(header)} cells, as the header", f"{len(cells)} cells")
+    return check_spec(_from_texts(zip(header, map(text_of_csv, cells), strict=False)))
+
+
+def _from_texts(fields: Iterable[tuple[str, str]]) -> SiteSpec:
+    """Parses fields given as texts; an empty one is absent."""
+    stripped = ((name, text.strip()) for name, text in fields)
+    return _spec({name: _cell(name, text) for name, text in stripped if text})
+
+
+def _cell(field: str, text: str) -> object:
+    """Parses a cell: tags separated by `;`, windows, selections, plans, headers and credentials as JSON."""
+    if field in access.FIELDS:
+        return _json(field, text) if field in _JSON_ACCESS else text
+    setting = SITE_SETTINGS[field]
+    return cell_of(setting, text)
+
+
+def cell_of(setting: Setting, text: str) -> object:
+    """Returns the value of a setting that a cell says. Raises `InvalidValueError`."""
+    field = setting.name
+    match setting.kind:
+        case Kind.TEXT:
+            return text
+        case Kind.TAGS:
+            return tuple(tag for tag in text.split(";") if tag.strip())
+        case Kind.SWITCH:
+            if text.lower() not in ("true", "false"):
+                raise InvalidValueError(field, "true or false", text)
+            return text.lower() == "true"
+        case Kind.WINDOWS | Kind.SELECTIONS | Kind.RENDER:
+            return typed_value(setting, _json(field, text))
+        case Kind.TRUST:
+            return _respect_ttl(field, text)
+    return _number(setting, text)
+
+
+def _json(field: str, text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidValueError(field, "a JSON object", "(not shown)") from error
+
+
+def _number(setting: Setting, text: str) -> float:
+    read = _READERS.get(setting.kind)
+    try:
+        return read(text) if read else float(text)
+    except ValueError as error:
+        raise InvalidValueError(setting.name, str(error) if read else "a number", text) from error
+
+
+def _from_outline(found: dict[str, str] | InvalidValueError) -> SiteSpec:
+    if isinstance(found, InvalidValueError):
+        raise found
+    _check_known(found)
+    return check_spec(_from_texts(found.items()))
+
+
+# --- JSON lines ------------------------------------------------------------------------------------------------------
+
+
+def _from_json(line: bytes) -> SiteSpec | None:
+    if not line.strip():
+        return None
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InvalidValueError("line", "a JSON object", masked_line(line.decode("utf-8", "replace"))) from error
+    if not isinstance(found, dict):
+        raise InvalidValueError("line", "a JSON object", type(found).__name__)
+    return spec_of(found)
+
+
+def _from_entry(found: dict[str, Any] | InvalidValueError) -> SiteSpec:
+    if isinstance(found, InvalidValueError):
+        raise found
+    return check_spec(spec_of(found))
+
+
+def spec_of(found: Mapping[str, Any]) -> SiteSpec:
+    """Returns the site of a JSON object with some of `KNOWN_FIELDS`, checked. Raises `InvalidValueError`."""
+    _check_known(found)
+    return check_spec(_spec({name: _typed(name, value) for name, value in found.items() if value is not None}))
+
+
+def tag_of(name: str, found: Mapping[str, Any]) -> TagSettings:
+    """Returns the settings of a tag from the fields of a site that are no site's alone. Raises `InvalidValueError`."""
+    allowed = [*INHERITED, *access.FIELDS]
+    for field in found:
+        if field not in allowed:
+            raise InvalidValueError(masked(field), f"left out; known are {', '.join(allowed)}", NOT_SHOWN)
+    typed = {field: _typed(field, value) for field, value in found.items() if value is not None}
+    secret = {field: typed.pop(field) for field in access.FIELDS if field in typed}
+    if "render" in typed:
+        typed["render"], secret["typed"] = check_render(typed["render"], secret.get("typed"))
+    return check_tag_settings(TagSettings(name, typed, access.access_of(secret)))
+
+
+def tags_of(tags: Mapping[str, Mapping[str, Any]]) -> list[TagSettings]:
+    """Returns the tags of a TOML or YAML document. Raises `InvalidValueError`, naming tag and field."""
+    found = []
+    for name, fields in tags.items():
+        try:
+            found.append(tag_of(name, fields))
+        except InvalidValueError as error:
+            raise InvalidValueError(f"tags.{masked(name)}.{error.field}", error.allowed, error.given) from error
+    return found
+
+
+def _typed(field: str, value: object) -> object:
+    return value if field in access.FIELDS else typed_value(SITE_SETTINGS[field], value)
+
+
+def typed_value(setting: Setting, value: object) -> object:
+    """Returns the value of a setting that JSON, TOML or YAML has. Raises `InvalidValueError`."""
+    field = setting.name
+    match setting.kind:
+        case Kind.TEXT:
+            return _text(field, value)
+        case Kind.TAGS:
+            return _tags(field, value)
+        case Kind.SWITCH:
+            if isinstance(value, bool):
+                return value
+            raise InvalidValueError(field, "true or false", type(value).__name__)
+        case Kind.TRUST:
+            return _respect_ttl(field, value)
+        case Kind.WINDOWS:
+            return windows_of(value)
+        case Kind.SELECTIONS:
+            return check_selections(value)
+        case Kind.RENDER:
+            return value  # checked with its secrets
+    return _typed_number(setting, value)
+
+
+def _typed_number(setting: Setting, value: object) -> float:
+    if isinstance(value, str) and setting.kind in _READERS:
+        return _number(setting, value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidValueError(setting.name, "a number", type(value).__name__)
+    return float(value)
+
+
+def _text(field: str, value: object) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    raise InvalidValueError(field, "a text", type(value).__name__)
+
+
+def _tags(field: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
+        return tuple(value)
+    raise InvalidValueError(field, "a list of texts", type(value).__name__)
+
+
+def _respect_ttl(field: str, value: object) -> RespectTtl:
+    try:
+        return RespectTtl.of(value)
+    except ValueError as error:
+        given = value if isinstance(value, str) else type(value).__name__
+        raise InvalidValueError(field, str(error), given) from error
+
+
+def _check_known(given: Mapping[str, object]) -> None:
+    unknown = given.keys() - set(KNOWN_FIELDS)
+    if unknown:
+        allowed = f"left out; known are {', '.join(KNOWN_FIELDS)}"
+        name = min(unknown)
+        raise InvalidValueError(masked(name), allowed, str(access.shown(name, given[name])))
+
+
+def _spec(values: dict[str, Any]) -> SiteSpec:
+    if "url" not in values:
+        raise InvalidValueError("url", "given", None)
+    secret = {name: values.pop(name) for name in access.FIELDS if name in values}
+    if "render" in values:
+        values["render"], typed = check_render(values["render"], secret.pop("typed", None))
+        if typed:
+            secret["typed"] = typed
+    return SiteSpec(**values, access=access.access_of(secret)) if secret else SiteSpec(**values)

@@ -1,1 +1,0 @@
-"""Rules, channels and deliveries over REST."""

@@ -1,0 +1,251 @@
+"""Errors as problem documents (RFC 9457)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pollerd.api import access
+from pollerd.api.openapi import MEDIA_TYPE, methods_at
+from pollerd.errors import (
+    DatabaseInUseError,
+    DatabaseUnavailableError,
+    DuplicateError,
+    HolderUnavailableError,
+    InvalidValueError,
+    NotFoundError,
+    SchemaError,
+    TooManyError,
+)
+from pollerd.masking import NOT_SHOWN, masked
+
+RETRY_SECONDS = 1
+_HOLDER_RETRY_SECONDS = 5
+"""A handover takes some seconds; after a death it takes longer, and the caller comes again."""
+_SHOWN = 200
+_EXACT = 2**53
+LOOK_SECONDS = 0.5
+"""Time without an answer after which the database is asked whether it works at all."""
+
+
+class ProblemResponse(JSONResponse):
+    """A problem document."""
+
+    media_type = MEDIA_TYPE
+
+
+def problem(
+    status: int, detail: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None, **more: Any
+) -> ProblemResponse:
+    """Returns a problem document; `kind` names its type, `more` are additional members."""
+    content = {
+        "type": "about:blank" if kind is None else f"urn:pollerd:problem:{kind}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": _printable(detail),
+        **more,
+    }
+    return ProblemResponse(content, status_code=status, headers=dict(headers or {}))
+
+
+def unavailable(detail: str) -> ProblemResponse:
+    """Returns a 503: the database does not answer."""
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, kind="database-unavailable", headers=headers)
+
+
+def stopping() -> ProblemResponse:
+    """Returns a 503: the daemon stops, and the call was not carried out to its end."""
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, "pollerd is stopping", headers=headers)
+
+
+def holder_unavailable(detail: str) -> ProblemResponse:
+    """Returns a 503: no node holds the site at present, or the one that does gives no answer."""
+    headers = {"Retry-After": str(_HOLDER_RETRY_SECONDS)}
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, kind="holder-unavailable", headers=headers)
+
+
+def invalid(errors: list[dict[str, Any]]) -> ProblemResponse:
+    """Returns a 422: each error has field, allowed, given."""
+    first = errors[0]
+    detail = f"{first['field']}: must be {first['allowed']}"
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, kind="invalid-value", errors=errors)
+
+
+def field_error(field: str, allowed: str, given: object) -> dict[str, Any]:
+    """Returns one entry of `errors`."""
+    return {"field": _printable(masked(field)), "allowed": allowed, "given": _shown(given)}
+
+
+def install(app: FastAPI) -> None:
+    """Makes every error of the app a problem document."""
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(RequestValidationError, _on_validation)
+    app.add_exception_handler(InvalidValueError, _on_invalid)
+    app.add_exception_handler(NotFoundError, _on_not_found)
+    app.add_exception_handler(DuplicateError, _on_duplicate)
+    app.add_exception_handler(TooManyError, _on_too_many)
+    for kind in (DatabaseUnavailableError, DatabaseInUseError, SchemaError):
+        app.add_exception_handler(kind, _on_unavailable)
+    app.add_exception_handler(HolderUnavailableError, _on_holder_unavailable)
+    app.add_exception_handler(Exception, _on_fault)
+
+
+async def _on_too_many(_: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, TooManyError)
+    headers = {"Retry-After": str(math.ceil(error.seconds))}
+    return problem(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="too-many", headers=headers)
+
+
+async def _on_http(request: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    details = {
+        HTTPStatus.BAD_REQUEST: "the body cannot be read as JSON",
+        HTTPStatus.NOT_FOUND: f"no such path: {path}",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.method} is not defined for {path}",
+    }
+    detail = details.get(HTTPStatus(error.status_code), error.detail)
+    return problem(error.status_code, detail, headers=_headers(request, error))
+
+
+def _headers(request: Request, error: HTTPException) -> Mapping[str, str] | None:
+    """Returns the error's headers; corrects Allow, as the router names only the first call's methods at a path."""
+    if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+        return error.headers
+    methods = methods_at(request.app.openapi(), request.url.path)
+    return {"Allow": ", ".join(methods)} if methods else error.headers
+
+
+async def _on_validation(request: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    if any(entry["loc"][0] == "path" for entry in found):
+        return problem(HTTPStatus.NOT_FOUND, f"no such path: {request.url.path}")
+    return invalid([_entry(request, entry) for entry in found])
+
+
+async def _on_invalid(_: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, InvalidValueError)
+    return invalid([field_error(error.field, error.allowed, error.given)])
+
+
+async def _on_not_found(_: Request, error: Exception) -> ProblemResponse:
+    return problem(HTTPStatus.NOT_FOUND, str(error), kind="not-found")
+
+
+async def _on_duplicate(_: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, DuplicateError)
+    return problem(HTTPStatus.CONFLICT, str(error), kind="duplicate", existing_id=error.existing_id)
+
+
+async def _on_unavailable(_: Request, error: Exception) -> ProblemResponse:
+    return unavailable(str(error))
+
+
+async def _on_holder_unavailable(_: Request, error: Exception) -> ProblemResponse:
+    return holder_unavailable(str(error))
+
+
+async def _on_fault(_: Request, error: Exception) -> ProblemResponse:
+    # The cause goes to the log, through the server, not to the client.
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of the daemon; its log says more")
+
+
+def _entry(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts one of pydantic's errors."""
+    field = ".".join(str(part) for part in entry["loc"][1:]) or str(entry["loc"][0])
+    given = NOT_SHOWN if entry["loc"] == ("body",) else access.shown(field, entry["input"])
+    if entry["type"] == "extra_forbidden":
+        return field_error(field, _left_out(request, entry["loc"]), given)
+    if entry["type"] == "missing":
+        return field_error(field, "given", None)
+    if entry["type"] == "json_invalid":
+        return field_error("body", "JSON", entry["ctx"]["error"])
+    return field_error(field, allowed_by(entry), given)
+
+
+def allowed_by(entry: Mapping[str, Any]) -> str:
+    """Returns what one of pydantic's errors says that a value must be."""
+    return str(entry["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
+
+
+def _left_out(request: Request, place: Sequence[str | int]) -> str:
+    """Returns that a field is unknown, and, at the top level of the body, the known ones."""
+    route = request.scope["route"]
+    body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
+    if len(place) != len(("body", "field")) or not (isinstance(body, type) and issubclass(body, BaseModel)):
+        return "left out: it is not known"
+    return f"left out; known are {', '.join(body.model_fields)}"
+
+
+def _shown(given: object) -> object:
+    """Returns an external value that any JSON can contain: short, finite, without surrogates."""
+    if given is None or isinstance(given, bool):
+        return given
+    if isinstance(given, int) and abs(given) <= _EXACT:
+        return given
+    if isinstance(given, float) and math.isfinite(given):
+        return given
+    return _printable(masked(given if isinstance(given, str) else repr(given)))
+
+
+def _printable(text: str) -> str:
+    cut = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return cut.encode("utf-8", "replace").decode("utf-8")
+
+
+class DatabasePatience:
+    """Middleware: a GET that has no answer yet, while the database does not work, is answered by 503.
+
+    A slow answer of a database that works is waited for.
+    """
+
+    def __init__(self, app: ASGIApp, *, not_ready: Callable[[], Awaitable[str | None]]) -> None:
+        """not_ready: returns why the database does not work, soon; None: it does."""
+        self._app, self._not_ready = app, not_ready
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+            return
+        begun, given_up = asyncio.Event(), False
+
+        async def send_noted(message: Message) -> None:
+            begun.set()
+            if not given_up:
+                await send(message)
+
+        async def answer() -> None:
+            await self._app(scope, receive, send_noted)
+
+        answering = asyncio.create_task(answer(), name="answer")
+        beginning = asyncio.create_task(begun.wait(), name="answer-begins")
+        try:
+            while not (answering.done() or begun.is_set()):
+                done, _ = await asyncio.wait(
+                    {answering, beginning}, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                reason = None if done else await self._not_ready()
+                if reason is not None and not (answering.done() or begun.is_set()):
+                    given_up = True
+                    await unavailable(reason)(scope, receive, send)
+                    return
+            await answering
+        finally:
+            beginning.cancel()
+            # Not awaited: a connection that hangs takes seconds to be given up.
+            answering.cancel()

@@ -1,1 +1,0 @@
-"""Settings as they are given: fields, ranges, access, windows."""

@@ -1,0 +1,423 @@
+"""Signal sources and signals.
+
+Routes of signal sources, and of reports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Depends, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from pollerd.allocation.evidence import SourceQuality
+from pollerd.api.common import Given, Listing, Moment
+from pollerd.api.context import ApiPorts, Daemon
+from pollerd.api.http import api_router, operation_id
+from pollerd.api.parameters import MAX_ID, json_body
+from pollerd.api.problems import problem
+from pollerd.errors import InvalidValueError
+from pollerd.lists.hubs import HubVerification
+from pollerd.lists.index_now import IndexNowReport, index_now_report
+from pollerd.planning import about
+from pollerd.storage.hubs import HubState, HubSubscription
+from pollerd.storage.signals import (
+    ListedDate,
+    SignalHosts,
+    SignalKind,
+    SignalOrigin,
+    SignalSource,
+    SignalSourceSpec,
+    SourceOfSite,
+)
+from pollerd.timestamps import parse_moment
+from pollerd.urls import normalise_url
+
+# Signal sources and signals: input and output.
+
+MOST_REPORTED = 10_000
+"""Most URLs of one report, as IndexNow has it."""
+_LONGEST_NAME = 100
+_HOSTS = "same: it speaks for pages of its own host only; any: for all sites"
+SourceName = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME)]
+
+
+def checked_hosts(kind: SignalKind, given: SignalHosts | None) -> SignalHosts:
+    """Returns the hosts of a signal source of this kind; left out: same, for push any. Raises `InvalidValueError`."""
+    if kind != "push":
+        return given or "same"
+    if given == "same":
+        raise InvalidValueError("hosts", "any for kind push: it has no host", given)
+    return "any"
+
+
+class NewSignalSource(Given):
+    """A site whose polls say when other pages change, or, of kind `push`, a name under which programs report that."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"kind": "sitemap", "site_id": 7}, {"kind": "push", "name": "cms"}]}
+    )
+
+    kind: SignalKind = Field(
+        description="sitemap; feed; list: JSON or lines, a URL and perhaps a date; links: the links of a page; push"
+    )
+    site_id: int | None = Field(None, ge=1, description="the site that is polled for it; of all kinds but push")
+    name: SourceName | None = Field(None, description="of kind push only")
+    hosts: SignalHosts | None = Field(None, description=f"{_HOSTS}; null: same, for push any")
+
+    def spec(self) -> SignalSourceSpec:
+        """Returns the checked spec. Raises `InvalidValueError`."""
+        pushed = self.kind == "push"
+        if pushed and self.site_id is not None:
+            raise InvalidValueError("site_id", "left out for kind push", self.site_id)
+        if pushed and self.name is None:
+            raise InvalidValueError("name", "given for kind push", None)
+        if not pushed and self.site_id is None:
+            raise InvalidValueError("site_id", f"given for kind {self.kind}", None)
+        if not pushed and self.name is not None:
+            raise InvalidValueError("name", "left out, except for kind push", self.name)
+        return SignalSourceSpec(self.kind, self.site_id, self.name, checked_hosts(self.kind, self.hosts))
+
+
+class SignalQuality(BaseModel):
+    """What the allocator learned of a signal source."""
+
+    recall: float = Field(description="share of the changes that it signals")
+    precision: float = Field(description="share of its signals behind which a change stands")
+    false_rate: float = Field(description="false signals per second and page")
+    delay: float | None = Field(description="seconds from a change to its signal; null: not known")
+    say: float = Field(description="how far it is believed, 0 to 1")
+    polls: float = Field(description="polls of its pages from which this was learned, with forgetting")
+    in_words: str
+
+    @classmethod
+    def of(cls, quality: SourceQuality) -> SignalQuality:
+        """Returns what was learned in the API's words."""
+        delay = quality.delay if math.isfinite(quality.delay) else None
+        return cls(
+            recall=quality.recall,
+            precision=quality.precision,
+            false_rate=quality.false_rate,
+            delay=delay,
+            say=quality.say,
+            polls=quality.polls,
+            in_words=quality_in_words(quality),
+        )
+
+
+class HubSchema(BaseModel):
+    """The subscription at the WebSub hub that a source's answers offer."""
+
+    hub: str
+    topic: str = Field(description="as its publisher writes it")
+    state: HubState = Field(description="pending; active: verified; denied; leaving")
+    lease_ends_at: Moment | None
+    last_received_at: Moment | None = Field(description="when it last sent something with a right signature")
+    received: int = Field(description="how often it did")
+    last_detail: str
+
+    @classmethod
+    def of(cls, subscription: HubSubscription) -> HubSchema:
+        """Returns the subscription in the API's words."""
+        return cls(**{name: getattr(subscription, name) for name in cls.model_fields})
+
+
+class SignalSourceSchema(BaseModel):
+    """A signal source as it stands."""
+
+    id: int
+    kind: SignalKind
+    site_id: int | None
+    url: str | None = Field(description="of its site; null: pushed")
+    name: str | None
+    hosts: SignalHosts = Field(description=_HOSTS)
+    origin: SignalOrigin = Field(description="api; file: a list names it; index: it stands in an index of sitemaps")
+    index_id: int | None = Field(None, description="the signal source in whose index of sitemaps it stands")
+    created_at: Moment
+    last_read_at: Moment | None = Field(description="last poll that could be read, or last report")
+    last_signal_at: Moment | None
+    signals: int = Field(description="since it was added")
+    pages: int = Field(description="sites that it speaks for")
+    last_detail: str = Field(description="what the last reading came to")
+    quality: SignalQuality | None = Field(description="null: nothing is learned, or the allocator uses no signals")
+    hub: HubSchema | None = Field(None, description="null: no WebSub hub is offered, or none is subscribed to")
+
+    @classmethod
+    def of(
+        cls, source: SignalSource, quality: SourceQuality | None, hub: HubSubscription | None = None
+    ) -> SignalSourceSchema:
+        """Returns the source in the API's words."""
+        spec = source.spec
+        return cls(
+            id=source.id,
+            kind=spec.kind,
+            site_id=spec.site_id,
+            url=source.url,
+            name=spec.name,
+            hosts=spec.hosts,
+            origin=source.origin,
+            index_id=source.index_id,
+            created_at=source.created_at,
+            last_read_at=source.last_read_at,
+            last_signal_at=source.last_signal_at,
+            signals=source.signals,
+            pages=source.pages,
+            last_detail=source.last_detail,
+            quality=None if quality is None else SignalQuality.of(quality),
+            hub=None if hub is None else HubSchema.of(hub),
+        )
+
+
+class SiteSignal(BaseModel):
+    """What a signal source said last of a site."""
+
+    source_id: int
+    source: str = Field(description="URL of the source's site, or its name")
+    date: Moment | None = Field(description="of the change, as it was said; null: none was given")
+    signalled_at: Moment | None = Field(description="when that was last news; null: never")
+    waiting: bool = Field(description="whether no poll that saw the page has followed it")
+    signals: int = Field(description="of this site since the source was added")
+    quality: SignalQuality | None = Field(description="of the source; null: nothing is learned")
+
+    @classmethod
+    def of(cls, said: SourceOfSite, quality: SourceQuality | None) -> SiteSignal:
+        """Returns the signal in the API's words."""
+        return cls(
+            source_id=said.source_id,
+            source=said.source,
+            date=None if said.date is None or not 0 <= said.date < _SHOWN_UNTIL else said.date,
+            signalled_at=said.signalled_at,
+            waiting=said.waiting,
+            signals=said.signals,
+            quality=None if quality is None else SignalQuality.of(quality),
+        )
+
+
+_SHOWN_UNTIL = 253_402_300_800.0
+"""End of the year 9999: later dates cannot be written."""
+
+
+class ReportedChange(Given):
+    """A page that changed, and when."""
+
+    url: str = Field(description="normalised as that of a site")
+    at: str | None = Field(
+        None, description="RFC 3339; null: it is not known", json_schema_extra={"format": "date-time"}
+    )
+
+
+class ChangeReport(Given):
+    """What a program says of pages; in `signals`, or without dates in `urlList` as in IndexNow's protocol."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"source": "cms", "signals": [{"url": "https://example.org/a", "at": "2026-01-31T12:00:00Z"}]},
+                {"source": "cms", "urlList": ["https://example.org/a"]},
+            ]
+        }
+    )
+
+    source: SourceName = Field(description="name of a signal source of kind push")
+    signals: list[ReportedChange] = Field([], max_length=MOST_REPORTED)
+    urlList: list[str] = Field([], max_length=MOST_REPORTED)  # noqa: N815 (the protocol's word)
+
+    def dates(self) -> list[ListedDate]:
+        """Returns the URLs, normalised, with their dates. Raises `InvalidValueError` naming the place."""
+        found = [
+            ListedDate(_url(f"signals[{place}].url", one.url), _time(f"signals[{place}].at", one.at))
+            for place, one in enumerate(self.signals)
+        ]
+        found += [ListedDate(_url(f"urlList[{place}]", url)) for place, url in enumerate(self.urlList)]
+        if not 1 <= len(found) <= MOST_REPORTED:
+            raise InvalidValueError("signals", f"1 to {MOST_REPORTED:,} URLs, with those of urlList", len(found))
+        return found
+
+
+class ReportTaken(BaseModel):
+    """What became of a report."""
+
+    signals: int = Field(description="URLs of sites of which this is news")
+    ignored: int = Field(description="URLs that are no sites, or of which this was said before")
+
+
+def quality_in_words(quality: SourceQuality) -> str:
+    """Returns how true a source is, as one line for users."""
+    if quality.polls < 1:
+        return "nothing is known yet"
+    right, tells = round(100 * quality.precision), round(100 * quality.recall)
+    words = [f"right in {right} of 100", f"tells of {tells} of 100 changes"]
+    if math.isfinite(quality.delay):
+        words.append(f"{about(quality.delay)} late")
+    return f"{', '.join(words)}; believed to {quality.say:.0%}"
+
+
+def _url(field: str, given: str) -> str:
+    try:
+        return normalise_url(given)
+    except InvalidValueError as error:
+        raise InvalidValueError(field, error.allowed, given) from error
+
+
+def _time(field: str, given: str | None) -> float | None:
+    return None if given is None else parse_moment(field, given)
+
+
+router = api_router(tag="signals")
+_SourceId = Annotated[int, Path(ge=1, le=MAX_ID, description="the signal source's id")]
+_SiteId = Annotated[int, Path(ge=1, le=MAX_ID, description="the site's id")]
+_JSON = [Depends(json_body)]
+
+
+@router.get("/signal-sources", summary="List signal sources")
+async def list_signal_sources(daemon: Daemon) -> Listing[SignalSourceSchema]:
+    """All of them by id, with what was learned of each."""
+    control = daemon.control.signals
+    sources = await daemon.store.signals.all()
+    hubs = {one.source_id: one for one in await daemon.store.hubs.all()}
+    shown = (SignalSourceSchema.of(one, control.quality(one.id), hubs.get(one.id)) for one in sources)
+    return Listing.of(shown, None)
+
+
+@router.post(
+    "/signal-sources", status_code=HTTPStatus.CREATED, dependencies=_JSON, summary="Make a site a signal source"
+)
+async def add_signal_source(daemon: Daemon, source: NewSignalSource, response: Response) -> SignalSourceSchema:
+    """Each of its polls is read from now on. 409 with `existing_id` where the site or name is one already."""
+    added = await daemon.control.signals.add(source.spec())
+    response.headers["Location"] = f"/api/v1/signal-sources/{added.id}"
+    return SignalSourceSchema.of(added, None)
+
+
+@router.get("/signal-sources/{source_id:id}", summary="One signal source")
+async def get_signal_source(daemon: Daemon, source_id: _SourceId) -> SignalSourceSchema:
+    """The signal source as it stands, with what was learned of it."""
+    source, quality = await daemon.store.signals.get(source_id), daemon.control.signals.quality(source_id)
+    return SignalSourceSchema.of(source, quality, await daemon.store.hubs.of_source(source_id))
+
+
+@router.delete(
+    "/signal-sources/{source_id:id}",
+    status_code=HTTPStatus.NO_CONTENT,
+    response_class=Response,
+    summary="Remove a signal source",
+)
+async def delete_signal_source(daemon: Daemon, source_id: _SourceId) -> None:
+    """Its site, if it has one, is polled as before; what it said is forgotten."""
+    await daemon.control.signals.delete(source_id)
+
+
+@router.post("/signals", dependencies=_JSON, summary="Report changed pages")
+async def report_signals(daemon: Daemon, report: ChangeReport) -> ReportTaken:
+    """Evidence, never a command: the pages are polled when that is worth most. Reports may be repeated: what was said
+    before is no news. 429 with Retry-After where they come too fast; nothing of such a report is taken.
+    """
+    signals, ignored = await daemon.control.signals.report(report.source, report.dates())
+    return ReportTaken(signals=signals, ignored=ignored)
+
+
+@router.get("/sites/{site_id:id}/signals", summary="What signal sources say of a site")
+async def list_site_signals(daemon: Daemon, site_id: _SiteId) -> Listing[SiteSignal]:
+    """The last signal of each source that speaks for the site, and how true the source is."""
+    await daemon.store.sites.get(site_id)  # 404 for one that is none
+    return Listing.of(await site_signals(daemon, site_id), None)
+
+
+async def site_signals(daemon: ApiPorts, site_id: int) -> list[SiteSignal]:
+    """Returns what each source says of a site, with what was learned of the source."""
+    found = await daemon.store.signals.of_site(site_id)
+    return [SiteSignal.of(said, daemon.control.signals.quality(said.source_id)) for said in found]
+
+
+# Routes that WebSub hubs call. At the root, without token: nobody guesses the path, and what comes is signed.
+
+hub_router = APIRouter(prefix="/websub", include_in_schema=False, generate_unique_id_function=operation_id)
+"""Outside the API: hubs call it, as W3C WebSub says."""
+_UNKNOWN = "no such subscription"
+
+
+@hub_router.get("/{callback}", response_class=Response)
+async def verify_subscription(request: Request, daemon: Daemon, callback: str) -> Response:
+    """Echoes the challenge of a hub that was asked; 404 for what was not asked for."""
+    given = request.query_params
+    asked = HubVerification(**{name: given.get(f"hub.{name}", "") for name in HubVerification.__struct_fields__})
+    challenge = await daemon.control.hubs.verify(callback, asked)
+    if challenge is None:
+        return problem(HTTPStatus.NOT_FOUND, _UNKNOWN)
+    return Response(challenge, media_type="text/plain")
+
+
+@hub_router.post("/{callback}", response_class=Response)
+async def receive_content(request: Request, daemon: Daemon, callback: str) -> Response:
+    """Reads what a hub sends. 202 whatever it is, also with a bad signature, which has no effect; 404 for unknown
+    paths, 410 for a subscription that was left.
+    """
+    subscription = await daemon.control.hubs.at(callback)
+    if subscription is None:
+        return problem(HTTPStatus.NOT_FOUND, _UNKNOWN)
+    if subscription.state is HubState.LEAVING:
+        return problem(HTTPStatus.GONE, "the subscription was left")
+    headers = request.headers
+    signature, content_type = headers.get("x-hub-signature", ""), headers.get("content-type")
+    await daemon.control.hubs.deliver(subscription, request.body, content_type, signature)
+    return Response(status_code=HTTPStatus.ACCEPTED)
+
+
+# Routes of IndexNow's protocol. At the root, without token: reports are proved by a key that their host holds.
+
+index_now_router = APIRouter(prefix="/indexnow", include_in_schema=False, generate_unique_id_function=operation_id)
+"""Outside the API: programs call it as they call search engines."""
+_BODY_SECONDS = 30.0
+
+
+class _IndexNowBody(msgspec.Struct):
+    """A report of several URLs, in the protocol's words."""
+
+    key: str
+    urlList: list[str]  # noqa: N815 (the protocol's word)
+    host: str | None = None
+    keyLocation: str | None = None  # noqa: N815
+
+
+@index_now_router.get("", response_class=Response)
+async def report_url(request: Request, daemon: Daemon) -> Response:
+    """Takes one URL: parameters url, key and perhaps keyLocation."""
+    if not daemon.control.index_now.allowed:
+        return _absent()
+    given = request.query_params
+    urls, key = given.getlist("url"), given.get("key", "")
+    return await _taken(daemon, index_now_report(urls, key, given.get("host"), given.get("keyLocation")))
+
+
+@index_now_router.post("", response_class=Response)
+async def report_urls(request: Request, daemon: Daemon) -> Response:
+    """Takes up to 10,000 URLs of one host, as JSON."""
+    if not daemon.control.index_now.allowed:
+        return _absent()
+    try:
+        async with daemon.control.index_now.bodies, asyncio.timeout(_BODY_SECONDS):
+            body = msgspec.json.decode(await request.body(), type=_IndexNowBody)
+    except TimeoutError:
+        return problem(HTTPStatus.REQUEST_TIMEOUT, f"the body must come within {_BODY_SECONDS:g} s")
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return problem(HTTPStatus.BAD_REQUEST, "the body must be a JSON object with host, key, keyLocation, urlList")
+    return await _taken(daemon, index_now_report(body.urlList, body.key, body.host, body.keyLocation))
+
+
+async def _taken(daemon: ApiPorts, report: IndexNowReport) -> Response:
+    """Answers as the protocol has it: 200 taken, 202 the key is checked later, 403 it is wrong."""
+    answer = await daemon.control.index_now.take(report)
+    if answer == "refused":
+        return problem(HTTPStatus.FORBIDDEN, "the host of the URLs does not hold this key where it should")
+    return Response(status_code=HTTPStatus.ACCEPTED if answer == "waiting" else HTTPStatus.OK)
+
+
+def _absent() -> Response:
+    return problem(HTTPStatus.NOT_FOUND, "reports in IndexNow's form are not taken here")
+
+
+ROUTERS = (router, hub_router, index_now_router)

@@ -1,1 +1,0 @@
-"""Signal sources over REST, and reports of changes."""

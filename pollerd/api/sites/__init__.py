@@ -1,1 +1,0 @@
-"""Sites and hosts, import and export of lists of sites."""

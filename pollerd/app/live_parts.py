@@ -1,0 +1,369 @@
+"""Builds the parts of every daemon: what polls, what judges, what explains.
+
+What the parts of every room use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pollerd.crawler.crawl import CollectionReporter
+from pollerd.daemon.announcing import Announcer
+from pollerd.daemon.budget import Budget
+from pollerd.daemon.control.sites import SiteRemoval
+from pollerd.daemon.crawl_hook import PageHook
+from pollerd.daemon.dispatcher import Dispatcher, InFlight, PollTasks
+from pollerd.daemon.explain import ScheduleExplainer, SiteViews
+from pollerd.daemon.forecast import Forecast
+from pollerd.daemon.gauges import Gauges
+from pollerd.daemon.hubs import HubCallbacks, HubOffers, HubSubscriber
+from pollerd.daemon.index_now import IndexNowKeys, IndexNowReports
+from pollerd.daemon.journal import Journal
+from pollerd.daemon.noise import NoiseStep
+from pollerd.daemon.outage_filter import OutageFilter
+from pollerd.daemon.pages import PageClient, PageRequests
+from pollerd.daemon.poll_result import SiteCache
+from pollerd.daemon.poller import Poller
+from pollerd.daemon.processor import CalibrationSums, LearningStep, ResultProcessor, Steps, TableUpdates
+from pollerd.daemon.proofs import Candidates
+from pollerd.daemon.prover import ProofUpdates, Prover, StillNoise
+from pollerd.daemon.redirects import MakesRedirectPolicies, RedirectPolicies
+from pollerd.daemon.robots import OwnHosts, RobotsKeeper
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.shadows import Shadows
+from pollerd.daemon.signal_control import SignalControl
+from pollerd.daemon.signal_reader import DocumentSignals, IndexReadings, SignalReader
+from pollerd.daemon.signals import SignalSettings, SignalSources, SignalYield
+from pollerd.daemon.transition import StatusStep
+from pollerd.daemon.views import PollFeed
+from pollerd.fetching.poster import Poster
+from pollerd.fetching.request import Request
+from pollerd.fetching.settings import FetchSettings
+from pollerd.model import Outcome
+from pollerd.scheduling.choice import Chooser
+from pollerd.storage.grants import GrantStore
+from pollerd.storage.nodes import ClusterStore
+from pollerd.storage.signals import SignalSource, SignalStore
+from pollerd.storage.store import Store
+from pollerd.storage.values import SiteContext
+
+if TYPE_CHECKING:
+    from pollerd.daemon.nodes.loans import HostBorrower, NodeRedirectPolicies
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeParts:
+    """What a daemon has that is one of several nodes."""
+
+    cluster: ClusterStore
+    borrower: HostBorrower
+    """Of hosts of other nodes."""
+    grants: GrantStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonParts:
+    """State, storage and what asks the sites: built first, used by the parts of every room."""
+
+    store: Store
+    scheduler: SchedulerState
+    chooser: Chooser
+    client: PageClient
+    budget: Budget
+    hook: PageHook
+    site_cache: SiteCache
+    in_flight: InFlight
+    node: NodeParts | None
+    """None: the daemon is alone."""
+    runtime: Runtime
+
+
+# Builds the parts of signals: sources, their documents, hubs, reports.
+
+_CONNECTIONS = 4
+_KEY_BYTES, _KEY_PATIENCE_SECONDS = 1_024, 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignalParts:
+    """The parts of signals."""
+
+    sources: SignalSources
+    reader: SignalReader
+    control: SignalControl
+    subscriber: HubSubscriber
+    callbacks: HubCallbacks
+    indexes: IndexReadings
+
+
+def signal_parts(
+    store: Store, scheduler: SchedulerState, settings: SignalSettings, fetching: FetchSettings, runtime: Runtime
+) -> SignalParts:
+    """Returns the parts. fetching: settings of polls; hubs are asked under the same guard and proxy."""
+    sources = SignalSources(store=store.signals, scheduler=scheduler)
+    documents = DocumentSignals(store=store.signals, sources=sources, runtime=runtime)
+    subscriber = HubSubscriber(
+        store=store.hubs,
+        sources=sources,
+        settings=settings,
+        make_poster=lambda: Poster(replace(fetching, max_connections=_CONNECTIONS)),
+        runtime=runtime,
+    )
+    indexes = IndexReadings()
+
+    def after_delete(source: SignalSource) -> None:
+        subscriber.look_again()
+        indexes.put(source, (), complete=True)  # its sitemaps go, too
+
+    offers = None
+    if settings.callback_url is not None:
+        offers = HubOffers(store=store.hubs, clock=runtime.clock, on_change=subscriber.look_again)
+    return SignalParts(
+        sources=sources,
+        reader=SignalReader(sources=sources, documents=documents, indexes=indexes, hubs=offers, faults=runtime.faults),
+        control=SignalControl(
+            store=store.signals, sources=sources, scheduler=scheduler, on_delete=after_delete, runtime=runtime
+        ),
+        subscriber=subscriber,
+        callbacks=HubCallbacks(
+            hubs=store.hubs,
+            signals=store.signals,
+            documents=documents,
+            subscriber=subscriber,
+            settings=settings,
+            runtime=runtime,
+        ),
+        indexes=indexes,
+    )
+
+
+def index_now_reports(
+    store: SignalStore, control: SignalControl, requests: PageRequests, settings: SignalSettings, runtime: Runtime
+) -> IndexNowReports:
+    """Returns what takes reports in IndexNow's form; their keys are fetched as `requests` does, within the budget."""
+
+    async def fetch(url: str) -> Outcome:
+        request = Request(url, most_bytes=_KEY_BYTES)
+        return await requests.get(SiteContext(0, ""), request, cost=1.0, patience_seconds=_KEY_PATIENCE_SECONDS)
+
+    keys = IndexNowKeys(fetch, runtime.clock)
+    return IndexNowReports(allowed=settings.indexnow, store=store, keys=keys, reports=control, runtime=runtime)
+
+
+# Builds what processes results: the steps from noise to announcements, and the journal that commits them.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultParts:
+    """The parts that process results, and those of them that others read."""
+
+    announcer: Announcer
+    outbox_filled: asyncio.Event
+    """Set when there is something new to send."""
+    removal: SiteRemoval
+    calibration: CalibrationSums
+    signal_yield: SignalYield
+    poll_feed: PollFeed
+    """Of this node's own polls."""
+    journal: Journal
+    outage_filter: OutageFilter
+
+
+def result_parts(common: CommonParts, signals: SignalParts) -> ResultParts:
+    """Builds the steps first, then the processor that takes them, the journal, and the outage filter before it."""
+    store, scheduler, runtime = common.store, common.scheduler, common.runtime
+    outbox_filled = asyncio.Event()
+    announcer = Announcer(sites=store.sites, history=store.history, filled=outbox_filled, runtime=runtime)
+    candidates = Candidates()
+    removal = SiteRemoval(
+        scheduler=scheduler,
+        site_cache=common.site_cache,
+        candidates=candidates,
+        announcer=announcer,
+        in_flight=common.in_flight,
+        hook=common.hook,
+    )
+    calibration = CalibrationSums(runtime.instruments)
+    signal_yield = SignalYield(sources=signals.sources, scheduler=scheduler, instruments=runtime.instruments)
+    poll_feed = PollFeed()
+    processor = ResultProcessor(
+        scheduler=scheduler,
+        steps=_steps(common, signals, announcer, candidates, calibration, signal_yield),
+        site_cache=common.site_cache,
+        remove_site=removal.remove,
+        poll_feed=poll_feed,
+        runtime=runtime,
+    )
+    journal = Journal(processor=processor, store=store, runtime=runtime)
+    return ResultParts(
+        announcer=announcer,
+        outbox_filled=outbox_filled,
+        removal=removal,
+        calibration=calibration,
+        signal_yield=signal_yield,
+        poll_feed=poll_feed,
+        journal=journal,
+        outage_filter=OutageFilter(scheduler=scheduler, journal=journal, runtime=runtime),
+    )
+
+
+def _steps(
+    common: CommonParts,
+    signals: SignalParts,
+    announcer: Announcer,
+    candidates: Candidates,
+    calibration: CalibrationSums,
+    signal_yield: SignalYield,
+) -> Steps:
+    """Returns the steps of one batch of results."""
+    scheduler, runtime = common.scheduler, common.runtime
+    still, prover = StillNoise(), Prover(scheduler=scheduler, runtime=runtime)
+    status = StatusStep(scheduler, runtime)
+    return Steps(
+        noise=NoiseStep(
+            scheduler=scheduler,
+            store=common.store.history,
+            prover=prover,
+            candidates=candidates,
+            still=still,
+            runtime=runtime,
+        ),
+        status=status,
+        crawl=common.hook,
+        learning=LearningStep(
+            scheduler=scheduler, status=status, calibration=calibration, signal_yield=signal_yield, runtime=runtime
+        ),
+        announcing=announcer,
+        signals=signals.reader,
+        tables=TableUpdates(scheduler),
+        proofs=ProofUpdates(
+            scheduler=scheduler, candidates=candidates, still=still, prover=prover, instruments=runtime.instruments
+        ),
+    )
+
+
+# Builds what polls: robots.txt, redirects, the poller, and the dispatcher that chooses.
+
+
+@dataclass(frozen=True, kw_only=True)
+class PollingParts:
+    """The parts that poll."""
+
+    requests: PageRequests
+    poller: Poller
+    dispatcher: Dispatcher
+    node_redirects: NodeRedirectPolicies | None
+    """Of a daemon that is one of several nodes; None: it is alone."""
+
+
+def polling_parts(common: CommonParts, results: ResultParts) -> PollingParts:
+    """Builds the parts from the request back to the choice."""
+    scheduler, client, budget, runtime = common.scheduler, common.client, common.budget, common.runtime
+    robots = RobotsKeeper(
+        scheduler=scheduler,
+        fetcher=client.fetcher,
+        journal=results.journal,
+        gate=budget.robots_gate,
+        runtime=runtime,
+        borrowing=OwnHosts if common.node is None else common.node.borrower.for_request,
+    )
+    local = RedirectPolicies(scheduler=scheduler, robots=robots, runtime=runtime)
+    node_redirects = _node_redirects(common, results, local, robots)
+    redirects: MakesRedirectPolicies = local if node_redirects is None else node_redirects
+    poller = Poller(
+        scheduler=scheduler, client=client, redirects=redirects, pacer=budget.pacer, hook=common.hook, runtime=runtime
+    )
+    return PollingParts(
+        requests=PageRequests(scheduler=scheduler, client=client, redirects=redirects, budget=budget, runtime=runtime),
+        poller=poller,
+        dispatcher=_dispatcher(common, results, poller, robots),
+        node_redirects=node_redirects,
+    )
+
+
+def _node_redirects(
+    common: CommonParts, results: ResultParts, local: RedirectPolicies, robots: RobotsKeeper
+) -> NodeRedirectPolicies | None:
+    if common.node is None:
+        return None
+    from pollerd.app.optional_parts import node_redirects  # what a daemon that is alone does not need
+
+    return node_redirects(common, common.node.borrower, local=local, robots=robots, journal=results.journal)
+
+
+def _dispatcher(common: CommonParts, results: ResultParts, poller: Poller, robots: RobotsKeeper) -> Dispatcher:
+    tasks = PollTasks(
+        scheduler=common.scheduler,
+        poller=poller,
+        robots=robots,
+        outage_filter=results.outage_filter,
+        in_flight=common.in_flight,
+        hook=common.hook,
+        runtime=common.runtime,
+    )
+    return Dispatcher(
+        scheduler=common.scheduler,
+        chooser=common.chooser,
+        budget=common.budget,
+        tasks=tasks,
+        outage_filter=results.outage_filter,
+        site_cache=common.site_cache,
+        runtime=common.runtime,
+    )
+
+
+# Builds what forecasts, compares and explains, for metrics, views and control.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainingParts:
+    """The parts that read the live loop and change nothing in it."""
+
+    forecast: Forecast
+    shadows: Shadows
+    explainer: ScheduleExplainer
+    collection: CollectionReporter
+    gauges: Gauges
+    views: SiteViews
+
+
+def explaining_parts(common: CommonParts, results: ResultParts) -> ExplainingParts:
+    """Builds the forecast first, then what tells of it."""
+    store, scheduler, runtime = common.store, common.scheduler, common.runtime
+    forecast = Forecast(scheduler, runtime.clock)
+    shadows = Shadows(store=store.history, scheduler=scheduler, forecast=forecast, runtime=runtime)
+    explainer = ScheduleExplainer(
+        scheduler=scheduler,
+        meter=common.budget.meter,
+        forecast=forecast,
+        calibration=results.calibration,
+        shadows=shadows.views,
+        signal_yield=results.signal_yield,
+        clock=runtime.clock,
+    )
+    collection = CollectionReporter(store=store.crawl, scheduler=scheduler, clock=runtime.clock)
+    return ExplainingParts(
+        forecast=forecast,
+        shadows=shadows,
+        explainer=explainer,
+        collection=collection,
+        gauges=Gauges(
+            scheduler=scheduler,
+            budget=common.budget,
+            forecast=forecast,
+            explainer=explainer,
+            collection=collection,
+            instruments=runtime.instruments,
+        ),
+        views=SiteViews(
+            store=store.sites,
+            scheduler=scheduler,
+            site_cache=common.site_cache,
+            explainer=explainer,
+            holders=None if common.node is None else common.node.borrower.nodes,
+            clock=runtime.clock,
+        ),
+    )

@@ -1,0 +1,233 @@
+"""`pollerd users` and `pollerd tokens`.
+
+`pollerd users`: who may sign in. Works on the database, also while the daemon runs, which follows within seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from pollerd.api.auth.sign_in import check_password, hash_now
+from pollerd.api.settings import Scope, digest_of, hash_of
+from pollerd.app.config import load
+from pollerd.cli.options import ConfigFile, Json
+from pollerd.cli.output import show_json, show_list, show_one
+from pollerd.storage.accounts import AccountStore, Role, User, check_name, open_accounts
+from pollerd.timestamps import rfc3339
+
+# What `users` and `tokens` have in common: the accounts of the daemon's database, beside it while it runs.
+
+T = TypeVar("T")
+
+Database = Annotated[str | None, typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...")]
+
+
+def with_accounts(database: str | None, config: Path | None, work: Callable[[AccountStore], Awaitable[T]]) -> T:
+    """Returns the result of `work` on the accounts of the database that is set. Raises `PollerdError`."""
+    settings = load({"database": database}, file=config)
+
+    async def run() -> T:
+        async with open_accounts(settings.options.database, settings.storage) as accounts:
+            return await work(accounts)
+
+    return asyncio.run(run())
+
+
+app = typer.Typer(help="Who may sign in.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The user's name, in any case.")]
+NewRole = Annotated[Scope, typer.Option("--role", help="read: may look; write: may do everything.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="Holds the password, in one line; -: standard input. Left out: it is asked for.")
+]
+_COLUMNS = ("name", "role", "created_at", "has_password")
+_STDIN = "-"
+
+
+@app.command("list")
+def list_(database: Database = None, config: ConfigFile = None, as_json: Json = False) -> None:
+    """Lists users: name, role, when they were added, whether they have a password."""
+    users = [_shown(user) for user in with_accounts(database, config, lambda accounts: accounts.users())]
+    show_list(_COLUMNS, users, as_json=as_json)
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="Letters, digits or . @ + - _")],
+    role: NewRole = Scope.READ,
+    password_file: PasswordFile = None,
+    no_password: Annotated[bool, typer.Option("--no-password", help="Only a trusted proxy signs the user in.")] = False,
+    database: Database = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Adds a user. From the first one on, everybody must sign in or send a token."""
+    if no_password and password_file is not None:
+        raise typer.BadParameter("--no-password and --password-file exclude each other")
+    name = check_name(name)
+    hashed = None if no_password else hash_now(_password(password_file))
+    user = with_accounts(
+        database, config, lambda accounts: accounts.add_user(name, Role(role.value), hashed, time.time())
+    )
+    show_one(_shown(user), as_json=as_json)
+
+
+@app.command()
+def password(
+    name: Name,
+    password_file: PasswordFile = None,
+    database: Database = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Gives a user another password; the user's sessions end."""
+    hashed = hash_now(_password(password_file))
+    show_one(
+        _shown(with_accounts(database, config, lambda accounts: accounts.change_user(name, password_hash=hashed))),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def role(
+    name: Name,
+    new_role: Annotated[Scope, typer.Argument(metavar="ROLE", help="read: may look; write: may do everything.")],
+    database: Database = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Gives a user another role."""
+    show_one(
+        _shown(with_accounts(database, config, lambda accounts: accounts.change_user(name, role=Role(new_role.value)))),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def remove(name: Name, database: Database = None, config: ConfigFile = None) -> None:
+    """Removes a user; the user's sessions end."""
+    with_accounts(database, config, lambda accounts: accounts.remove_user(name))
+
+
+def _password(file: Path | None) -> str:
+    """Returns the password of a file, of standard input, or as typed twice. Raises BadParameter, InvalidValueError."""
+    if file is None and sys.stdin.isatty():
+        return check_password(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+    if file is None:
+        raise typer.BadParameter("there is no terminal to ask for the password at: give --password-file")
+    try:
+        text = sys.stdin.read() if str(file) == _STDIN else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error}") from error
+    return check_password(text.removesuffix("\n").removesuffix("\r"))
+
+
+def _shown(user: User) -> dict[str, object]:
+    return {
+        "name": user.name,
+        "role": user.role.value,
+        "created_at": rfc3339(user.created_at),
+        "has_password": user.has_password,
+    }
+
+
+# `pollerd tokens`: creates a token for clients with its hash for the settings, or keeps tokens in the database.
+
+_BYTES = 32
+_SETTING = {Scope.WRITE: "token", Scope.READ: "read_token"}
+_HELP = """Makes a token.
+
+Its first line is the token, shown this once; the second, with its hash, is for the --config file. The hash alone may be
+the variable POLLERD_TOKEN or POLLERD_READ_TOKEN, too: the daemon never holds the token. With `add` the database keeps
+the hash instead, and the settings need not change.
+"""
+_TOKENS_COLUMNS = ("id", "name", "role", "created_at", "used_at")
+
+tokens_app = typer.Typer(help=_HELP)
+
+
+@tokens_app.callback(invoke_without_command=True)
+def tokens(
+    context: typer.Context,
+    scope: Annotated[Scope, typer.Option(help="read: may only look; write: may do everything.")] = Scope.WRITE,
+    as_json: Json = False,
+) -> None:
+    """Makes a token, unless a subcommand is called: see `_HELP`."""
+    if context.invoked_subcommand is not None:
+        return
+    secret = secrets.token_urlsafe(_BYTES)
+    if as_json:
+        show_json({"scope": scope, "token": secret, "setting": _SETTING[scope], "hash": hash_of(secret)})
+    else:
+        typer.echo(f'{secret}\n{_SETTING[scope]} = "{hash_of(secret)}"')
+
+
+@tokens_app.command()
+def add_token(
+    name: Annotated[str, typer.Argument(help="Letters, digits or . @ + - _")],
+    role: Annotated[
+        Role,
+        typer.Option(
+            help="read: may only look; write: may do everything; signals: may only report changed pages and reads."
+        ),
+    ] = Role.READ,
+    database: Database = None,
+    config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Makes a token and keeps its hash in the database; prints the token, this once. The daemon may be running."""
+    secret = secrets.token_urlsafe(_BYTES)
+    made = with_accounts(
+        database,
+        config,
+        lambda accounts: accounts.add_token(name, role, digest_of(secret), time.time()),
+    )
+    if as_json:
+        show_json({"id": made.id, "name": made.name, "role": made.role.value, "token": secret})
+    else:
+        typer.echo(secret)
+
+
+@tokens_app.command("list")
+def list_tokens(database: Database = None, config: ConfigFile = None, as_json: Json = False) -> None:
+    """Lists the tokens of the database, without their secrets."""
+    from pollerd.timestamps import rfc3339
+
+    found = with_accounts(database, config, lambda accounts: accounts.tokens())
+    shown = [
+        {
+            "id": token.id,
+            "name": token.name,
+            "role": token.role.value,
+            "created_at": rfc3339(token.created_at),
+            "used_at": None if token.used_at is None else rfc3339(token.used_at),
+        }
+        for token in found
+    ]
+    show_list(_TOKENS_COLUMNS, shown, as_json=as_json)
+
+
+@tokens_app.command()
+def remove_token(
+    token: Annotated[str, typer.Argument(help="Its id, or its name.")],
+    database: Database = None,
+    config: ConfigFile = None,
+) -> None:
+    """Withdraws a token of the database; what was opened with it ends."""
+    from pollerd.errors import NotFoundError
+
+    async def withdraw(accounts: AccountStore) -> None:
+        found = [one.id for one in await accounts.tokens() if token in (str(one.id), one.name)]
+        if not found:
+            raise NotFoundError("token", token)
+        await accounts.withdraw_token(found[0])
+
+    with_accounts(database, config, withdraw)

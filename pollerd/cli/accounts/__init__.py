@@ -1,1 +1,0 @@
-"""Who may call: users and tokens, kept in the database."""

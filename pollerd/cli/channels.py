@@ -1,0 +1,346 @@
+"""`pollerd channels`: where a running daemon tells what it found."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, WRONG, ApiClient, daemon_at
+from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration, grouped, table_in
+from pollerd.cli.output import CallError, show_done, show_fields, show_json, show_list, show_one
+
+# The options of `pollerd channels add` and `edit`: settings by name, and secrets from files or a prompt.
+#
+# A secret is never an argument: arguments are listed with the processes and kept in the shell's history.
+
+SECRET_HELP = "A secret that is asked for, as password or headers.authorization; may be given more than once."
+ChannelFile = Annotated[
+    Path | None,
+    typer.Option("--file", help="Settings as JSON, .toml or .yaml; - is standard input. Options win."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting, as url=https://… or delivery.per_minute=10; given again, a list; null takes it away.",
+    ),
+]
+SecretFiles = Annotated[
+    list[str] | None,
+    typer.Option("--secret-file", metavar="NAME=PATH", help="A secret from a file, as password=mail.pw."),
+]
+Secrets = Annotated[list[str] | None, typer.Option("--secret", metavar="NAME", help=SECRET_HELP)]
+
+_SECRET = frozenset({"password", "token", "seed", "credentials", "secret", "previous_secret", "query", "headers"})
+_LISTS = frozenset({"recipients"})
+_APPRISE = "apprise"
+_LONGEST_SECRET = 64 * 1024
+
+
+@dataclass(frozen=True)
+class ChannelOptions:
+    """The options as given; None: left out."""
+
+    file: ChannelFile = None
+    setting: Settings = None
+    secret_file: SecretFiles = None
+    secret: Secrets = None
+
+    def any(self) -> bool:
+        """Whether one was given."""
+        return any(vars(self).values())
+
+
+def with_settings(before: Mapping[str, Any], kind: str, options: ChannelOptions) -> dict[str, Any]:
+    """Returns a channel's settings with what the options say; what they leave out stays.
+
+    Raises typer.BadParameter.
+    """
+    found = json.loads(json.dumps(before))
+    again: set[str] = set()
+    for one in options.setting or ():
+        name, value = _parted(one, "--set")
+        _refuse_secret(name, value, kind)
+        _put(found, name, _value(value), listed=name in _LISTS, more=name in again)
+        again.add(name)
+    for one in options.secret_file or ():
+        name, file = _parted(one, "--secret-file")
+        _put(found, name, _read(Path(file)))
+    for name in options.secret or ():
+        _put(found, name, _prompted(name))
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _parted(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise typer.BadParameter(f"{option} must be a name, = and a value; given: {name!r}")
+    return name, value
+
+
+def _refuse_secret(name: str, value: str, kind: str) -> None:
+    """Refuses what others could read in the list of processes."""
+    if name.partition(".")[0] in _SECRET or (name == "url" and (kind == _APPRISE or "?" in value)):
+        what = "a URL with a query" if name == "url" and kind != _APPRISE else name
+        raise typer.BadParameter(
+            f"{what} may be secret, and others see arguments: give it by --secret-file {name}=PATH or --secret {name}"
+        )
+
+
+def _value(text: str) -> Any:
+    """Returns a number, boolean, null, list or object of its JSON; any other text as it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _put(found: dict[str, Any], name: str, value: Any, *, listed: bool = False, more: bool = False) -> None:
+    """Sets a field; a dot leads into a table. listed: a list even of one; more: beside what was set before."""
+    first, dot, rest = name.partition(".")
+    if dot:
+        inner = found.get(first)
+        found[first] = dict(inner) if isinstance(inner, dict) else {}
+        _put(found[first], rest, value, listed=listed, more=more)
+        return
+    if more:
+        before = found[name] if isinstance(found[name], list) else [found[name]]
+        found[name] = [*before, value]
+    else:
+        found[name] = [value] if listed and not isinstance(value, list) else value
+
+
+def _read(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_LONGEST_SECRET + 1)
+        text = data.decode().strip()
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise typer.BadParameter(f"{file} is not UTF-8") from error
+    if len(data) > _LONGEST_SECRET:
+        raise typer.BadParameter(f"{file} holds more than {_LONGEST_SECRET} bytes")
+    return text
+
+
+def _prompted(name: str) -> str:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(f"{name} is asked for on a terminal: name a file with --secret-file {name}=PATH")
+    return str(typer.prompt(name, hide_input=True, err=True))
+
+
+# Rules and channels named on the command line by id or name.
+
+RuleName = Annotated[str, typer.Argument(metavar="RULE", help="Id or name.")]
+ChannelName = Annotated[str, typer.Argument(metavar="CHANNEL", help="Id or name.")]
+
+
+def rule_named(daemon: ApiClient, rule: str) -> dict[str, Any]:
+    """Returns the rule of that name, or else id. Raises `CallError` if it does not exist."""
+    return _named(daemon, "/rules", "rule", rule)
+
+
+def channel_named(daemon: ApiClient, channel: str) -> dict[str, Any]:
+    """Returns the channel of that name, or else id. Raises `CallError` if it does not exist."""
+    return _named(daemon, "/channels", "channel", channel)
+
+
+def refuse(reason: str) -> None:
+    """Ends the command with one line: it cannot be executed as given."""
+    typer.echo(f"pollerd: {reason}", err=True)
+    raise typer.Exit(REFUSED)
+
+
+def _named(daemon: ApiClient, path: str, what: str, name: str) -> dict[str, Any]:
+    items: list[dict[str, Any]] = daemon.call("GET", path)["items"]
+    for one in items:
+        if one["name"] == name:
+            return one
+    for one in items:
+        if str(one["id"]) == name:
+            return one
+    raise CallError(f"no such {what}: {name}")
+
+
+app = typer.Typer(help="Where it is told.", no_args_is_help=True)
+
+_COLUMNS = ("id", "name", "kind", "state", "waiting", "dead", "last_sent_at", "last_error", "origin")
+_TEST_SECONDS = 40.0
+"""Longest a test takes: an attempt ends within 20 s, a child process of Apprise is killed a little later."""
+Enabled = Annotated[bool | None, typer.Option("--enable/--disable", help="Whether anything is sent on it.")]
+
+
+@app.command("list")
+def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
+    """Lists channels: kind, state, what waits, what could not be told."""
+    with daemon_at(url, token, timeout) as daemon:
+        found = daemon.call("GET", "/channels")["items"]
+    show_list(_COLUMNS, found, as_json=as_json, row=lambda one: {**one, **one["queue"], "state": _state(one)})
+
+
+@app.command()
+def show(
+    channel: ChannelName,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Shows all of one channel, but for its secrets."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show(channel_named(daemon, channel), as_json)
+
+
+@app.command()
+@grouped
+def add(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="May stand in the file instead.")] = None,
+    kind: Annotated[str | None, typer.Option(help="webhook, email, nats or apprise.")] = None,
+    *,
+    given: ChannelOptions,
+    enabled: Enabled = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Adds a channel. A webhook without a secret gets one, which is shown this once."""
+    there = table_in(given.file)
+    name, kind = name or there.pop("name", None), kind or there.pop("kind", None)
+    there = {key: value for key, value in there.items() if key not in ("name", "kind")}
+    is_enabled = there.pop("enabled", True) if enabled is None else enabled
+    there.pop("enabled", None)
+    if name is None or kind is None:
+        refuse("a channel needs a name and a kind: pollerd channels add NAME --kind webhook --set url=https://…")
+    settings = with_settings(there, str(kind), given)
+    body = {"name": name, "kind": kind, "enabled": is_enabled, "settings": settings}
+    with daemon_at(url, token, timeout) as daemon:
+        _show(daemon.call("POST", "/channels", body), as_json)
+
+
+@app.command()
+@grouped
+def edit(
+    channel: ChannelName,
+    new_name: Annotated[str | None, typer.Option(help="Renames it, in rules, too.")] = None,
+    *,
+    given: ChannelOptions,
+    enabled: Enabled = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Changes a channel, and ends its pause. A file replaces all settings; secrets left out stay, if the address does.
+
+    `headers` given anew are all its headers.
+    """
+    patch: dict[str, Any] = {
+        name: value for name, value in (("name", new_name), ("enabled", enabled)) if value is not None
+    }
+    if not patch and not given.any():
+        refuse("nothing to change: give a setting, as --set url=https://…")
+    with daemon_at(url, token, timeout) as daemon:
+        there = channel_named(daemon, channel)
+        if given.any():
+            before = _settings(there) if given.file is None else _only_settings(table_in(given.file))
+            patch["settings"] = with_settings(before, there["kind"], given)
+        _show(daemon.call("PATCH", f"/channels/{there['id']}", patch), as_json)
+
+
+@app.command()
+def remove(
+    channel: ChannelName,
+    from_rules: Annotated[bool, typer.Option("--from-rules", help="Also where rules name it.")] = False,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Removes a channel. What it had still to tell is dead; refused while rules name it, unless --from-rules."""
+    with daemon_at(url, token, timeout) as daemon:
+        there = channel_named(daemon, channel)
+        daemon.call("DELETE", f"/channels/{there['id']}{'?from_rules=true' if from_rules else ''}")
+    gone = {"id": there["id"], "name": there["name"], "removed": True}
+    show_done(f"removed the channel {there['name']}", gone, as_json=as_json)
+
+
+@app.command("test")
+def try_(
+    channel: ChannelName,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Sends a test message at once, and says what came of it. Exit code 1 if it was not sent."""
+    with daemon_at(url, token, max(timeout, _TEST_SECONDS)) as daemon:
+        found = daemon.call("POST", f"/channels/{channel_named(daemon, channel)['id']}/test")
+    show_one(found, as_json=as_json)
+    raise typer.Exit(0 if found["outcome"] == "sent" else WRONG)
+
+
+@app.command()
+def rotate(
+    channel: ChannelName,
+    overlap: Annotated[
+        Any, typer.Option(help="How long the previous secret signs, too.", parser=duration, metavar=DURATION)
+    ] = "1d",
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Gives a webhook a new secret, which is shown this once."""
+    with daemon_at(url, token, timeout) as daemon:
+        channel_id = channel_named(daemon, channel)["id"]
+        _show(daemon.call("POST", f"/channels/{channel_id}/rotate", {"overlap": duration(overlap)}), as_json)
+
+
+@app.command()
+def resend(
+    channel: ChannelName,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Has all that could not be told on a channel wait anew."""
+    with daemon_at(url, token, timeout) as daemon:
+        found = daemon.call("POST", f"/channels/{channel_named(daemon, channel)['id']}/resend")
+    show_done(f"{found['resent']} wait anew", found, as_json=as_json)
+
+
+def _only_settings(there: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in there.items() if key not in ("name", "kind", "enabled")}
+
+
+def _settings(there: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings as shown, as the daemon takes them again."""
+    return {name: value for name, value in there["settings"].items() if name not in ("secrets", "fault")}
+
+
+def _state(one: dict[str, Any]) -> str:
+    if not one["enabled"]:
+        return "disabled"
+    state = "paused" if one["paused_at"] is not None else "active"
+    return f"{state}, not fenced" if one.get("not_fenced") else state
+
+
+def _show(one: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(one)
+        return
+    settings, queue = one["settings"], one["queue"]
+    fields = {name: value for name, value in one.items() if name not in ("settings", "queue", "secret")}
+    delivery = {f"delivery.{name}": value for name, value in settings.pop("delivery", {}).items()}
+    secret = {} if one["secret"] is None else {"secret": one["secret"]}
+    show_fields({**fields, **settings, **delivery, **queue, **secret})

@@ -1,1 +1,0 @@
-"""Client of a running daemon's API."""

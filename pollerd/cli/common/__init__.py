@@ -1,1 +1,0 @@
-"""Shared by commands: options, output, progress, lazy loading."""

@@ -1,1 +1,0 @@
-"""Commands of simulations and of the papers' tables."""

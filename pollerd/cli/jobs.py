@@ -1,0 +1,155 @@
+"""`pollerd jobs` and `pollerd sites bulk`.
+
+`pollerd jobs`: what is done to many sites of a running daemon, and how it is undone.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, ApiClient, daemon_at
+from pollerd.cli.options import NONE, Json, Timeout, Token, Url, grouped
+from pollerd.cli.output import CallError, show_json, show_list, show_one, showing_progress
+from pollerd.cli.setting_options import Settings, with_settings
+from pollerd.cli.sites import FilterOptions
+from pollerd.model import JobAction, JobState
+from pollerd.quantities import counted
+from pollerd.site_settings import INHERITED
+
+# `pollerd sites bulk`: does one thing to all sites that fit a filter.
+
+_LOOK_AGAIN_SECONDS = 0.5
+
+
+_LIMITS = {name: one for name, one in INHERITED.items() if one.bulk == JobAction.LIMITS}
+
+
+@with_settings(_LIMITS, none="inherited.", before="With limits: ")
+@grouped
+def bulk(
+    action: JobAction,
+    value: Annotated[
+        str | None, typer.Argument(help="The tag of tag and untag, the weight of weight (none: its tags').")
+    ] = None,
+    *,
+    filters: FilterOptions,
+    all_: Annotated[bool, typer.Option("--all", help="Every site: needed where no filter is given.")] = False,
+    settings: Settings,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end.")] = True,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Does one thing to all sites that fit a filter.
+
+    It goes on in the daemon if this command is ended. `pollerd jobs undo` takes it back for 24 hours.
+    """
+    body: dict[str, Any] = {"action": action.value}
+    if needed := _value(action, value, settings):
+        body["value"] = needed
+    with daemon_at(url, token, timeout) as daemon:
+        body["filter"] = filters.wanted(daemon)
+        if bool(body["filter"]) == all_:
+            raise CallError("give a filter, or --all: one of the two")
+        job = daemon.call("POST", "/sites/bulk", body)
+        show_ended(daemon, job, wait=wait, as_json=as_json)
+
+
+def _value(action: JobAction, value: str | None, limits: Settings) -> Settings:
+    if limits and action is not JobAction.LIMITS:
+        *others, last = (f"--{name.replace('_', '-')}" for name in _LIMITS)
+        raise CallError(f"{', '.join(others)} and {last} go with limits")
+    match action:
+        case JobAction.TAG | JobAction.UNTAG:
+            return {"tag": value or ""}
+        case JobAction.WEIGHT:
+            return {"weight": _number(value)}
+        case _ if value is not None:
+            raise CallError(f"{action} takes no value; given: {value!r}")
+        case _:
+            return limits
+
+
+def _number(text: str | None) -> float | None:
+    if text == NONE:
+        return None
+    try:
+        return float(text or "")
+    except ValueError:
+        raise CallError(f"weight: must be a number, or none; given: {text!r}") from None
+
+
+def show_ended(daemon: ApiClient, job: dict[str, Any], *, wait: bool, as_json: bool) -> None:
+    """Waits for a job, if that is wanted, and shows it. Raises Exit if it failed."""
+    if wait and job["ended_at"] is None:
+        with showing_progress(job["action"], "sites") as report:
+            while job["ended_at"] is None:
+                time.sleep(_LOOK_AGAIN_SECONDS)
+                job = daemon.call("GET", f"/jobs/{job['id']}")
+                undoing = job["state"] == JobState.UNDOING.value
+                done, of = (job["restored"], job["changed"]) if undoing else (job["seen"], job["total"])
+                report(min(done, of), of)
+    if as_json:
+        show_json(job)
+    else:
+        typer.echo(f"job {job['id']}: {_said(job)}")
+    if job["state"] == JobState.FAILED.value:
+        raise typer.Exit(REFUSED)
+
+
+def _said(job: dict[str, Any]) -> str:
+    if job["state"] in (JobState.UNDONE.value, JobState.UNDOING.value):
+        return f"{job['action']} {job['state']} for {counted(job['restored'], 'site')}"
+    refused = f", {job['refused']} refused" if job["refused"] else ""
+    why = f": {job['detail']}" if job["detail"] else ""
+    return f"{job['action']} {job['state']}, {counted(job['changed'], 'site')} changed{refused}{why}"
+
+
+app = typer.Typer(help="What was done to many sites, and how it is undone.")
+_COLUMNS = ("id", "action", "state", "total", "seen", "changed", "refused", "created_at", "undo_until", "by")
+JobId = Annotated[int, typer.Argument(metavar="ID", help="As `pollerd jobs` lists.", min=1)]
+
+
+@app.callback(invoke_without_command=True)
+def jobs(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option(help="At most so many, the newest.", min=0)] = 20,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Lists jobs, newest first."""
+    if context.invoked_subcommand is not None:
+        return
+    with daemon_at(url, token, timeout) as daemon:
+        found = daemon.pages("/jobs", {}, limit)
+        show_list(_COLUMNS, found, as_json=as_json)
+
+
+@app.command()
+def show(
+    job: JobId, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Shows how far a job is."""
+    with daemon_at(url, token, timeout) as daemon:
+        found = daemon.call("GET", f"/jobs/{job}")
+        show_one(found, as_json=as_json)
+
+
+@app.command()
+def undo(
+    job: JobId,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end.")] = True,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Takes back what a job did, but for what was changed again since."""
+    with daemon_at(url, token, timeout) as daemon:
+        show_ended(daemon, daemon.call("POST", f"/jobs/{job}/undo"), wait=wait, as_json=as_json)

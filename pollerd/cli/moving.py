@@ -1,0 +1,198 @@
+"""`pollerd sites import-from`: sites of other programs.
+
+Moving in: sites of other programs, converted here, with a report of what becomes of each key.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.message import Message
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from pollerd import quantities
+from pollerd.api.list_formats import Format
+from pollerd.cli.lists import MovedFrom, SentList
+from pollerd.cli.output import CallError, UnansweredError, clean, showing_progress
+from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.masking import NOT_SHOWN, masked
+from pollerd.moving.fields import sendable
+from pollerd.moving.moved import Fate, Moved, ReportLine
+from pollerd.quantities import counted
+
+# Client of another program's API, from which sites are moved: read only, one call at a time.
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+_KEY_HEADER = "x-api-key"
+
+
+class _NoSourceRedirects(urllib.request.HTTPRedirectHandler):
+    """Disables redirects, so that a key reaches only the program that it is for."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> None:
+        """Follows no redirect: it is raised as an error."""
+        return
+
+
+class SourceClient:
+    """Gets what changedetection.io at `url` (with or without /api/v1) tells; `key` may be None where none is needed.
+
+    The address is trusted, as one that the user names: it typically is a private one. `timeout`: seconds of silence.
+    Raises `InvalidValueError` for an invalid URL.
+    """
+
+    def __init__(self, url: str, key: str | None, *, timeout: float) -> None:
+        try:
+            parts = urlsplit(url)
+            complete = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
+        except ValueError:
+            complete = False
+        if not complete or "@" in parts.netloc:
+            raise InvalidValueError("source-url", "as in http://127.0.0.1:5000, without user name and password", url)
+        self._root = f"{url.rstrip('/').removesuffix('/api/v1')}/api/v1"
+        self._address, self._timeout = masked(url), timeout
+        self._headers = {} if key is None else {_KEY_HEADER: key}
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoSourceRedirects())
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Returns (status, body), whatever the status. Raises `UnansweredError`, or `CallError` for too long a body."""
+        request = urllib.request.Request(self._root + path, headers=self._headers)
+        try:
+            with self._opener.open(request, timeout=self._timeout) as response:
+                status, body = response.status, response.read(MAX_BODY_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, b""
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unanswered(error) from error
+        if len(body) > MAX_BODY_BYTES:
+            raise CallError(f"{self._address} answers with more than {MAX_BODY_BYTES // 1024**2} MiB")
+        return status, body
+
+    def _unanswered(self, error: Exception) -> UnansweredError:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(reason, TimeoutError):
+            silence = quantities.duration(self._timeout)
+            return UnansweredError(f"the source at {self._address} was silent for {silence}; --timeout waits longer")
+        told = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        return UnansweredError(f"nothing answers at {self._address}: {told}")
+
+
+_SHOWN = 200
+"""Lines of the report on the terminal."""
+_SECRET = ("headers", "credentials", "proxy", "pdf_password", "body", "render")
+_MAX_KEY_BYTES = 4096
+_MAX_FILE_BYTES = 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class MovingSource:
+    """Where the other program's settings are read from."""
+
+    program: MovedFrom
+    data: bytes | None
+    """The file; None: the program's API."""
+    config: Path | None = None
+    url: str | None = None
+    key_file: Path | None = None
+    timeout: float = 10.0
+    exact: bool = False
+
+
+def moved_from(source: MovingSource) -> Moved:
+    """Converts what the source has. Raises `CallError` where it cannot be read."""
+    try:
+        if source.program is MovedFrom.CHANGEDETECTION:
+            return sendable(_of_changedetection(source))
+        return sendable(_of_jobs(source))
+    except ConfigError as error:
+        raise CallError(str(error)) from error
+
+
+def _of_jobs(source: MovingSource) -> Moved:
+    from pollerd.moving.urlwatch.dialect import URLWATCH, WEBCHANGES
+    from pollerd.moving.urlwatch.jobs import read_jobs
+
+    if source.data is None or source.url is not None or source.key_file is not None:
+        raise CallError(f"--from {source.program} needs a file of jobs; --source-url is for changedetection")
+    dialect = URLWATCH if source.program is MovedFrom.URLWATCH else WEBCHANGES
+    config = None if source.config is None else _content(source.config, _MAX_FILE_BYTES)
+    return read_jobs(source.data, dialect, config, exact=source.exact)
+
+
+def _of_changedetection(source: MovingSource) -> Moved:
+    from pollerd.moving.changedetection.api import read_api
+    from pollerd.moving.changedetection.backup import read_backup
+    from pollerd.moving.changedetection.watch import move
+
+    if source.config is not None:
+        raise CallError("--config is for urlwatch and webchanges: a backup of changedetection.io holds its settings")
+    if (source.data is None) == (source.url is None):
+        raise CallError("--from changedetection needs either a file or --source-url")
+    if source.data is not None:
+        return move(read_backup(source.data), exact=source.exact)
+    key = None if source.key_file is None else _content(source.key_file, _MAX_KEY_BYTES).decode("utf-8", "replace")
+    client = SourceClient(str(source.url), key and key.strip(), timeout=source.timeout)
+    with showing_progress("reading", "watches") as report_progress:
+        return move(read_api(client, report_progress), exact=source.exact)
+
+
+def _content(file: Path, most: int) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(most + 1)
+    except OSError as error:
+        raise CallError(f"{file} cannot be read: {error.strerror}") from error
+    if len(data) > most:
+        raise CallError(f"{file} has more than {most} bytes")
+    return data
+
+
+def as_list(moved: Moved) -> SentList:
+    """Returns the sites as they are sent to the daemon."""
+    lines = [json.dumps(site, default=str) for site in moved.sites]
+    return SentList(Format.JSON_LINES, "\n".join(lines).encode(), range(1, len(lines) + 1))
+
+
+def without_secrets(site: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a site as it may be shown: of headers the names, of all else that may be secret nothing."""
+    shown = {name: NOT_SHOWN if name in _SECRET else value for name, value in site.items()}
+    if isinstance(site.get("headers"), Mapping):
+        shown["headers"] = dict.fromkeys(site["headers"], NOT_SHOWN)
+    return shown
+
+
+def say_report(moved: Moved, file: Path | None) -> None:
+    """Writes what was lost to standard error, and all of the report to the file."""
+    if file is not None:
+        _write(moved.report, file)
+    losses = moved.losses()
+    for line in losses[:_SHOWN]:
+        typer.echo(clean(str(line)), err=True)
+    if len(losses) > _SHOWN:
+        typer.echo(f"pollerd: {len(losses) - _SHOWN} more lines; --report FILE has them all", err=True)
+    counts = moved.counts()
+    told = ", ".join(f"{counts[fate]} {fate}" for fate in (Fate.CARRIED, Fate.APPROXIMATED, Fate.NOT_CARRIED))
+    typer.echo(f"pollerd: {counted(len(moved.sites), 'site')}; keys: {told}", err=True)
+
+
+def report_of(moved: Moved) -> list[dict[str, str]]:
+    """Returns the report for JSON."""
+    return [line._asdict() for line in moved.report]
+
+
+def _write(report: list[ReportLine], file: Path) -> None:
+    try:
+        file.write_text("".join(f"{clean(str(line))}\n" for line in report))
+    except OSError as error:
+        raise CallError(f"{file} cannot be written: {error.strerror}") from error

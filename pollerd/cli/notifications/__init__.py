@@ -1,1 +1,0 @@
-"""Commands of rules, channels and deliveries of a running daemon."""

@@ -1,0 +1,195 @@
+"""Options of commands, and files of settings.
+
+Options shared by commands, and parsing of durations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import math
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from inspect import Parameter
+from pathlib import Path, PurePath
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from pollerd import quantities
+from pollerd.errors import InvalidValueError
+from pollerd.site_settings import RespectTtl
+
+DURATION = "DURATION"
+"""Placeholder of a duration in help: 30s, 5m, 1.5h, 2d."""
+
+
+def duration(text: str | float) -> float:
+    """Returns the seconds of a duration given by the user. Raises BadParameter."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return quantities.seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"must be {quantities.DURATION}; given: {text!r}") from error
+
+
+NONE = "none"
+"""Word that takes a setting away."""
+WINDOWS = "When sites may be polled: JSON, as the API takes it."
+
+
+def windows(text: Any) -> Any:
+    """Returns the JSON of windows given by the user, and `NONE` as it is. Raises BadParameter."""
+    if not isinstance(text, str) or text == NONE:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        example = '{"zone": "Europe/Berlin", "open": [{"from": "08:00", "to": "18:00"}]}'
+        raise typer.BadParameter(f"must be JSON, as {example}") from error
+
+
+TRUST = "off|hint|strict"
+"""Placeholder of how far a site's TTL is believed."""
+
+
+def trust(text: str) -> str:
+    """Returns how far a site's TTL is believed, as given by the user, and `NONE` as it is. Raises BadParameter."""
+    if text != NONE:
+        try:
+            RespectTtl.of(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"must be {error}; given: {text!r}") from error
+    return text
+
+
+def _silence(text: str | float) -> float:
+    seconds = duration(text)
+    if not 0 < seconds < math.inf:
+        raise typer.BadParameter(f"must be above 0; given: {text!r}")
+    return seconds
+
+
+Url = Annotated[str | None, typer.Option("--url", help="The daemon; also POLLERD_URL.", show_default=False)]
+Token = Annotated[str | None, typer.Option(help="Better given as POLLERD_TOKEN or POLLERD_TOKEN_FILE.")]
+Timeout = Annotated[
+    float,
+    typer.Option(help="How long the daemon may be silent.", parser=_silence, metavar=DURATION, show_default="10s"),
+]
+Rebase = Annotated[
+    str | None,
+    typer.Option(
+        help="With an edit of selections: keep compares the next poll with the content before, anew begins anew. "
+        "Left out: keep if nothing was selected last.",
+        metavar="keep|anew",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON, as the API has it.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file; also POLLERD_CONFIG.")]
+
+
+# Options that belong together: a dataclass whose fields are options of a command.
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Has a command take the fields of its parameters that are dataclasses as options of its own.
+
+    The fields are annotated as parameters of commands are. In the help they stand where the dataclass stands among the
+    parameters; those follow a `*`, because Typer passes all by name.
+    """
+    parameters, groups = list[Parameter](), dict[str, type]()
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if isinstance(parameter.annotation, type) and dataclasses.is_dataclass(parameter.annotation):
+            groups[parameter.name] = parameter.annotation
+            parameters += _options(parameter.annotation)
+        else:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        made = {name: _taken(group, given) for name, group in groups.items()}
+        command(**given, **made)
+
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    return called
+
+
+def _options(group: type) -> Iterator[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for field in dataclasses.fields(group):
+        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+
+
+def _taken(group: type, given: dict[str, Any]) -> Any:
+    """Returns the group, and removes its options from what was given."""
+    return group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
+
+
+# Format of a file by its name.
+
+T = TypeVar("T")
+
+
+def by_suffix(name: str | PurePath | None, known: Mapping[str, T], default: T) -> T:
+    """Returns the format of a file by its suffix; `default` without a file (None, "-" or a stream) or a suffix.
+
+    Raises `InvalidValueError` for an unknown suffix: a list under a wrong name is worse than none.
+    """
+    suffix = "" if name is None else PurePath(name).suffix.lower()
+    if suffix and suffix not in known:
+        allowed = f"a name that ends with {', '.join(known)}, or use --format"
+        raise InvalidValueError("file", allowed, str(name))
+    return known.get(suffix, default)
+
+
+# Reads settings that a user wrote: JSON, TOML or YAML, by the name of the file.
+
+STDIN = "-"
+
+
+def settings_in(file: Path) -> Any:
+    """Returns the value that a file holds; `-` is standard input, as JSON. Raises typer.BadParameter."""
+    try:
+        data = sys.stdin.buffer.read() if str(file) == STDIN else file.read_bytes()
+        if file.suffix == ".toml":
+            return tomllib.loads(data.decode())
+        if file.suffix in (".yaml", ".yml"):
+            return _yaml(data, file)
+        return json_in(data.decode(), str(file))
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise typer.BadParameter(f"{file}: {error}") from error
+
+
+def table_in(file: Path | None) -> dict[str, Any]:
+    """Returns the table that a file holds, with texts in place of dates; empty without one. Raises BadParameter."""
+    if file is None:
+        return {}
+    found = settings_in(file)
+    if not isinstance(found, dict):
+        raise typer.BadParameter(f"{file} must hold one object")
+    plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
+    return plain
+
+
+def json_in(text: str, where: str) -> Any:
+    """Returns the value of a JSON text; where: what errors call it. Raises typer.BadParameter."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{where} is no JSON: {error}") from error
+
+
+def _yaml(data: bytes, file: Path) -> Any:
+    import yaml  # only where a file is YAML
+
+    try:
+        return yaml.safe_load(data)
+    except yaml.YAMLError as error:
+        raise typer.BadParameter(f"{file}: {error}") from error

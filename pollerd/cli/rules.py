@@ -1,0 +1,336 @@
+"""`pollerd rules`: who is told of what by a running daemon."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pollerd import quantities
+from pollerd.cli.channels import RuleName, refuse, rule_named
+from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, daemon_at
+from pollerd.cli.options import NONE, Json, Timeout, Token, Url, grouped, table_in
+from pollerd.cli.output import show_done, show_fields, show_json, show_list
+from pollerd.cli.sites import id_of
+
+# The options of `pollerd rules add` and `edit`: what each says of a rule's document.
+
+EXPRESSION = "re:"
+"""Prefix of a pattern that is a regular expression."""
+_MORE = "may be given more than once."
+
+RuleFile = Annotated[
+    Path | None,
+    typer.Option("--file", help="The rule as JSON, .toml or .yaml, as in docs/notifications.md; - is standard input."),
+]
+Channels = Annotated[list[str] | None, typer.Option("--channel", help=f"Where it is told; {_MORE}")]
+Events = Annotated[list[str] | None, typer.Option("--event", help=f"As site.failing; {_MORE} site.changed alone else.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help=f"Only sites with one of these; {_MORE}")]
+Hosts = Annotated[list[str] | None, typer.Option("--host", help=f"Only sites of one of these; {_MORE}")]
+Sites = Annotated[list[str] | None, typer.Option("--site", help=f"Only these, by id or URL; {_MORE}")]
+Media = Annotated[list[str] | None, typer.Option("--media", help=f"Only changes of html, json, feed, text; {_MORE}")]
+Selections = Annotated[list[str] | None, typer.Option("--selection", help=f"Only changes found by it; {_MORE}")]
+Summary = Annotated[list[str] | None, typer.Option(help="Only with this in the summary, or re: and an RE2 expression.")]
+Added = Annotated[list[str] | None, typer.Option(help="Only with this in a line that came, or re: and an expression.")]
+Removed = Annotated[
+    list[str] | None, typer.Option(help="Only with this in a line that went, or re: and an expression.")
+]
+Matters = Annotated[
+    bool | None, typer.Option("--matters/--all-changes", help="Only changes that matter by their conditions, or all.")
+]
+AfterPolls = Annotated[int | None, typer.Option(help="A site fails after so many polls in a row.", min=1)]
+After = Annotated[str | None, typer.Option("--failing-after", help="A site fails so long after it last worked, as 6h.")]
+Digest = Annotated[str | None, typer.Option(help="none: at once; hourly; or daily@08:00.")]
+Days = Annotated[list[str] | None, typer.Option("--day", help=f"Of a daily digest: mon … sun; {_MORE}")]
+Quiet = Annotated[
+    list[str] | None, typer.Option(help=f"Hours in which nothing is sent, as 22:00-07:00; none: none. {_MORE}")
+]
+Zone = Annotated[str | None, typer.Option(help="Time zone of digest and quiet hours, as Europe/Berlin.")]
+
+
+@dataclass(frozen=True)
+class RuleOptions:
+    """The options as given; None: left out."""
+
+    channel: Channels = None
+    event: Events = None
+    tag: Tags = None
+    host: Hosts = None
+    site: Sites = None
+    media: Media = None
+    selection: Selections = None
+    summary: Summary = None
+    added: Added = None
+    removed: Removed = None
+    matters: Matters = None
+    after_polls: AfterPolls = None
+    failing_after: After = None
+    digest: Digest = None
+    day: Days = None
+    quiet: Quiet = None
+    zone: Zone = None
+
+
+def with_options(
+    document: Mapping[str, Any], given: RuleOptions, site_ids: Sequence[int | str] | None
+) -> dict[str, Any]:
+    """Returns the rule's document with what the options say; what they leave out stays.
+
+    site_ids: of the sites given, or `none`; None: left out. `none` takes a part away. Raises typer.BadParameter.
+    """
+    found = dict(document)
+    _put(found, "channels", given.channel)
+    _put(found, "events", given.event)
+    if given.matters is not None:
+        found["matters"] = given.matters
+    _put_within(
+        found,
+        "sites",
+        tags=given.tag,
+        hosts=given.host,
+        ids=site_ids,
+        media=given.media,
+        selections=given.selection,
+    )
+    patterns = {name: _patterns(getattr(given, name)) for name in ("summary", "added", "removed")}
+    _put_within(found, "words", **patterns)
+    _put_within(found, "failing", after_polls=given.after_polls, after=given.failing_after)
+    _put_times(found, given)
+    return found
+
+
+def _put(found: dict[str, Any], name: str, given: Sequence[Any] | None) -> None:
+    if given is not None:
+        found[name] = list(given)
+
+
+def _put_within(found: dict[str, Any], table: str, **given: Any) -> None:
+    """Sets fields of a table of the document; `none` takes one away."""
+    named = {name: value for name, value in given.items() if value is not None}
+    if not named:
+        return
+    before = found.get(table)
+    after = dict(before) if isinstance(before, Mapping) else {}
+    for name, value in named.items():
+        if value in (NONE, [NONE], (NONE,)):
+            after.pop(name, None)
+        else:
+            after[name] = list(value) if isinstance(value, tuple) else value
+    found[table] = after
+    if not after:
+        del found[table]
+
+
+def _patterns(given: Sequence[str] | None) -> list[Any] | None:
+    if given is None or list(given) == [NONE]:
+        return None if given is None else [NONE]
+    return [{"re": one.removeprefix(EXPRESSION)} if one.startswith(EXPRESSION) else {"text": one} for one in given]
+
+
+def _put_times(found: dict[str, Any], given: RuleOptions) -> None:
+    if given.digest is not None:
+        found["digest"] = _digest(given.digest)
+    if given.quiet is not None:
+        found["quiet"] = None if list(given.quiet) == [NONE] else {"hours": [_hours(one) for one in given.quiet]}
+    for name in ("digest", "quiet"):
+        table = found.get(name)
+        if table is None or table == NONE:
+            found.pop(name, None)
+        elif isinstance(table, Mapping) and given.zone is not None:
+            found[name] = {**table, "zone": given.zone}
+    if given.day is not None:
+        digest = found.get("digest")
+        if not isinstance(digest, Mapping):
+            raise typer.BadParameter("--day is of a daily digest: give --digest daily@08:00")
+        found["digest"] = {**digest, "days": list(given.day)}
+    if given.zone is not None and not {"digest", "quiet"} & found.keys():
+        raise typer.BadParameter("--zone is of a digest or of quiet hours: give --digest or --quiet")
+
+
+def _digest(text: str) -> dict[str, Any] | None:
+    every, at, clock = text.partition("@")
+    if text == NONE:
+        return None
+    if text == "hourly":
+        return {"every": "hour"}
+    if every == "daily" and at and clock:
+        return {"every": "day", "at": clock}
+    raise typer.BadParameter(f"--digest must be none, hourly, or daily@ and a time, as daily@08:00; given: {text!r}")
+
+
+def _hours(text: str) -> dict[str, str]:
+    begin, dash, end = text.partition("-")
+    if not dash:
+        raise typer.BadParameter(f"--quiet must be two times of day, as 22:00-07:00; given: {text!r}")
+    return {"from": begin.strip(), "to": end.strip()}
+
+
+app = typer.Typer(help="Who is told of what.", no_args_is_help=True)
+
+_COLUMNS = ("id", "name", "events", "sites", "channels", "digest", "enabled", "muted_until", "origin")
+Enabled = Annotated[bool | None, typer.Option("--enable/--disable", help="Whether it tells anything.")]
+
+
+@app.command("list")
+def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
+    """Lists rules: what they tell, of which sites, on which channels."""
+    with daemon_at(url, token, timeout) as daemon:
+        found = daemon.call("GET", "/rules")["items"]
+    show_list(_COLUMNS, found, as_json=as_json, row=_row)
+
+
+@app.command()
+def show(
+    rule: RuleName, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Shows all of one rule."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show(rule_named(daemon, rule), as_json)
+
+
+@app.command()
+@grouped
+def add(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="May stand in the file instead.")] = None,
+    file: RuleFile = None,
+    *,
+    given: RuleOptions,
+    enabled: Enabled = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Adds a rule: from a file, by options, or both; options win. It tells what happens from now on."""
+    with daemon_at(url, token, timeout) as daemon:
+        document = _named(with_options(table_in(file), given, _ids(daemon, given.site)), name, enabled)
+        if "name" not in document or "channels" not in document:
+            refuse("a rule needs a name and a channel: pollerd rules add NAME --channel CHANNEL, or --file FILE")
+        _show(daemon.call("POST", "/rules", document), as_json)
+
+
+@app.command()
+@grouped
+def edit(
+    rule: RuleName,
+    new_name: Annotated[str | None, typer.Option(help="Renames it.")] = None,
+    file: RuleFile = None,
+    *,
+    given: RuleOptions,
+    enabled: Enabled = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Changes a rule: a file replaces all of it, options what they name; none takes a part away."""
+    with daemon_at(url, token, timeout) as daemon:
+        if file is None and new_name is None and enabled is None and all(one is None for one in vars(given).values()):
+            refuse("nothing to change: give an option, as --channel mail, or --file FILE")
+        there = rule_named(daemon, rule)
+        before = there["rule"] if file is None else {"name": there["name"], **table_in(file)}
+        document = _named(with_options(before, given, _ids(daemon, given.site)), new_name, enabled)
+        _show(daemon.call("PUT", f"/rules/{there['id']}", document), as_json)
+
+
+@app.command()
+def remove(
+    rule: RuleName, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Removes a rule. What it has put into the outbox is still told."""
+    with daemon_at(url, token, timeout) as daemon:
+        there = rule_named(daemon, rule)
+        daemon.call("DELETE", f"/rules/{there['id']}")
+    gone = {"id": there["id"], "name": there["name"], "removed": True}
+    show_done(f"removed the rule {there['name']}", gone, as_json=as_json)
+
+
+@app.command()
+def mute(
+    rule: RuleName,
+    until: Annotated[str, typer.Option(help="As 2h from now, or a moment as in 2026-01-31T12:00:00Z.")],
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Mutes a rule for a while. What happens meanwhile is recorded, and not told later."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show(_muted(daemon, rule, _moment(until)), as_json)
+
+
+@app.command()
+def unmute(
+    rule: RuleName, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Has a muted rule tell again what happens."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show(_muted(daemon, rule, None), as_json)
+
+
+def _muted(daemon: ApiClient, rule: str, until: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = daemon.call("POST", f"/rules/{rule_named(daemon, rule)['id']}/mute", {"until": until})
+    return found
+
+
+def _moment(text: str) -> str:
+    """Converts a time for the API: `2h` is in two hours, other text is passed unchanged."""
+    try:
+        ahead = quantities.seconds(text)
+    except ValueError:
+        return text
+    return repr(datetime.now(UTC).timestamp() + ahead)
+
+
+def _named(document: dict[str, Any], name: str | None, enabled: bool | None) -> dict[str, Any]:
+    found = document if name is None else {**document, "name": name}
+    return found if enabled is None else {**found, "enabled": enabled}
+
+
+def _ids(daemon: ApiClient, sites: list[str] | None) -> list[int | str] | None:
+    return None if sites is None else [site if site == NONE else id_of(daemon, site) for site in sites]
+
+
+def _row(one: dict[str, Any]) -> dict[str, Any]:
+    """Returns the row of a rule in the table."""
+    rule = one["rule"]
+    return {
+        **one,
+        "events": rule.get("events", ()),
+        "sites": _short(rule.get("sites")) or "all",
+        "channels": rule["channels"],
+        "digest": _when(rule.get("digest")),
+    }
+
+
+def _when(digest: dict[str, Any] | None) -> str:
+    if digest is None:
+        return "none"
+    return "hourly" if digest["every"] == "hour" else f"daily@{digest['at']}"
+
+
+def _short(table: dict[str, Any] | None) -> str:
+    return " ".join(f"{name}={','.join(map(str, some))}" for name, some in (table or {}).items())
+
+
+def _show(one: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(one)
+        return
+    rule = {
+        name: value if isinstance(value, str | bool) else _text(value)
+        for name, value in one["rule"].items()
+        if name not in ("name", "enabled")
+    }
+    show_fields({**{name: value for name, value in one.items() if name != "rule"}, **rule})
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ";".join(value)
+    return json.dumps(value, ensure_ascii=False)

@@ -1,1 +1,0 @@
-"""`pollerd run`: the daemon."""

@@ -1,0 +1,117 @@
+"""`pollerd sites preview` and `pollerd values`.
+
+`pollerd sites preview`: shows what selections would keep of a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
+from pollerd.cli.options import NONE, Json, Timeout, Token, Url
+from pollerd.cli.output import clean, clean_line, show_items, show_json
+from pollerd.cli.setting_options import Select
+from pollerd.cli.sites import Name, id_of
+from pollerd.plots import sparkline
+
+_PATIENCE_SECONDS = 60.0
+_REMOVED_SHOWN = 20
+
+
+def preview(
+    page: Annotated[str, typer.Argument(metavar="URL", help="The page; with --stored a site: its id or URL.")],
+    select: Select = NONE,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Take the site's stored content, which is text, in place of a fetch.")
+    ] = False,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Shows what is kept of a page, what is removed, its values, and what the conditions say. Changes nothing."""
+    chosen = None if select == NONE else select
+    with daemon_at(url, token, max(timeout, _PATIENCE_SECONDS)) as daemon:
+        place = {"site_id": id_of(daemon, page)} if stored else {"url": page}
+        found = daemon.call("POST", "/preview", {**place, "selections": chosen})
+        if as_json:
+            show_json(found)
+        else:
+            for line in _lines(found):
+                typer.echo(clean(line))
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    if found["outcome"] is not None and not found["selections"]:
+        yield f"{found['url']}: {found['outcome']}" + (f" ({found['detail']})" if found["detail"] else "")
+    for one in found["selections"]:
+        yield f"[{one['name']}] {one['kind']}"
+        if one["missing"]:
+            yield f"  nothing is selected: {one['missing']}"
+        for warning in one["warnings"]:
+            yield f"  warning: {warning}"
+        yield from (f"  {line}" for line in one["kept"].split("\n") if line)
+        if one["cut"]:
+            yield "  …"
+        for value in one["values"]:
+            yield f"  {value['name']} = {value['text']}" + (f" ({value['problem']})" if value["problem"] else "")
+        if one["removed"]:
+            yield f"  removed: {len(one['removed'])} lines"
+            yield from (f"    - {line}" for line in one["removed"][:_REMOVED_SHOWN])
+        if one["now"] is not None:
+            yield f"  against the stored content: {_said(one['now'])}"
+        for earlier in one["earlier"]:
+            yield f"  change {earlier['change_id']} of {earlier['detected_at']}: {_said(earlier)}"
+
+
+def _said(judged: dict[str, Any]) -> str:
+    if not judged["counts"]:
+        return "too small to be a change"
+    said = "would be announced" if judged["matters"] else "would not be announced"
+    return f"{said} ({judged['why']})" if judged["why"] else said
+
+
+# `pollerd values`: what values a site's selections had.
+
+_COLUMNS = ("at", "selection", "name", "text", "currency", "problem")
+
+
+def values(
+    site: Name,
+    name: Annotated[str | None, typer.Option(help="Only the value of this name.")] = None,
+    selection: Annotated[str | None, typer.Option(help="Only of this selection.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many, the newest.", min=0)] = 60,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Lists the values of a site as they were read, newest first, and each of the numbers as a line of bars."""
+    with daemon_at(url, token, timeout) as daemon:
+        query = {"name": name, "selection": selection}
+        found = list(daemon.pages(f"/sites/{id_of(daemon, site)}/values", query, limit))
+    if as_json:
+        show_json(found)
+        return
+    show_items(_COLUMNS, found)
+    for line in _values_lines(found):
+        typer.echo(line)
+
+
+def _values_lines(found: list[dict[str, Any]]) -> list[str]:
+    """Returns a line of bars for each value that is a number, oldest first."""
+    series: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for one in reversed(found):
+        series.setdefault((one["selection"], one["name"]), []).append(one)
+    lines = []
+    for (selection, name), readings in series.items():
+        numbers = [None if one["problem"] else one["number"] for one in readings]
+        if any(number is not None for number in numbers):
+            last = readings[-1]
+            of = "" if selection == "default" else f"{selection}, "
+            unit = f" {last['currency']}" if last["currency"] else ""
+            lines.append(f"{clean_line(of + name)}  {sparkline(numbers)}  {clean_line(last['text'] + unit)}")
+    return lines

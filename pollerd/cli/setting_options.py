@@ -1,0 +1,157 @@
+"""Options for the settings of sites and tags: one for each setting that the table gives a help text."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import Parameter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.cli.options import DURATION, NONE, TRUST, duration, json_in, settings_in, trust, windows
+from pollerd.site_settings import ACCESS_SETTINGS, INHERITED, SITE_SETTINGS, Kind, Setting
+
+_SELECTIONS = ("css", "xpath", "jsonpath")
+_OF_ONE = frozenset({"steps", "values", "least", "conditions"})
+Settings = Mapping[str, Any]
+"""Settings by name as REST takes them, those that were given; None: taken away."""
+
+
+def with_settings(
+    settings: Mapping[str, Setting], *, none: str = "", before: str = ""
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Has a command take an option for each setting that has help, and passes those given as its parameter `settings`.
+
+    none: the help of the word that takes a setting away; empty: that word is refused. before: starts each help text.
+    In the help the options stand where the parameter stands; those that follow are passed by name.
+    """
+    offered = {name: one for name, one in settings.items() if one.cli}
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        parameters = list[Parameter]()
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if parameter.name == "settings":
+                parameters += [_parameter(one, none, before) for one in offered.values()]
+            else:
+                parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+
+        @wraps(command)
+        def called(**given: Any) -> None:
+            values = {name: given.pop(name) for name in offered}
+            taken = {name: _taken_away(offered[name]) if v == NONE else v for name, v in values.items()}
+            command(settings={name: taken[name] for name, value in values.items() if value is not None}, **given)
+
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
+        called.__annotations__ = {one.name: one.annotation for one in parameters}
+        return called
+
+    return decorated
+
+
+def _taken_away(setting: Setting) -> Any:
+    """Returns what REST takes as no value of a setting: headers are never null."""
+    return {} if setting.kind is Kind.HEADERS else None
+
+
+def _parameter(setting: Setting, none: str, before: str) -> Parameter:
+    can_go = bool(none) and setting.inherits  # another, such as the title, is never null
+    help_ = f"{before}{setting.cli[0].lower()}{setting.cli[1:]}" if before else setting.cli
+    parse, metavar = _PARSERS[setting.kind] if not setting.secret else (_secret(setting), _SECRETS[setting.kind])
+    if can_go:
+        help_, metavar = f"{help_} {NONE}: {none}", f"{metavar}|{NONE}"
+    option = setting.option or setting.name.replace("_", "-")
+    read = _reader(parse, none=can_go)
+    annotation = Annotated[Any, typer.Option(f"--{option}", help=help_, parser=read, metavar=metavar)]
+    return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _reader(parse: Callable[[str], Any], *, none: bool) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        if text == NONE and none:
+            return NONE
+        return parse(text)
+
+    return read
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"must be a number, or {NONE}; given: {text!r}") from error
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise typer.BadParameter(f"must be true or false; given: {text!r}")
+    return text.lower() == "true"
+
+
+def selections(text: str) -> dict[str, Any] | str:
+    """Parses `--select`: returns selections by name, or `none` as given. Raises typer.BadParameter."""
+    if text == NONE:
+        return NONE
+    kind, equals, expression = text.partition("=")
+    if equals and kind in _SELECTIONS:
+        return {"default": {"steps": [{"keep": {kind: expression}}]}}
+    found = settings_in(Path(text[1:])) if text.startswith("@") else json_in(text, "--select")
+    if not isinstance(found, dict):
+        raise typer.BadParameter(f"must be {', '.join(f'{one}=...' for one in _SELECTIONS)}, a JSON object, or @FILE")
+    return {"default": found} if _OF_ONE & found.keys() else found
+
+
+def _plan(text: str) -> Any:
+    if text == "browser":
+        return text
+    return settings_in(Path(text[1:])) if text.startswith("@") else json_in(text, "--render")
+
+
+def _secret(setting: Setting) -> Callable[[str], Any]:
+    """Returns the parser of a secret, which can stand in a file: other users see the arguments of a command."""
+
+    def read(text: str) -> Any:
+        where = f"--{setting.option or setting.name.replace('_', '-')}"
+        if setting.kind is not Kind.TEXT:
+            try:
+                found = settings_in(Path(text[1:])) if text.startswith("@") else json.loads(text)
+            except ValueError as error:
+                raise typer.BadParameter("must be a JSON object, or @FILE; what was given is not shown") from error
+            if not isinstance(found, dict):
+                raise typer.BadParameter("must be a JSON object, or @FILE; what was given is not shown")
+            return found
+        if not text.startswith("@"):
+            return text
+        try:
+            return Path(text[1:]).read_text().removesuffix("\n")
+        except (OSError, ValueError) as error:
+            raise typer.BadParameter(f"the file of {where} cannot be read: {error}") from error
+
+    return read
+
+
+_PARSERS: Mapping[Kind, tuple[Callable[[str], Any], str]] = {
+    Kind.TEXT: (str, "TEXT"),
+    Kind.SWITCH: (_switch, "true|false"),
+    Kind.NUMBER: (_number, "NUMBER"),
+    Kind.SECONDS: (duration, DURATION),
+    Kind.SHARE: (str, "SHARE"),
+    Kind.TRUST: (trust, TRUST),
+    Kind.WINDOWS: (windows, "JSON"),
+    Kind.SELECTIONS: (selections, "SELECTION"),
+    Kind.RENDER: (_plan, "browser|JSON|@FILE"),
+}
+_SECRETS: Mapping[Kind, str] = {
+    Kind.TEXT: "TEXT|@FILE",
+    Kind.HEADERS: "JSON|@FILE",
+    Kind.CREDENTIALS: "JSON|@FILE",
+}
+OF_SITES: Mapping[str, Setting] = {**SITE_SETTINGS, **ACCESS_SETTINGS}
+OF_TAGS: Mapping[str, Setting] = {**INHERITED, **ACCESS_SETTINGS}
+Select = Annotated[
+    Any,
+    typer.Option("--select", help=SITE_SETTINGS["selections"].cli, parser=selections, metavar="SELECTION"),
+]

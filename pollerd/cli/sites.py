@@ -1,0 +1,273 @@
+"""`pollerd sites`: the sites of a running daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, ApiClient, daemon_at, say_wrong
+from pollerd.cli.options import DURATION, Json, Rebase, Timeout, Token, Url, duration, grouped
+from pollerd.cli.output import CallError, UnansweredError, show_fields, show_json, show_list
+from pollerd.cli.setting_options import OF_SITES, Settings, with_settings
+from pollerd.errors import InvalidValueError
+from pollerd.model import SiteState
+from pollerd.urls import normalise_url
+
+# Sites named on the command line by id or URL, several at once.
+
+Names = Annotated[list[str], typer.Argument(metavar="SITE...", help="Ids or URLs.")]
+Name = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
+
+
+def id_of(daemon: ApiClient, site: str) -> int:
+    """Returns the id of a site named by id or URL. Raises `CallError` if it does not exist."""
+    return _id_of(daemon, "site", site, searched=True)
+
+
+def source_id_of(daemon: ApiClient, source: str) -> int:
+    """Returns the id of a source named by id or URL. Raises `CallError` if it does not exist."""
+    return _id_of(daemon, "source", source, searched=False)
+
+
+def _id_of(daemon: ApiClient, what: str, given: str, *, searched: bool) -> int:
+    """Returns the id. searched: the API can search this list for a URL."""
+    if given.isdecimal():
+        return int(given)
+    url = normalise_url(given)
+    for found in daemon.pages(f"/{what}s", {"q": url} if searched else {}):
+        if found["url"] == url:
+            return int(found["id"])
+    raise CallError(f"no such {what}: {url}")
+
+
+def for_each(daemon: ApiClient, sites: Sequence[str], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
+    """Applies `act` to each site: yields (id, result). Reports a refused one and continues.
+
+    Ends the command with exit code 2 after the last one if any was refused.
+    """
+    refused = False
+    for site in sites:
+        try:
+            site_id = id_of(daemon, site)
+            yield site_id, act(site_id)
+        except UnansweredError:
+            raise
+        except (CallError, InvalidValueError) as error:
+            refused = True
+            say_wrong(error)
+    if refused:
+        raise typer.Exit(REFUSED)
+
+
+# Options by which commands choose sites.
+
+
+@dataclass(frozen=True)
+class FilterOptions:
+    """The options as given; None: left out."""
+
+    q: Annotated[str | None, typer.Option("--q", help="Words that are parts of URL or title.")] = None
+    tag: Annotated[str | None, typer.Option(help="Only sites with this tag.")] = None
+    state: Annotated[SiteState | None, typer.Option(help="Only sites in this state.")] = None
+    host: Annotated[str | None, typer.Option(help="Only sites of this host, as name:port.")] = None
+    source: Annotated[str | None, typer.Option(help="Only sites of this source, by its id or URL.")] = None
+    rate_min: Annotated[float | None, typer.Option(help="Only sites believed to change so often a day, or more.")] = (
+        None
+    )
+    rate_max: Annotated[float | None, typer.Option(help="Only sites believed to change so often a day, or less.")] = (
+        None
+    )
+    changed: Annotated[
+        Any,
+        typer.Option(
+            help="Only sites of which a change was found within this time.", parser=duration, metavar=DURATION
+        ),
+    ] = None
+
+    def wanted(self, daemon: ApiClient) -> dict[str, Any]:
+        """Returns the filter, as the API takes it; what was not given is left out."""
+        wanted = {name: value for name, value in vars(self).items() if value is not None}
+        if self.source is not None:
+            wanted["source"] = source_id_of(daemon, self.source)
+        if self.state is not None:
+            wanted["state"] = self.state.value
+        return wanted
+
+
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given more than once.")]
+_COLUMNS = ("id", "state", "url", "rate_per_day", "polls", "changes", "last_outcome", "last_poll_at", "tags")
+
+
+@with_settings(OF_SITES)
+def add(
+    sites: Annotated[list[str], typer.Argument(metavar="URL...")],
+    tag: Tags = None,
+    *,
+    settings: Settings,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Adds sites; all get the same settings."""
+    given = {"tags": tag or [], **settings}
+    with daemon_at(url, token, timeout) as daemon:
+        added = [daemon.call("POST", "/sites", {"url": site, **given}) for site in sites]
+        _show_list(added, as_json)
+
+
+@grouped
+def list_(
+    *,
+    filters: FilterOptions,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            help="id, url, title, last_change, rate, failures, last_poll or next_poll; with - before it descending."
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="At most so many.", min=0)] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Lists sites: id, state, URL, changes per day, polls, changes. Also last outcome, last poll, tags."""
+    with daemon_at(url, token, timeout) as daemon:
+        wanted = {name: str(value) for name, value in filters.wanted(daemon).items()}
+        if sort is not None:
+            wanted["sort"] = sort
+        _show_list(daemon.pages("/sites", wanted, limit), as_json)
+
+
+def show(
+    site: Name, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Shows all of one site, and why it is polled as it is."""
+    with daemon_at(url, token, timeout) as daemon:
+        site_id = id_of(daemon, site)
+        found = daemon.call("GET", f"/sites/{site_id}")
+        found["explain"] = daemon.call("GET", f"/sites/{site_id}/explain")
+        if as_json:
+            show_json(found)
+        else:
+            show_fields({**found.pop("explain"), **found})
+
+
+def remove(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Removes sites with all that was recorded of them."""
+    with daemon_at(url, token, timeout) as daemon:
+        removed = for_each(daemon, sites, lambda site_id: daemon.call("DELETE", f"/sites/{site_id}"))
+        if as_json:
+            show_json({"id": site_id, "removed": True} for site_id, _ in removed)
+        else:
+            for site_id, _ in removed:
+                typer.echo(f"removed {site_id}")
+
+
+def pause(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Stops the polling of sites until they are resumed."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show_list(_posted(daemon, sites, "pause"), as_json)
+
+
+def resume(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Polls sites again that were paused, back off, or were gone."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show_list(_posted(daemon, sites, "resume"), as_json)
+
+
+def poll(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Polls sites before all others, as soon as their hosts allow."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show_list(_posted(daemon, sites, "poll"), as_json)
+
+
+def _posted(daemon: ApiClient, sites: Sequence[str], what: str) -> Iterator[dict[str, Any]]:
+    """Yields the sites after posting `what` for each."""
+    done = for_each(daemon, sites, lambda site_id: daemon.call("POST", f"/sites/{site_id}/{what}"))
+    return (site for _, site in done)
+
+
+def _show_list(sites: Iterable[dict[str, Any]], as_json: bool) -> None:
+    show_list(_COLUMNS, sites, as_json=as_json)
+
+
+# `pollerd sites edit`: changes settings of existing sites.
+
+_EDIT_COLUMNS = (
+    "id",
+    "url",
+    "weight",
+    "cost",
+    "tags",
+    "min_interval",
+    "max_interval",
+    "min_yield",
+    "half_life",
+    "deadline",
+)
+
+
+@with_settings(OF_SITES, none="inherited.")
+def edit(
+    sites: Names,
+    tag: Annotated[list[str] | None, typer.Option(help="In place of all tags; may be given more than once.")] = None,
+    add_tag: Annotated[list[str] | None, typer.Option(help="One more tag; may be given more than once.")] = None,
+    remove_tag: Annotated[list[str] | None, typer.Option(help="One tag less; may be given more than once.")] = None,
+    *,
+    settings: Settings,
+    rebase: Rebase = None,
+    new_url: Annotated[str | None, typer.Option(help="Moves the site there: for one site only.")] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Changes settings of sites. What is left out stays, and so does what was learned, but for a new URL."""
+    patch = {
+        **settings,
+        **{name: v for name, v in (("url", new_url), ("tags", tag), ("rebase", rebase)) if v is not None},
+    }
+    more, less = add_tag or (), remove_tag or ()
+    _check(sites, patch, more, less)
+    with daemon_at(url, token, timeout) as daemon:
+        edited = (
+            site for _, site in for_each(daemon, sites, lambda site_id: _edited(daemon, site_id, patch, more, less))
+        )
+        show_list(_EDIT_COLUMNS, edited, as_json=as_json)
+
+
+def _check(sites: Sequence[str], patch: dict[str, Any], more: Sequence[str], less: Sequence[str]) -> None:
+    wrong = None
+    if not patch and not more and not less:
+        wrong = "nothing to change: give a setting, as --weight 2"
+    elif "url" in patch and len(sites) > 1:
+        wrong = "--new-url moves one site, and several are named"
+    elif "tags" in patch and (more or less):
+        wrong = "--tag sets all tags: it goes with neither --add-tag nor --remove-tag"
+    if wrong is not None:
+        typer.echo(f"pollerd: {wrong}", err=True)
+        raise typer.Exit(REFUSED)
+
+
+def _edited(
+    daemon: ApiClient, site_id: int, patch: dict[str, Any], more: Sequence[str], less: Sequence[str]
+) -> dict[str, Any]:
+    if more or less:
+        tags = daemon.call("GET", f"/sites/{site_id}")["tags"]
+        kept = [tag for tag in dict.fromkeys((*tags, *more)) if tag not in less]
+        patch = {**patch, "tags": kept}
+    site: dict[str, Any] = daemon.call("PATCH", f"/sites/{site_id}", patch)
+    return site

@@ -1,1 +1,0 @@
-"""`pollerd sites`: the sites of a running daemon."""

@@ -1,0 +1,1 @@
+"""The focused crawler: an optional room, loaded where a topic is set."""

@@ -1,1 +1,0 @@
-"""Request control of the crawler: values of pages, the request controllers of [C], concurrency."""

@@ -1,1 +1,0 @@
-"""Extraction from pages: links, feeds, directives, relevance."""

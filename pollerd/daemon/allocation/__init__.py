@@ -1,1 +1,0 @@
-"""Explanations, forecasts, shadows and handover around the active allocator."""

@@ -1,1 +1,0 @@
-"""Answers what a budget would find, and what budget a goal needs."""

@@ -1,0 +1,362 @@
+"""Announces events by the rules.
+
+Lets the rules have their say in each batch. Without rules it loads nothing and costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+from msgspec.structs import replace
+
+from pollerd.daemon.gathering import LeavesBatchError, here_or_beside
+from pollerd.daemon.poll_result import PollResult
+from pollerd.daemon.rules_in_force import RulesInForce, SiteStanding, incident_notices, new_event_id
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.transition import REDIRECT_CONFIRMATIONS
+from pollerd.detection.selection.conditions.change_size import LineChanges
+from pollerd.events import EventKind, Incident, Notice
+from pollerd.inheritance import inherit
+from pollerd.model import (
+    DEFAULT_SELECTION,
+    ChangeVerdict,
+    Detection,
+    Media,
+    OutcomeKind,
+    SelectionDetection,
+    Site,
+    SiteState,
+)
+from pollerd.notifications.matching import Facts, SiteHealth
+from pollerd.notifications.messages import changed_lines
+from pollerd.storage.history import HistoryStore
+from pollerd.storage.site_store import SiteStore
+from pollerd.storage.values import ChangeDraft, PollRecord, SiteContext
+from pollerd.urls import host_of
+
+if TYPE_CHECKING:
+    from pollerd.daemon.rules_in_force import RulesInForce
+    from pollerd.notifications.rules import Rule
+
+
+def _target(record: PollRecord) -> str:
+    """Returns where the page of a change that matters has moved for good; empty: nowhere."""
+    matters = record.change is not None and record.change.verdict.matters
+    return (record.context.redirect_url or "") if matters else ""
+
+
+class Announcer:
+    """Holds the rules in force, and the step that asks them."""
+
+    def __init__(self, *, sites: SiteStore, history: HistoryStore, filled: asyncio.Event, runtime: Runtime) -> None:
+        """`filled`: set when committed notices wait to be sent."""
+        self._sites, self._history, self._filled, self._runtime = sites, history, filled, runtime
+        self._step: AnnounceStep | None = None
+        self._rules: RulesInForce | None = None
+
+    @property
+    def rules(self) -> RulesInForce | None:
+        """The rules in force; None: there never was one."""
+        return self._rules
+
+    def put_in_force(self, rules: Sequence[Rule], channels: Mapping[str, int]) -> None:
+        """Replaces all rules; `channels`: ids by name. Raises InvalidValueError."""
+        if self._rules is None:
+            if not rules:
+                return
+            from pollerd.daemon.rules_in_force import RulesInForce
+
+            self._rules = RulesInForce()
+            self._step = AnnounceStep(
+                rules=self._rules, sites=self._sites, history=self._history, runtime=self._runtime
+            )
+        self._rules.replace(rules, channels)
+        self._sites.tags_of_rules = self._rules.tags
+
+    def restore(self, incidents: Sequence[Incident], digests: Iterable[str]) -> None:
+        """Takes over what is stored: open incidents, and keys of digests that went out of late."""
+        if self._rules is not None:
+            self._rules.opened(incidents)
+            self._rules.close_digests(digests)
+
+    def close_digests(self, keys: Iterable[str]) -> None:
+        """Lets these digests take nothing more in: they went out."""
+        if self._rules is not None:
+            self._rules.close_digests(keys)
+
+    async def lines_of(self, results: Sequence[PollResult]) -> tuple[Lines | None, frozenset[int]]:
+        """Returns the lines of the changes, None if no rule asks for them, and the ids of sites whose results leave the
+        batch for theirs. Raises DatabaseUnavailableError.
+        """
+        if self._step is None or not self._rules or not self._rules.wants_lines:
+            return None, frozenset()
+        return await self._step.lines_of(results)
+
+    async def announce(
+        self, results: Sequence[PollResult], records: tuple[PollRecord, ...], lines: Lines | None
+    ) -> tuple[PollRecord, ...]:
+        """Returns the records with their notices. `lines`: of their changes. Raises DatabaseUnavailableError."""
+        records = await self._once(records)
+        if self._step is None or not self._rules:
+            return records
+        return await self._step.announce(results, records, lines or {})
+
+    async def _once(self, records: tuple[PollRecord, ...]) -> tuple[PollRecord, ...]:
+        """Returns the records; a change that a site found where another one sees it, too, does not matter.
+
+        Of the sites that are at one URL, or redirect there permanently, the first reports its changes.
+        """
+        moved = [record for record in records if _target(record)]
+        if not moved:
+            return records
+        targets = sorted({_target(record) for record in moved})
+        at = await self._sites.at([*targets, *(record.context.url for record in moved)])
+        redirecting = await self._sites.redirecting_to(targets)
+        others = {site.id: site for site in await self._sites.get_many(sorted({*chain(*redirecting.values())}))}
+        out = []
+        for record in records:
+            target, own = _target(record), at.get(record.context.url)
+            earlier = [id_ for id_ in redirecting.get(target, ()) if id_ < record.poll.site_id]
+            candidates = [at.get(target), *map(others.get, earlier)]
+            reporter = next((one for one in candidates if own and one and self._reports_for(one, own)), None)
+            if reporter is not None and record.change is not None:
+                why = f"the same page as {reporter.spec.url}, by a permanent redirect: its change is reported there"
+                record = replace(record, change=replace(record.change, verdict=ChangeVerdict(matters=False, why=why)))
+            out.append(record)
+        return tuple(out)
+
+    def _reports_for(self, one: Site, other: Site) -> bool:
+        """Returns whether what rules and readers see of a site's changes is seen of the other's as well."""
+        spec = inherit(one.spec, self._sites.tags)
+        same = one.id != other.id and one.state is SiteState.ACTIVE and not spec.selections and not spec.render
+        return same and set(other.spec.tags) <= set(one.spec.tags)
+
+    def apply_committed(self, records: Sequence[PollRecord]) -> None:
+        """Follows what was committed."""
+        if self._rules is None:
+            return
+        told = False
+        for record in records:
+            told = told or bool(record.notices)
+            if record.incidents_opened:
+                self._rules.opened(record.incidents_opened)
+            if record.incidents_closed:
+                self._rules.closed(record.poll.site_id, record.incidents_closed)
+        if told:
+            self._filled.set()
+
+    def forget(self, site_id: int) -> None:
+        """Drops what is known of a site that was removed."""
+        if self._rules is not None:
+            self._rules.forget(site_id)
+
+
+# The lines that changes of a batch added and removed, for rules that look for words in them.
+
+Lines = Mapping[tuple[int, str], LineChanges]
+"""By site and selection."""
+_HERE_BYTES = 64 * 1024
+"""Two contents of this total size are compared within a millisecond or two."""
+
+
+class _Compared(NamedTuple):
+    """One change: the id of the content before it, and what came in its place."""
+
+    selection: str
+    before: int | None
+    after: bytes
+    media: Media
+    mask: bytes
+
+
+class LinesOfChanges:
+    """Reads the contents before each change, and compares."""
+
+    def __init__(self, *, store: HistoryStore, runtime: Runtime) -> None:
+        self._store, self._workers, self._faults = store, runtime.workers, runtime.faults
+
+    async def of(self, results: Sequence[PollResult]) -> tuple[Lines, frozenset[int]]:
+        """Returns the lines, and the ids of sites whose results leave the batch. Raises DatabaseUnavailableError."""
+        found, slow = dict[tuple[int, str], LineChanges](), set[int]()
+        for result in results:
+            if result.judgement is not None and result.judgement.lines is not None:
+                found.update(result.judgement.lines)
+        known = {site_id for site_id, _ in found}
+        pairs = [(one, change) for one in results if one.site_id not in known for change in _changes_of(one)]
+        wanted = [change.before for _, change in pairs if change.before is not None]
+        contents = await self._store.load_contents(wanted) if wanted else {}
+        for result, change in pairs:
+            before = contents.get(change.before or 0)
+            if before is None:
+                continue
+            try:
+                found[result.site_id, change.selection] = await self._compared(result, before, change)
+            except LeavesBatchError:
+                slow.add(result.site_id)
+        return found, frozenset(slow)
+
+    async def _compared(self, result: PollResult, before: bytes, change: _Compared) -> LineChanges:
+        given = (before, change.after, change.media, change.mask)
+        try:
+            light = len(before) + len(change.after) <= _HERE_BYTES
+            return await here_or_beside(self._workers, result, changed_lines, *given, light=light)
+        except LeavesBatchError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            # Pages are untrusted: one whose comparison raises is reported, and its rules go by the summary.
+            self._faults.report(result.context, error)
+            return LineChanges((), ())
+
+
+def _changes_of(result: PollResult) -> list[_Compared]:
+    """Returns the changes that the poll found, or that are recorded with it."""
+    found = result if result.proof is None or result.proof.recorded is None else result.proof.recorded
+    detection = found.detection
+    if detection is None:
+        return []
+    known = {state.name: state.content_id for state in found.context.states}
+    parts: list[tuple[str, int | None, Detection | SelectionDetection]] = [
+        (one.name, known.get(one.name), one) for one in detection.selections
+    ]
+    if not found.context.selections:
+        parts = [(DEFAULT_SELECTION, found.context.content_id, detection)]
+    return [
+        _Compared(name, before, one.content, one.baseline.media or Media.BINARY, one.baseline.mask)
+        for name, before, one in parts
+        if one.kind is OutcomeKind.CHANGED and one.content is not None
+    ]
+
+
+# Which events a poll brought about, besides those that depend on a rule. Pure.
+
+
+class PollEvent(NamedTuple):
+    """One event of a poll."""
+
+    kind: EventKind
+    data: dict[str, Any]
+    change: ChangeDraft | None = None
+    selection: str = DEFAULT_SELECTION
+    media: Media | None = None
+
+
+def events_of(result: PollResult, record: PollRecord) -> Iterator[PollEvent]:
+    """Yields what the poll found out, in the order in which it is told."""
+    if record.poll.outcome is OutcomeKind.FIRST:
+        yield PollEvent(EventKind.FIRST_SEEN, {}, media=record.context.baseline.media)
+    if record.change is not None:
+        yield PollEvent(EventKind.CHANGED, _kept(record.change), record.change, media=record.change.kind)
+    missing = {state.name: state.missing for state in result.context.states}
+    for one in record.selections:
+        if one.change is not None:
+            yield PollEvent(EventKind.CHANGED, _kept(one.change), one.change, one.state.name, one.change.kind)
+        if one.state.missing and not missing.get(one.state.name):
+            detail = {"selection": one.state.name, "detail": one.state.missing}
+            yield PollEvent(EventKind.NOTHING_SELECTED, detail, selection=one.state.name)
+    if record.state is SiteState.GONE and result.context.last_outcome is not OutcomeKind.GONE:
+        yield PollEvent(EventKind.GONE, {"status": record.poll.status})
+    if record.context.redirect_count == REDIRECT_CONFIRMATIONS != result.context.redirect_count:
+        yield PollEvent(EventKind.MOVED, {"new_url": record.context.redirect_url})
+
+
+def _kept(change: ChangeDraft) -> dict[str, Any]:
+    """Returns what is told of a change even where its site was removed meanwhile."""
+    return {"summary": change.summary, "kind": change.kind.value}
+
+
+# The announcing step, where there are rules: adds to each record the notices of what it brought about.
+
+
+class AnnounceStep:
+    """Asks the rules about each event of a batch. Changes nothing itself, so that it may be repeated."""
+
+    def __init__(self, *, rules: RulesInForce, sites: SiteStore, history: HistoryStore, runtime: Runtime) -> None:
+        self._rules, self._sites = rules, sites
+        self._lines = LinesOfChanges(store=history, runtime=runtime)
+        self._clock = runtime.clock
+
+    async def lines_of(self, results: Sequence[PollResult]) -> tuple[Lines, frozenset[int]]:
+        """Returns the lines of the changes, and the ids of sites whose results leave the batch for theirs. Raises
+        DatabaseUnavailableError.
+        """
+        return await self._lines.of(results)
+
+    async def announce(
+        self, results: Sequence[PollResult], records: Sequence[PollRecord], lines: Lines
+    ) -> tuple[PollRecord, ...]:
+        """Returns the records with their notices. Raises DatabaseUnavailableError."""
+        now = self._clock()
+        out = []
+        for result, record in zip(results, records, strict=True):
+            notices = [
+                notice
+                for event in events_of(result, record)
+                for notice in self._notices_of(event, result.context, record, now, lines)
+            ]
+            if self._rules.watches_failures and (record.failures or self._rules.incidents_of(result.site_id)):
+                record, of_incidents = await self._incidents(result, record, now)
+                notices += of_incidents
+            out.append(replace(record, notices=tuple(notices)) if notices else record)
+        return tuple(out)
+
+    def _notices_of(
+        self,
+        event: PollEvent,
+        context: SiteContext,
+        record: PollRecord,
+        now: float,
+        lines: Lines,
+    ) -> tuple[Notice, ...]:
+        if not self._rules.rules.listens(event.kind):
+            return ()
+        change = event.change
+        known = lines.get((context.site_id, event.selection))
+        facts = Facts(
+            event.kind,
+            context.site_id,
+            context.tags,
+            host_of(context.url),
+            event.media,
+            event.selection,
+            "" if change is None else change.summary,
+            change is None or change.verdict.matters,
+            None if known is None else lambda: known,
+        )
+        rules = self._rules.rules.matching(facts, now)
+        if not rules:
+            return ()
+        selection = None if change is None else event.selection
+        data = _data(event.data)
+        notice = _notice(new_event_id(), event.kind, record, data, selection)
+        return self._rules.notices(rules, notice, now=now)
+
+    async def _incidents(
+        self, result: PollResult, record: PollRecord, now: float
+    ) -> tuple[PollRecord, tuple[Notice, ...]]:
+        """Returns the record with the incidents that it opens and closes, and their notices."""
+        since = record.last_seen_at if record.last_seen_at is not None else await self._added_at(result.context)
+        poll = record.poll
+        health = SiteHealth(record.failures, max(now - since, 0.0), poll.outcome)
+        found = incident_notices(self._rules, SiteStanding(result.context, health, since, poll.detail, poll.at), now)
+        if found.opened or found.closed:
+            record = replace(record, incidents_opened=found.opened, incidents_closed=found.closed)
+        return record, found.notices
+
+    async def _added_at(self, context: SiteContext) -> float:
+        """Returns when a site was added that was never seen working."""
+        found = await self._sites.get_many([context.site_id])
+        return found[0].created_at if found else self._clock()
+
+
+def _notice(event_id: str, kind: EventKind, record: PollRecord, data: str, selection: str | None = None) -> Notice:
+    """Returns a notice of an event of the poll, without rule, channel and time."""
+    poll = record.poll
+    return Notice(event_id, kind, poll.at, 0, 0, 0.0, site_id=poll.site_id, selection=selection, data=data)
+
+
+def _data(fields: Mapping[str, object]) -> str:
+    return orjson.dumps(fields).decode()

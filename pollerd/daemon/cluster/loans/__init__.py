@@ -1,1 +1,0 @@
-"""Hosts of one node that are lent to requests of others, where redirects lead from partition to partition."""

@@ -1,0 +1,127 @@
+"""The focused crawler's hooks in a poll. Without a topic `NoCrawl` takes its place and does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from pollerd.daemon.poll_result import PollEffect, PollResult
+from pollerd.model import Detection, Outcome
+from pollerd.storage.page_values import CrawlUpdate, PageRecord
+from pollerd.storage.values import PollRecord, SiteContext
+
+if TYPE_CHECKING:
+    from pollerd.crawler.pages import PageReading
+
+
+MayFollow = Callable[[str], Awaitable[bool]]
+
+
+class PageHook(Protocol):
+    """Called by the live loop at the steps of a poll: before it starts, when it is answered, judged and committed."""
+
+    chooses_ahead: bool
+    """Whether polls may be chosen before they can start; False if each answer decides what to request next."""
+
+    def may_start(self) -> bool:
+        """Returns whether one more poll may be in flight."""
+
+    def started(self) -> None:
+        """Notes that a poll starts."""
+
+    def wants_whole(self, site_id: int) -> bool:
+        """Returns whether the site needs an unconditional request."""
+
+    def following(self, site_id: int, may_follow: MayFollow) -> MayFollow:
+        """Returns the check for redirects of the site: `may_follow`, or a stricter one."""
+
+    def responded(self, latency: float) -> None:
+        """Notes that the poll was answered, or failed, after `latency` seconds."""
+
+    async def read(self, context: SiteContext, outcome: Outcome, detection: Detection | None) -> PageReading | None:
+        """Reads the answered page; None if there is nothing to read."""
+
+    def processed(self, duration: float) -> None:
+        """Notes that detection and reading took `duration` seconds."""
+
+    def pause_after(self, latency: float, interval: float) -> float:
+        """Returns the pause in s for a host that answered after `latency` s and is polled every `interval` s."""
+
+    async def known_urls(self, results: Sequence[PollResult]) -> set[str]:
+        """Returns the known URLs among those that the results link to. Raises DatabaseUnavailableError."""
+
+    def judge(
+        self, results: Sequence[PollResult], effects: Sequence[PollEffect], known: set[str]
+    ) -> tuple[dict[int, PageRecord], CrawlUpdate | None]:
+        """Returns the page records by row, and the update of the crawl, if any."""
+
+    def apply_committed(
+        self, records: Sequence[PollRecord], update: CrawlUpdate | None, stale_pages: Sequence[int]
+    ) -> Collection[int]:
+        """Applies a commit; returns ids of the sites that were removed with their pages.
+
+        stale_pages: ids of pages to be revalued.
+        """
+
+    def forget(self, site_id: int) -> None:
+        """Forgets a removed site."""
+
+    async def run(self) -> None:
+        """Runs beside the polls until cancelled; returns at once if there is nothing to do."""
+
+
+class NoCrawl:
+    """Does nothing: no topic is set."""
+
+    chooses_ahead = True
+
+    def may_start(self) -> bool:
+        """Returns True."""
+        return True
+
+    def started(self) -> None:
+        """Does nothing."""
+
+    def wants_whole(self, _site_id: int) -> bool:
+        """Returns False."""
+        return False
+
+    def following(self, _site_id: int, may_follow: MayFollow) -> MayFollow:
+        """Returns the same check."""
+        return may_follow
+
+    def responded(self, latency: float) -> None:
+        """Does nothing."""
+
+    async def read(self, _context: SiteContext, _outcome: Outcome, _detection: Detection | None) -> None:
+        """Reads nothing."""
+        return
+
+    def processed(self, duration: float) -> None:
+        """Does nothing."""
+
+    def pause_after(self, _latency: float, _interval: float) -> float:
+        """Returns 0: no pause beyond politeness."""
+        return 0.0
+
+    async def known_urls(self, _results: Sequence[PollResult]) -> set[str]:
+        """Returns no URLs."""
+        return set()
+
+    def judge(
+        self, _results: Sequence[PollResult], _effects: Sequence[PollEffect], _known: set[str]
+    ) -> tuple[dict[int, PageRecord], None]:
+        """Returns no page records and no update."""
+        return {}, None
+
+    def apply_committed(
+        self, _records: Sequence[PollRecord], _update: CrawlUpdate | None, _stale_pages: Sequence[int]
+    ) -> Collection[int]:
+        """Returns no ids."""
+        return ()
+
+    def forget(self, site_id: int) -> None:
+        """Does nothing."""
+
+    async def run(self) -> None:
+        """Returns at once."""

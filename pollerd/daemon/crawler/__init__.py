@@ -1,1 +1,0 @@
-"""The focused crawler in the live daemon."""

@@ -1,0 +1,526 @@
+"""Explains why sites are polled as they are.
+
+Explains the schedule: when a site is polled next, why not now, and what the budget yields.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd import quantities
+from pollerd.allocation.index import DEFAULT_HALF_LIFE_S
+from pollerd.columns import stretches
+from pollerd.daemon.budget import BudgetMeter
+from pollerd.daemon.forecast import Forecast, sample
+from pollerd.daemon.poll_result import SiteCache
+from pollerd.daemon.processor import CalibrationSums
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.signals import SignalYield
+from pollerd.daemon.unchanged import AT_ONCE, announced_waits
+from pollerd.daemon.views import (
+    AllocationView,
+    BenefitPointView,
+    ExplanationView,
+    FeedView,
+    LiveSite,
+    ShadowView,
+    SignalYieldView,
+)
+from pollerd.detection.noise.learning import noise_of_pair
+from pollerd.errors import HolderUnavailableError, NotFoundError
+from pollerd.inheritance import DEFAULT, effective
+from pollerd.model import STATES, FeedWindow, SiteState
+from pollerd.quantities import counted
+from pollerd.scheduling.capacity import PollLimit, Waiting, at_private_addresses, waiting
+from pollerd.scheduling.eligibility import LONG
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.storage.site_store import SiteStore
+
+# Explains in words why sites are not polled more often, for the status line, /allocation and doctor.
+
+SHARE = 0.02
+"""Largest share of the time spent on finding the binding limit; for long lists the answer is some seconds old."""
+_REMEDIES = {
+    PollLimit.MIN_YIELD: "a lower min-yield shortens delays",
+    PollLimit.TTL: "most sites ask to be left alone for so long (respect-ttl)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The binding limit, and the setting behind it."""
+
+    limit: PollLimit
+    reason: str | None
+    """None: the budget itself binds."""
+    private: str | None = None
+    """Notice about sites at private addresses, given whatever limit binds."""
+    closed: str | None = None
+    """Notice about sites outside of their windows, given whatever limit binds."""
+
+    def in_short(self) -> str | None:
+        """Returns the text for a line that also shows the rate; None: there is nothing to report."""
+        reason = f"budget not binding: {self.reason}" if self.limit in _REMEDIES else self.reason
+        return ", ".join(dict.fromkeys(text for text in (reason, self.private, self.closed) if text)) or None
+
+    def in_full(self, rate: float, budget: float) -> str:
+        """Returns the full text for the user; rate and budget in polls per second."""
+        if self.limit is PollLimit.NO_SITES:
+            return "no sites to poll"
+        used = f"{f'{rate:.0f}' if rate >= 10 else f'{rate:.2g}'} of {budget:g} polls/s used"
+        text = f"budget {'' if self.reason is None else 'not '}binding: {used}"
+        reason = self.reason or "a larger one shortens delays"
+        reasons = dict.fromkeys(text for text in (reason, self.private, self.closed) if text)
+        return f"{text}; {', '.join(reasons)}"
+
+
+class BindingWatch:
+    """Counts the sites by what they wait for, within `SHARE` of the time.
+
+    A long list is counted in a thread while polling continues; meanwhile the previous count is reported.
+    """
+
+    def __init__(self, *, scheduler: SchedulerState, meter: BudgetMeter, clock: Callable[[], float]) -> None:
+        self._scheduler, self._meter, self._clock = scheduler, meter, clock
+        self._waiting: Waiting | None = None
+        self._due = 0.0
+        self._counting: asyncio.Task[Waiting] | None = None
+
+    async def ready(self) -> None:
+        """Makes the first count of a long list in a thread, so that `now` does not block the loop for seconds."""
+        if self._waiting is None and self._scheduler.sites.size > LONG:
+            self._waiting = await asyncio.to_thread(self._count, self._clock())
+
+    def now(self) -> Binding:
+        """Returns the binding limit; for long lists it is some seconds old. The first call counts at once."""
+        found = self._counted()
+        return binding(found, self._scheduler.settings, self._meter.rate(), self._scheduler.budget)
+
+    def _counted(self) -> Waiting:
+        if self._counting is not None and self._counting.done():
+            self._waiting, self._counting = self._counting.result(), None
+        if self._waiting is None or (time.monotonic() >= self._due and self._scheduler.sites.size <= LONG):
+            self._waiting = self._count(self._clock())
+        elif time.monotonic() >= self._due and self._counting is None:
+            self._counting = asyncio.create_task(asyncio.to_thread(self._count, self._clock()), name="count_waiting")
+        return self._waiting
+
+    def _count(self, at: float) -> Waiting:
+        scheduler, began = self._scheduler, time.monotonic()
+        found = waiting(scheduler.sites, scheduler.hosts, scheduler.settings, at)
+        now = time.monotonic()
+        self._due = now + (now - began) * (1 / SHARE - 1)
+        return found
+
+
+def binding(waiting: Waiting, settings: SchedulingSettings, rate: float, budget: float) -> Binding:
+    """Returns the binding limit for these counts; `rate` of the budget is used, both in cost per second."""
+    limit = waiting.binding(rate, budget)
+    private = f"{waiting.private:,} at private addresses: --allow-private" if waiting.private else None
+    closed = f"closed: {waiting.closed:,}" if waiting.closed else None
+    reason = private if limit is PollLimit.PRIVATE else _reason(limit, waiting, settings)
+    return Binding(limit, reason, private, closed)
+
+
+def _reason(limit: PollLimit, waiting: Waiting, settings: SchedulingSettings) -> str | None:
+    reasons = {
+        PollLimit.NO_SITES: "no sites: add one with `pollerd sites add URL`",
+        PollLimit.FIRST_ANSWERS: "waiting for the first answers",
+        PollLimit.HOST_INTERVAL: _hosts(waiting, settings),
+        PollLimit.MIN_INTERVAL: _interval(waiting, settings),
+        PollLimit.BACKOFF: f"{waiting.backing_off:,} backing off after failures",
+        PollLimit.ROBOTS: f"{waiting.unreachable:,} wait for a robots.txt that cannot be had",
+        PollLimit.BLOCKED: f"{waiting.blocked:,} blocked by robots.txt or their address",
+        PollLimit.CLOSED: f"closed: {waiting.closed:,}",
+        PollLimit.PAUSED: f"{waiting.paused:,} paused",
+        PollLimit.GONE: f"{waiting.gone:,} gone",
+        **_REMEDIES,
+    }
+    return reasons.get(limit)
+
+
+def _hosts(waiting: Waiting, settings: SchedulingSettings) -> str:
+    hosts = "1 host" if waiting.hosts == 1 else f"{waiting.hosts:,} hosts"
+    if waiting.crawl_delay:
+        return f"{hosts}: Crawl-delay of robots.txt"
+    return f"{hosts}: --host-interval {quantities.duration(settings.host_interval_seconds)}"
+
+
+def _interval(waiting: Waiting, settings: SchedulingSettings) -> str:
+    if waiting.own_interval:
+        return "each waits for its own min_interval"
+    return f"each waits {quantities.duration(settings.min_interval_seconds)}: --min-interval"
+
+
+DAY_SECONDS = 86_400.0
+HOUR_SECONDS = 3_600.0
+
+
+class ScheduleExplainer:
+    """Read-only views of the schedule under the allocator's current belief."""
+
+    def __init__(
+        self,
+        *,
+        scheduler: SchedulerState,
+        meter: BudgetMeter,
+        forecast: Forecast,
+        calibration: CalibrationSums,
+        shadows: Callable[[], tuple[ShadowView, ...]],
+        signal_yield: SignalYield,
+        clock: Callable[[], float],
+    ) -> None:
+        """`shadows`: returns the views of the shadows."""
+        self._scheduler, self._meter, self._forecast = scheduler, meter, forecast
+        self._calibration, self._shadows, self._clock = calibration, shadows, clock
+        self._signal_yield = signal_yield
+        self._sample: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
+        self.binding = BindingWatch(scheduler=scheduler, meter=meter, clock=clock)
+
+    async def begin_anew(self) -> None:
+        """Recomputes the forecast after a change of budget, objective or allocator."""
+        await self._forecast.begin_anew()
+
+    def forget_predictions(self) -> None:
+        """Restarts the calibration for a new active allocator."""
+        self._calibration.begin_anew()
+
+    def live(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
+        """Returns the in-memory values of the sites; unknown sites are left out."""
+        slots = self._scheduler.sites.slots_of(np.array(site_ids, np.int64))
+        known, now = slots[slots >= 0], self._clock()
+        rates, floors = self._scheduler.allocator.rates_of(known), self._scheduler.floors(known)
+        found = {}
+        for slot, rate, floor in zip(known.tolist(), rates.tolist(), floors.tolist(), strict=True):
+            earliest = self._earliest(slot, floor)
+            per_day = _number(rate * DAY_SECONDS) if self._met(slot) else None
+            found[int(self._scheduler.sites.site_id[slot])] = LiveSite(
+                per_day,
+                None if earliest is None else max(earliest, now),
+                _number(float(self._scheduler.sites.learned_half_life[slot])),
+            )
+        return found
+
+    def is_half_life_learned(self, site_id: int) -> bool:
+        """Returns whether a half-life learned from reads is in force for the site."""
+        sites = self._scheduler.sites
+        slot = sites.slot_of(site_id)
+        return slot is not None and math.isnan(sites.half_life[slot]) and not math.isnan(sites.learned_half_life[slot])
+
+    def _met(self, slot: int) -> bool:
+        """Returns whether polls gave evidence on this site; before that the belief is the prior."""
+        sites = self._scheduler.sites
+        return bool(np.isfinite(sites.last_seen[slot]) and sites.polls[slot] > 1)
+
+    def explain(self, site_id: int) -> ExplanationView | None:
+        """Returns everything that decides when the site is polled; None for an unknown site."""
+        sites, allocator, now = self._scheduler.sites, self._scheduler.allocator, self._clock()
+        slot = sites.slot_of(site_id)
+        if slot is None:
+            return None
+        one = np.array([slot], np.int64)
+        elapsed = sites.elapsed_of(one, now)
+        urgency = float(allocator.urgency_of(one, elapsed, now)[0])
+        low, high = allocator.rate_interval(one)
+        period = _number(self._forecast.period(slot))
+        earliest = self._earliest(slot, float(self._scheduler.floors(one)[0]))
+        soon = None if earliest is None else max(earliest, now)
+        expected = None if soon is None or period is None else max(soon, float(sites.last_poll[slot]) + period)
+        expected = None if expected is None else self._once_open(slot, expected)
+        return ExplanationView(
+            site_id=site_id,
+            allocator=self._scheduler.allocator_name,
+            objective=self._scheduler.objective,
+            rate_per_day=_number(float(allocator.rates_of(one)[0]) * DAY_SECONDS),
+            rate_low_per_day=_number(float(low[0]) * DAY_SECONDS),
+            rate_high_per_day=_number(float(high[0]) * DAY_SECONDS),
+            elapsed=_number(float(elapsed[0])),
+            change_probability=_number(float(allocator.change_probability(one, elapsed)[0])),
+            urgency=_number(urgency),
+            rank=self._rank(urgency, now) if math.isfinite(urgency) else None,
+            price=self._forecast.figures().benefit.price,
+            budget_share=None if period is None else _number(float(sites.cost[slot]) / period / self._scheduler.budget),
+            expected_interval=period,
+            next_poll_at=soon,
+            next_expected_poll_at=_number(expected),
+            believed_unchanged_until=self._quiet_until(slot, now),
+            announced_ttl=float(sites.announced_ttl[slot]) or None,
+            why_not_now=self._why_not_now(slot, earliest, now),
+            capped_to_uniform=self._is_capped(slot),
+            failures=int(sites.failures[slot]),
+            notes=allocator.notes(slot),
+            host=self._scheduler.host_name(slot),
+            host_override=self._scheduler.hosts.overrides.get(int(sites.host[slot])),
+            half_life_in_force=float(np.nan_to_num(sites.half_lives(one)[0], nan=DEFAULT_HALF_LIFE_S)),
+        )
+
+    def _rank(self, urgency: float, now: float) -> int:
+        """Returns the rank of this urgency among all sites, from 1; estimated from a sample for long lists."""
+        number, some = self._sampled()
+        elapsed = self._scheduler.sites.elapsed_of(some, now)
+        above = np.count_nonzero(self._scheduler.allocator.urgency_of(some, elapsed, now) > urgency)
+        return 1 + round(above * number / len(some))
+
+    def _sampled(self) -> tuple[int, NDArray[np.int64]]:
+        """Returns the number of sites and a `sample` of them; for long lists reused while the number is unchanged."""
+        sites = self._scheduler.sites
+        number, slots = self._sample
+        if len(sites) != number or sites.size <= AT_ONCE or (sites.site_id[slots] < 0).any():
+            self._sample = number, slots = len(sites), sample(sites.occupied())
+        return number, slots
+
+    async def allocation_over_budgets(self) -> AllocationView:
+        """Returns `allocation` with the benefit curve, computed in a thread."""
+        await self.binding.ready()
+        curve = await self._forecast.curve()
+        points = tuple(BenefitPointView(budget, per_second * HOUR_SECONDS) for budget, per_second in curve.points)
+        return replace(
+            self.allocation(),
+            one_more_poll_per_second_finds_per_hour=curve.one_more * HOUR_SECONDS,
+            benefit_curve=points,
+            # What polls are expected to find is known as the chance of a change: of other objectives no share is.
+            signals=self._signals(curve.points if self._scheduler.objective == "changes" else ()),
+        )
+
+    def _signals(self, curve: Sequence[tuple[float, float]]) -> SignalYieldView | None:
+        return self._signal_yield.view(curve, self._clock())
+
+    def allocation(self) -> AllocationView:
+        """Returns the yield of the budget as scheduled, under uniform and at the best split; no benefit curve."""
+        figures, budget = self._forecast.figures(), self._scheduler.budget
+        binding, rate = self.binding.now(), self._meter.rate()
+        return AllocationView(
+            allocator=self._scheduler.allocator_name,
+            objective=self._scheduler.objective,
+            deadline=self._scheduler.deadline,
+            budget=budget,
+            utilization=rate / budget,
+            spendable=self._scheduler.budget_fit.spendable(budget),
+            binding=binding.limit.value,
+            binding_in_words=binding.in_full(rate, budget),
+            price=figures.benefit.price,
+            expected_detections_per_hour_as_scheduled=figures.as_scheduled * HOUR_SECONDS,
+            expected_detections_per_hour_uniform=figures.benefit.uniform * HOUR_SECONDS,
+            expected_detections_per_hour_best=figures.benefit.best * HOUR_SECONDS,
+            timeliness=figures.timeliness,
+            sites=len(self._scheduler.sites),
+            late_sites=self.late_sites(),
+            noisy_sites=self.noisy_sites(),
+            proofs_waiting=len(self._scheduler.sites.proofs),
+            maximum_intervals_feasible=self._maximum_intervals_feasible(),
+            calibration=self._calibration.view(),
+            one_more_poll_per_second_finds_per_hour=None,
+            benefit_curve=(),
+            shadows=self._shadows(),
+            signals=self._signals(()),
+        )
+
+    def late_sites(self) -> int:
+        """Returns the number of sites past their max_interval."""
+        sites, longest = self._scheduler.sites, self._scheduler.settings.max_interval_seconds
+        if longest == math.inf and sites.is_as_ever("max_interval"):
+            return 0
+        now = self._clock()
+        return sum(int(np.count_nonzero(sites.lateness(now, longest, part) > 0)) for part in stretches(sites.size))
+
+    def noisy_sites(self) -> int:
+        """Returns the number of sites that change at nearly every poll and are limited to the uniform share."""
+        sites = self._scheduler.sites
+        if not sites.eligibility.is_kept:
+            return int(np.count_nonzero(sites.changes_always()))
+        return int(np.count_nonzero(sites.eligibility.changing[: sites.size]))
+
+    def _earliest(self, slot: int, floor: float) -> float | None:
+        """Returns the earliest time of the next poll, epoch s, possibly past; None if there will be none."""
+        sites = self._scheduler.sites
+        if sites.paused[slot]:
+            return None
+        own = max(float(sites.last_poll[slot]) + floor, float(sites.not_before[slot]))
+        soonest = max(own, self._scheduler.hosts.ready_at_of(int(sites.host[slot])))
+        return _number(self._once_open(slot, soonest))
+
+    def _once_open(self, slot: int, at: float) -> float:
+        """Returns the first time from `at` on (epoch s) at which the site is in its windows; inf: never."""
+        times = self._scheduler.sites.timetable.windows_of(slot)
+        return at if times is None else times.next_open(max(at, self._clock()))
+
+    def _why_not_now(self, slot: int, earliest: float | None, now: float) -> str | None:
+        """Returns why the site is not polled now; None: only the budget prevents it."""
+        sites, hosts = self._scheduler.sites, self._scheduler.hosts
+        host, state = int(sites.host[slot]), STATES[sites.state[slot]]
+        noisy = self._is_capped(slot)
+        waiting = earliest is not None and earliest > now
+        not_before = float(sites.not_before[slot])
+        resting = not_before > now
+        failures = counted(int(sites.failures[slot]), "failure")
+        reasons = (
+            (bool(sites.paused[slot]), "paused by the user"),
+            (
+                state is SiteState.GONE and waiting,
+                f"the server said 410 Gone; it is requested again at {_moment(earliest or now)}",
+            ),
+            (bool(sites.in_flight[slot]), "a poll is under way"),
+            (not self._scheduler.is_open(slot, now), f"closed until {_moment(self._once_open(slot, now))}: windows"),
+            (
+                bool(at_private_addresses(sites)[slot]),
+                "its address is private, and pollerd runs without --allow-private",
+            ),
+            (resting and state is SiteState.ACTIVE, f"reading its page takes long: not before {_moment(not_before)}"),
+            (resting, f"{state.value} after {failures}"),
+            (float(hosts.held_until[host]) > now, "its host was paused by hand"),
+            (float(hosts.paused_until[host]) > now, "the host asked to be left alone"),
+            (hosts.robots_at[host] == -math.inf and hosts.robots_retry_at[host] > now, "robots.txt is unreachable"),
+            (bool(hosts.busy[host]), "another request to the host is under way"),
+            (hosts.ready_at_of(host) > now, "the host's interval is not over"),
+            (slot in sites.proofs, "its change waits for a second poll: at most a tenth of the budget goes to proofs"),
+            (noisy and waiting, "held to the uniform share: it changes at nearly every poll"),
+            (self._quiet_until(slot, now) is not None, self._unchanged_in_words(slot)),
+            (waiting, "its min_interval is not over"),
+        )
+        return next((text for holds, text in reasons if holds), None)
+
+    def _is_capped(self, slot: int) -> bool:
+        """Returns whether the site changes at nearly every poll, and is not a source that is due to be read."""
+        changes = self._scheduler.sites.changes_always(np.array([slot]))
+        return bool(changes[0]) and slot not in self._scheduler.allocator.readings_due()
+
+    def _quiet_until(self, slot: int, now: float) -> float | None:
+        """Returns the time, epoch s, until which the site is believed unchanged; None if that time is over."""
+        until = float(self._scheduler.sites.quiet_until[slot])
+        return until if until > now and not self._scheduler.sites.asap[slot] else None
+
+    def _unchanged_in_words(self, slot: int) -> str:
+        sites = self._scheduler.sites
+        own, until = float(sites.min_yield[slot]), float(sites.quiet_until[slot])
+        share = self._scheduler.settings.min_yield if math.isnan(own) else own
+        if not math.isfinite(until):
+            return ""
+        announced = float(sites.last_seen[slot]) + float(announced_waits(self._scheduler, np.array([slot]))[0])
+        moment = _moment(until)
+        if announced >= until:
+            return f"its max-age or ttl holds until {moment}: respect-ttl"
+        return f"believed unchanged until {moment}: min-yield {100 * share:g} %"
+
+    def _maximum_intervals_feasible(self) -> bool:
+        sites, n = self._scheduler.sites, self._scheduler.sites.size
+        if self._scheduler.settings.max_interval_seconds == math.inf and sites.is_as_ever("max_interval"):
+            return True
+        own = sites.max_interval[:n]
+        maximum = np.where(np.isnan(own), self._scheduler.settings.max_interval_seconds, own)
+        load = (sites.cost[:n] / maximum)[sites.occupied() & ~sites.paused[:n]].sum()
+        return bool(load <= self._scheduler.budget)
+
+
+def _moment(at: float) -> str:
+    """Returns the time in words, RFC 3339 in UTC."""
+    if at == math.inf:
+        return "ever"
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+# Shows what only the process that polls a site knows of it: at another node it is asked of that one.
+
+
+class AsksHolder(Protocol):
+    """Asks the node that holds a site. Each method raises HolderUnavailableError, DatabaseUnavailableError."""
+
+    async def explanation(self, site_id: int) -> ExplanationView:
+        """Returns why the site is polled as it is."""
+
+    async def live(self, site_id: int) -> LiveSite:
+        """Returns the in-memory values of the site."""
+
+
+class SiteViews:
+    """Views of sites in memory."""
+
+    def __init__(
+        self,
+        *,
+        store: SiteStore,
+        scheduler: SchedulerState,
+        site_cache: SiteCache,
+        explainer: ScheduleExplainer,
+        holders: AsksHolder | None,
+        clock: Callable[[], float],
+    ) -> None:
+        """holders: None where the daemon runs alone."""
+        self._store, self._scheduler, self._site_cache = store, scheduler, site_cache
+        self._explainer, self._holders, self._clock = explainer, holders, clock
+
+    def live(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
+        """Returns the in-memory values of those of the sites that are polled here."""
+        return self._explainer.live(site_ids)
+
+    async def shown(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
+        """Returns the values of these sites: from memory, and as they are stored of those that other nodes poll."""
+        found = self.live(site_ids)
+        elsewhere = [site_id for site_id in site_ids if site_id not in found]
+        if self._holders is None or not elsewhere:
+            return found
+        now = self._clock()
+        for site_id, one in (await self._store.stored_forecasts(elsewhere)).items():
+            soon = None if one.next_poll_at is None else max(one.next_poll_at, now)
+            found[site_id] = LiveSite(one.rate_per_day, soon, one.learned_half_life)
+        return found
+
+    async def current(self, site_id: int) -> LiveSite | None:
+        """Returns the in-memory values of the site; as they are stored, if the node that holds it gives no answer."""
+        if self._holders is not None and not self._is_here(site_id):
+            try:
+                return await self._holders.live(site_id)
+            except HolderUnavailableError:
+                pass  # what is stored is at most one commit old
+        return (await self.shown([site_id])).get(site_id)
+
+    async def explain(self, site_id: int) -> ExplanationView:
+        """Returns why the site is polled as it is. Raises NotFoundError, HolderUnavailableError."""
+        if self._holders is None or self._is_here(site_id):
+            return await self.explain_here(site_id)
+        await self._store.get(site_id)
+        return await self._holders.explanation(site_id)
+
+    async def explain_here(self, site_id: int) -> ExplanationView:
+        """Returns why the site is polled as it is. Raises NotFoundError if this process does not poll it."""
+        explanation = self._explainer.explain(site_id)
+        context = (await self._site_cache.get([site_id])).get(site_id)
+        if explanation is None or context is None:
+            raise NotFoundError("site", site_id)
+        origins = effective((await self._store.get(site_id)).spec, self._store.tags)[1]
+        if origins.get("half_life") == DEFAULT and self._explainer.is_half_life_learned(site_id):
+            origins = {**origins, "half_life": "reads"}
+        feed = _feed_view(context.baseline.window, explanation.rate_per_day)
+        return replace(explanation, mask=noise_of_pair(context.baseline.mask), origins=origins, feed=feed)
+
+    def _is_here(self, site_id: int) -> bool:
+        return self._scheduler.sites.slot_of(site_id) is not None
+
+
+def _feed_view(window: FeedWindow | None, rate_per_day: float | None) -> FeedView | None:
+    """Returns what a feed shows, at a believed rate of items; None for other pages."""
+    if window is None:
+        return None
+    full_after = window.shown / rate_per_day * DAY_SECONDS if window.shown and rate_per_day else None
+    return FeedView(
+        items=window.items,
+        new=window.new,
+        limited=window.limited,
+        oldest_at=window.oldest_at,
+        newest_at=window.newest_at,
+        read_at=window.read_at,
+        full_polls=window.full_polls,
+        full_after=full_after,
+    )

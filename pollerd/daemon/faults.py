@@ -1,0 +1,158 @@
+"""Faults: of one site, of its settings, of the database.
+
+Handles internal faults triggered by one site: the site is set aside and reported, the others continue.
+
+A site that was set aside backs off like a failing one, up to a day, and gives the reason; nothing is learned of it. A
+fault that hits one site after the other is not caused by the sites. At the twentieth site in a row, with no page read
+successfully in between, the fault is raised: the daemon ends with its cause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from pollerd.daemon.poll_result import PollResult
+from pollerd.errors import FaultEverywhereError, TooHeavyError
+from pollerd.model import Outcome, OutcomeKind
+from pollerd.scheduling.sites import SiteTable
+from pollerd.site_settings import NO_ACCESS, NUMERIC_SETTINGS, USABLE
+from pollerd.storage.values import SiteContext
+from pollerd.telemetry import Instruments
+
+SITES_IN_A_ROW = 20
+"""Consecutive faulty sites that imply that nearly all are affected. A shorter list is set aside as a whole."""
+_LONGEST = 300
+
+
+class Faults:
+    """Reports exceptions with their tracebacks, and turns them into results."""
+
+    def __init__(self, instruments: Instruments, clock: Callable[[], float]) -> None:
+        self._instruments, self._clock = instruments, clock
+        self._in_a_row: set[int] = set()
+        """Ids of the sites that raised since a page was last read successfully."""
+        self._log = structlog.get_logger("pollerd.faults")
+
+    def set_aside(self, slot: int, context: SiteContext, error: Exception) -> PollResult:
+        """Returns the result of a site at which `error` was raised, to be committed in place of the failed one.
+
+        Raises as `report`.
+        """
+        self.report(context, error)
+        return self.unusable(slot, context, reason(context, error))
+
+    def unusable(self, slot: int, context: SiteContext, reason: str) -> PollResult:
+        """Returns the result of a site whose stored settings cannot be used."""
+        detail = f"set aside: {reason}"
+        outcome = Outcome(OutcomeKind.UNDECODABLE, started_at=self._clock(), duration=0.0, detail=detail)
+        return PollResult(slot, context, outcome, asked=False)
+
+    def report(self, context: SiteContext, error: Exception) -> None:
+        """Reports an exception at the site; must be called where it is handled. A page that is too heavy is the site's
+        failure and no fault of ours.
+
+        Raises FaultEverywhereError, caused by `error`, at the twentieth site in a row; reraises one that is passed in.
+        """
+        if isinstance(error, FaultEverywhereError):
+            raise error
+        if isinstance(error, TooHeavyError):
+            self._log.warning("page_too_heavy", site_id=context.site_id, url=context.url, reason=str(error))
+            return
+        self._instruments.site_faults.inc()
+        self._log.error("site_fault", site_id=context.site_id, url=context.url, exc_info=error)
+        self._in_a_row.add(context.site_id)
+        if len(self._in_a_row) >= SITES_IN_A_ROW:
+            sites = f"{len(self._in_a_row)} sites in a row"
+            raise FaultEverywhereError(f"{sites} raised, the last: {reason(context, error)}") from error
+
+    def passed(self, result: PollResult) -> None:
+        """Notes a committed poll; if it read its page, the run of faults ends."""
+        if result.detection is not None and result.detection.kind.informative:
+            self._in_a_row.clear()
+
+
+def reason(context: SiteContext, error: Exception) -> str:
+    """Returns one line on the error, without its message if the site has secrets, which it could reveal."""
+    if isinstance(error, TooHeavyError):
+        return str(error)
+    name = type(error).__name__
+    words = " ".join(str(error).split()) if context.access is NO_ACCESS else "(not shown)"
+    return f"{name}: {words}"[:_LONGEST]
+
+
+# Replaces invalid site settings found in the database by defaults, and reports them.
+
+
+def replace_invalid_settings(table: SiteTable, slots: NDArray[np.int64]) -> dict[int, str]:
+    """Replaces each unusable setting by its default; returns site id -> what is wrong with it."""
+    found: dict[int, str] = {}
+    for name, usable in USABLE.items():
+        column: NDArray[np.float64] = getattr(table, name)
+        values, default = column[slots], NUMERIC_SETTINGS[name]
+        good = (values >= usable.least) & (values <= usable.most)
+        if default is None:
+            good |= np.isnan(values)  # unset
+        for slot in slots[~good].tolist():
+            found[int(table.site_id[slot])] = f"{name}: must be {usable.allowed}; given: {float(column[slot])!r}"
+            table.put(name, slot, math.nan if default is None else default)
+    return found
+
+
+# Tracks whether the database works; logs when it fails, periodically while it does, and when it recovers.
+
+FIRST_RETRY_SECONDS = 0.5
+RETRY_CAP_SECONDS = 5.0
+_SAY_AGAIN_SECONDS = 60.0
+_STOPS_POLLING = frozenset({"commits", "session"})
+
+
+class StorageHealth:
+    """The failing database operations, and why: set by their callers, read by dispatcher and health checks."""
+
+    def __init__(self, instruments: Instruments) -> None:
+        self._instruments = instruments
+        self._failing: dict[str, str] = {}
+        self._since = self._said_at = -math.inf
+        self._log = structlog.get_logger("pollerd.storage")
+        self.takes_commits = asyncio.Event()
+        """Cleared while no poll may start, since its result could not be stored."""
+        self.takes_commits.set()
+
+    @property
+    def failure(self) -> str | None:
+        """Why the database fails; None if it works."""
+        return next(iter(self._failing.values()), None)
+
+    def failed(self, what: str, why: str, **more: str) -> None:
+        """Notes that an operation failed: "commits", "reads", "start", or "session" (a node's, which must answer).
+
+        `more`: further fields of the log event.
+        """
+        began, now = not self._failing, time.monotonic()
+        if began:
+            self._since = now
+        self._failing[what] = why
+        self._instruments.storage_failing.set(1)
+        if what in _STOPS_POLLING:
+            self.takes_commits.clear()
+        if began or now - self._said_at >= _SAY_AGAIN_SECONDS:
+            self._said_at = now
+            seconds = {} if began else {"seconds": round(now - self._since)}
+            self._log.error("storage_failing", reason=why, **(more or {"polling": "paused"}), **seconds)
+
+    def works(self, what: str) -> None:
+        """Notes that the operation succeeded."""
+        if self._failing.pop(what, None) is None:
+            return
+        if _STOPS_POLLING.isdisjoint(self._failing):
+            self.takes_commits.set()
+        if not self._failing:
+            self._instruments.storage_failing.set(0)
+            self._log.info("storage_recovered", polling="resumed", seconds=round(time.monotonic() - self._since))

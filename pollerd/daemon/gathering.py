@@ -1,0 +1,106 @@
+"""Decides what finished polls wait for: others, to be learned and committed with them, or work that only they need.
+
+A batch costs the loop, the allocator and the database nearly the same with one poll as with ten. A result that takes
+long is prepared by itself before it joins one, so that the others do not wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from pollerd.daemon.poll_result import PollResult
+from pollerd.daemon.workers import WorkerPool
+from pollerd.model import OutcomeKind
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
+
+T = TypeVar("T")
+_NOTHING_NEW = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.NOT_MODIFIED})
+
+
+def free_to_wait(result: PollResult, sites: SiteTable, settings: SchedulingSettings) -> float:
+    """Returns the seconds that the result may be delayed without effect; 0 if it is needed now.
+
+    A result may wait if it found nothing new, as the poll before, if it was not requested by hand, and if its site,
+    which stays in flight until the commit, could not be polled earlier anyway because of its min_interval.
+    """
+    outcome, detection, slot = result.outcome, result.detection, result.slot
+    if detection is None or detection.kind not in _NOTHING_NEW or outcome.redirects or result.reading is not None:
+        return 0.0
+    last = result.context.last_outcome
+    if last is None or not last.informative or sites.asap[slot]:
+        return 0.0
+    own = float(sites.min_interval[slot])
+    return max((settings.min_interval_seconds if math.isnan(own) else own) - outcome.duration, 0.0)
+
+
+class LeavesBatchError(Exception):
+    """A result needs a worker process, whose turn may come late: it leaves the batch, and is prepared by itself."""
+
+
+async def here_or_beside(
+    workers: WorkerPool, result: PollResult, work: Callable[..., T], *arguments: object, light: bool
+) -> T:
+    """Returns the result of work on a poll, done in the event loop if it is light, else by a worker process.
+
+    Raises what the work raises; TooHeavyError as `WorkerPool.do`; LeavesBatchError if a worker is needed, and the
+    result is one of a batch.
+    """
+    if light:
+        return work(*arguments)
+    if not result.alone:
+        raise LeavesBatchError
+    return await workers.do(work, *arguments, effort=result.effort)
+
+
+class SlowResults:
+    """Results that are being prepared by themselves; each is handed on afterwards, to be committed with others."""
+
+    def __init__(
+        self,
+        *,
+        prepare: Callable[[PollResult], Awaitable[PollResult]],
+        hand_on: Callable[[PollResult], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        """hand_on: takes the prepared result. on_end: called when a preparation has ended."""
+        self._prepare, self._hand_on, self._on_end = prepare, hand_on, on_end
+        self._under_way: dict[asyncio.Task[None], int] = {}
+        """Task -> id of its site."""
+        self._dropped = set[asyncio.Task[None]]()
+        self.failure: BaseException | None = None
+        """The exception that ended a preparation: an internal fault."""
+
+    def __len__(self) -> int:
+        """Returns the number of results that are being prepared."""
+        return len(self._under_way)
+
+    def begin(self, result: PollResult) -> None:
+        """Begins to prepare a result."""
+        task = asyncio.create_task(self._run(result), name=f"slow-{result.site_id}")
+        self._under_way[task] = result.site_id
+        task.add_done_callback(self._ended)
+
+    def drop(self, site_id: int) -> None:
+        """Drops the result of a site, if there is one: its URL changed."""
+        self._dropped |= {task for task, of_site in self._under_way.items() if of_site == site_id}
+
+    def cancel(self) -> None:
+        """Ends all preparations; their polls are not committed, and repeated at the next start."""
+        for task in self._under_way:
+            task.cancel()
+
+    async def _run(self, result: PollResult) -> None:
+        prepared = await self._prepare(result)
+        if asyncio.current_task() not in self._dropped:
+            self._hand_on(prepared)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._under_way[task]
+        self._dropped.discard(task)
+        if not task.cancelled():
+            self.failure = task.exception() or self.failure
+        self._on_end()

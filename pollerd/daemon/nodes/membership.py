@@ -1,0 +1,280 @@
+"""Takes part in the cluster: looks who is here, takes what is free, and releases what others should have."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import structlog
+
+from pollerd.daemon.nodes.calls import NodeClient
+from pollerd.daemon.nodes.followers import AllocationFollower, Follower, GrantFollower, PartitionLoader
+from pollerd.daemon.nodes.loans import HostBorrower, HostLoans
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.settings import ALLOCATION_SETTINGS, DaemonSettings, shadows_beside
+from pollerd.errors import ConfigError, DatabaseUnavailableError
+from pollerd.partitions import ROLE_OF_UNIT, UNSPLIT, NodeRole, quota, to_release, to_take, unsplit_among
+from pollerd.storage.grants import SharedAllocation
+from pollerd.storage.node_session import LockTable
+from pollerd.storage.nodes import ClusterStore
+from pollerd.storage.values import AllocationRow
+from pollerd.telemetry import ClusterInstruments
+
+LOOK_SECONDS = 2.0
+"""Between two looks at the lock table; with each the server hears from this node."""
+_WATCH_SECONDS = 0.25
+_DRAIN_SECONDS = 6.0
+"""How long polls in flight may take to end before their partition is handed over."""
+_TIDY_LOOKS = 150
+_MOST_SILENT_SECONDS = 86_400.0
+"""What the metric shows at most, also before the first answer."""
+_RETRY_SECONDS = 1.0
+
+T = TypeVar("T")
+
+
+class Membership:
+    """Keeps what this node holds in step with who is here."""
+
+    def __init__(
+        self,
+        *,
+        cluster: ClusterStore,
+        loader: PartitionLoader,
+        runtime: Runtime,
+        request_seconds: float,
+        instruments: ClusterInstruments,
+    ) -> None:
+        """request_seconds: the longest a request of a node takes."""
+        self._cluster, self._loader, self._roles = cluster, loader, runtime.roles
+        self._health, self._clock, self._request_seconds = runtime.health, runtime.clock, request_seconds
+        self._instruments = instruments
+        self._partitions = 0
+        self._looks = 0
+        self._quiet_until: dict[int, float] = {}
+        """Partition -> until when requests of a holder that died may be under way (monotonic s)."""
+        self._leaving: set[int] = set()
+        """Units that are being released."""
+        self._log = structlog.get_logger("pollerd.cluster")
+
+    async def run(self) -> None:
+        """Takes part until cancelled."""
+        self._partitions = await self._retried(self._cluster.prepare)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_session(), name="session")
+            while True:
+                await self._retried(self._turn)
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def leave(self) -> None:
+        """Releases everything, after the last commit, and goes."""
+        held = sorted(self._cluster.held)
+        for unit in held:
+            self._loader.close(unit)
+        if held:
+            await self._cluster.release(held, self._unsettled(held))
+        await self._cluster.leave()
+
+    async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
+        while True:
+            try:
+                return await call()
+            except DatabaseUnavailableError as error:
+                self._log.warning("look_failed", reason=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _watch_session(self) -> None:
+        """Stops polling while the session does not answer, and drops what was lost with it."""
+        while True:
+            if self._cluster.may_write():
+                self._health.works("session")
+            else:
+                self._health.failed("session", "the session that holds this node's locks does not answer")
+            await self._drop_lost()
+            if self._cluster.silent_seconds > LOOK_SECONDS:  # loading a partition takes longer
+                with contextlib.suppress(DatabaseUnavailableError):  # the next turn tells of it
+                    await self._cluster.look()
+            await asyncio.sleep(_WATCH_SECONDS)
+
+    async def _drop_lost(self) -> None:
+        lost = self._cluster.lost
+        for partition in sorted(self._loader.loaded - (self._cluster.held - lost)):
+            self._log.warning("partition_lost", partition=partition, why="the session ended, and another node took it")
+            self._loader.drop(partition)
+            self._instruments.partitions_lost.inc()
+        self._instruments.session_silent.set(min(self._cluster.silent_seconds, _MOST_SILENT_SECONDS))
+        self._hold_roles()
+        if lost:
+            await asyncio.sleep(0)  # polls are called off in the loop's next turn
+            self._cluster.dropped(lost)
+
+    def _hold_roles(self) -> None:
+        held = self._cluster.held - self._leaving - self._cluster.lost
+        self._roles.hold({ROLE_OF_UNIT[unit] for unit in held if unit in ROLE_OF_UNIT})
+
+    async def _turn(self) -> None:
+        """Looks, and moves some of what has to move."""
+        table = await self._cluster.look()
+        held = [unit for unit in table.holders if unit not in ROLE_OF_UNIT]
+        self._instruments.nodes.set(len(table.nodes))
+        self._instruments.partitions_free.set(self._partitions - len(held))
+        self._instruments.partitions_held.set(sum(unit not in ROLE_OF_UNIT for unit in self._cluster.held))
+        for units in (range(self._partitions), [role.unit for role in NodeRole]):
+            await self._even_out(table, units)
+        await self._load_taken()
+        self._looks += 1
+        if self._looks % _TIDY_LOOKS == 1:
+            await self._cluster.forget_dead()
+
+    async def _even_out(self, table: LockTable, units: Collection[int]) -> None:
+        mine = self._cluster.node_id
+        counts = Counter(its for unit, its in table.holders.items() if unit in units)
+        share = quota({node: counts[node] for node in table.nodes | {mine}}, mine, len(units))
+        held = [unit for unit in table.held_by(mine) if unit in units]
+        if len(held) > share:
+            await self._release(to_release(held, share))
+        elif len(held) < share:
+            free = set(units) - table.holders.keys() - self._cluster.lost
+            await self._take(to_take(free, mine, share - len(held)))
+
+    async def _take(self, units: Collection[int]) -> None:
+        if not units:
+            return
+        taken = await self._cluster.take(list(units), self._clock())
+        self._hold_roles()
+        roles = [ROLE_OF_UNIT[one.unit].value for one in taken if one.unit in ROLE_OF_UNIT]
+        if roles:
+            self._log.info("roles_taken", roles=", ".join(roles))
+        quiet_until = time.monotonic() + self._request_seconds
+        for one in taken:
+            self._quiet_until[one.unit] = quiet_until - one.noticed_ago if one.after_death else 0.0
+
+    def _unsettled(self, units: Collection[int]) -> dict[int, float]:
+        """Returns units of which requests may be under way, and how long ago the latest of them can have begun, s.
+
+        They are those of a holder that died, before its end was noticed, and those of nodes to which hosts are lent.
+        """
+        now = time.monotonic()
+        left = {
+            unit: self._request_seconds if self._loader.lent(unit) else self._quiet_until.get(unit, 0.0) - now
+            for unit in units
+        }
+        return {unit: self._request_seconds - seconds for unit, seconds in left.items() if seconds > 0}
+
+    async def _load_taken(self) -> None:
+        """Loads what is held and not in memory: just taken, or after a failure."""
+        missing = sorted(unit for unit in self._cluster.held - self._loader.loaded if unit not in ROLE_OF_UNIT)
+        if not missing:
+            return
+        sites, died = 0, 0
+        for partition in missing:
+            quiet = max(self._quiet_until.get(partition, 0.0) - time.monotonic(), 0.0)
+            sites += await self._loader.load(partition, quiet)
+            died += quiet > 0
+        self._instruments.partitions_taken.inc(len(missing))
+        self._log.info("partitions_taken", partitions=len(missing), sites=sites, of_dead_nodes=died)
+
+    async def _release(self, units: Collection[int]) -> None:
+        """Drains and hands over, all at once."""
+        self._leaving.update(units)
+        self._hold_roles()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for unit in units:
+                    role = ROLE_OF_UNIT.get(unit)
+                    leaving = self._loader.unload(unit, _DRAIN_SECONDS) if role is None else self._roles.left(role)
+                    group.create_task(leaving, name=f"release-{unit}")
+            await self._cluster.release(list(units), self._unsettled(units))
+        finally:
+            self._leaving.difference_update(units)
+        released = sum(unit not in ROLE_OF_UNIT for unit in units)
+        self._instruments.partitions_released.inc(released)
+        self._log.info("released", partitions=released, of=len(units))
+
+
+# What a daemon does as one of several nodes.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterPart:
+    """Takes part in the cluster, follows what the other nodes write, and spends its share of the budget."""
+
+    membership: Membership
+    follower: Follower
+    grants: GrantFollower
+    allocation: AllocationFollower
+    nodes: NodeClient
+    borrower: HostBorrower
+    loans: HostLoans
+
+    async def run(self) -> None:
+        """Does all of it until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.membership.run(), name="membership")
+            group.create_task(self.follower.run(), name="follower")
+            group.create_task(self.grants.run(), name="grants")
+            group.create_task(self.allocation.run(), name="allocation")
+            group.create_task(self.borrower.run(), name="borrower")
+
+    def stop(self) -> None:
+        """Takes nothing more on: the daemon is ending."""
+        self.loans.stop()
+
+    async def leave(self) -> None:
+        """Hands everything over, after the last commit. Raises DatabaseUnavailableError."""
+        await self.borrower.inform_all()
+        await self.nodes.close()
+        await self.grants.leave()
+        await self.membership.leave()
+
+
+# Joins the nodes that are there, and takes over their allocation; the first one sets it.
+
+
+async def join(shared: SharedAllocation, settings: DaemonSettings, chosen: Collection[str]) -> DaemonSettings:
+    """Returns the settings with the allocation of all nodes.
+
+    The first node sets it: what the user chose (`chosen`: names of such settings, and `shadows`), else what is stored.
+    A later one takes what the others have, whatever was chosen for it. Raises ConfigError if the others have
+    what cannot be split; the first node may have it, alone (see `runs_alone`).
+    """
+
+    def choose(kept: AllocationRow | None) -> AllocationRow:
+        values = {
+            name: getattr(settings if kept is None or name in chosen else kept, name) for name in ALLOCATION_SETTINGS
+        }
+        if values["deadline"] is None:  # of a database in which none was set yet
+            values["deadline"] = settings.deadline
+        if kept is None or "shadows" in chosen:
+            return AllocationRow(**values, shadows=settings.shadows)
+        return AllocationRow(**values, shadows=shadows_beside(values["allocator"], kept.shadows))
+
+    row = await shared.join(choose, _check)
+    log = structlog.get_logger("pollerd.cluster")
+    for name in ALLOCATION_SETTINGS:
+        if name in chosen and getattr(row, name) != getattr(settings, name):
+            instead_of, of_all = getattr(settings, name), getattr(row, name)
+            log.warning("setting_of_all_nodes", setting=name, in_force=of_all, instead_of=instead_of)
+    # Shadows are put when the node follows the allocation, as those of a later change.
+    in_force = {name: getattr(row, name) for name in ALLOCATION_SETTINGS if getattr(row, name) is not None}
+    return replace(settings, **in_force, shadows=())
+
+
+def runs_alone(settings: DaemonSettings) -> bool:
+    """Returns whether a daemon with these settings must have the database for itself."""
+    return settings.allocator in UNSPLIT
+
+
+def _check(row: AllocationRow, others: Sequence[str]) -> None:
+    """Raises ConfigError if there are others and the allocation cannot be split."""
+    whole = unsplit_among((row.allocator, *row.shadows))
+    if others and whole:
+        raise ConfigError(
+            f"node: node {', '.join(others)} polls with {', '.join(whole)}, whose state cannot be split over several"
+            f" nodes; set another one there first (not {', '.join(sorted(UNSPLIT))})"
+        )

@@ -1,0 +1,427 @@
+"""The noise step: which changes count.
+
+The noise step: proves changes, recognises those that are only noise, and summarises the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from pollerd.daemon.gathering import LeavesBatchError, here_or_beside
+from pollerd.daemon.poll_result import Candidate, PollResult, ProofStatus
+from pollerd.daemon.proofs import WHOLE_PAGE, Candidates, Ruling, failed, held, kind_of, posts, status_of
+from pollerd.daemon.prover import Prover, StillNoise
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.detection.detect import HEAVY_BYTES
+from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, without_rules
+from pollerd.detection.summary import is_large, summarise
+from pollerd.errors import DatabaseUnavailableError, TooHeavyError
+from pollerd.model import Detection, Evidence, Media, OutcomeKind, SelectionDetection, SelectionState, Validators
+from pollerd.storage.history import HistoryStore
+from pollerd.storage.values import ChangeDraft, SelectionRecord
+
+if TYPE_CHECKING:
+    from pollerd.detection.selection.comparing import DifferenceJudgement, SelectionDifference
+
+
+# The noise step for sites with selections: what of each differs, whether it counts, and whether it matters.
+
+_JUDGED_HERE_BYTES = 64 * 1024
+"""Contents of this total size are judged in about 10 ms."""
+_VERSIONS_MOST = 1_000
+_VALUE_DIFFERED = "unproven: a value differed again at the second poll"
+Stored = dict[str, tuple[bytes | None, bytes | None]]
+"""Selection -> its content before the poll, and at the last change that mattered; None: not stored, or not needed."""
+
+
+class SelectionStep:
+    """Compares what changed in each selection with what it kept before, which it reads from the store."""
+
+    def __init__(self, *, store: HistoryStore, prover: Prover, runtime: Runtime) -> None:
+        self._store, self._prover = store, prover
+        self._workers, self._faults = runtime.workers, runtime.faults
+
+    async def recognise(self, result: PollResult, candidate: Candidate | None) -> PollResult | None:
+        """Returns the result with noise recognised in each selection, and verdict and summary of each change.
+
+        candidate: the poll before, if its differences wait for this one. None: a second poll has to prove the
+        differences first. Raises DatabaseUnavailableError.
+        """
+        detection, waiting = result.detection, _parts(candidate)
+        assert detection is not None
+        contents = await self._contents(result, _selections_changed(detection.selections) | waiting.keys())
+        parts = [await self._counted(result, part, contents) for part in detection.selections]
+        counted = replace(result, detection=replace(detection, selections=tuple(parts)))
+        rulings = await self._prover.rulings(
+            counted, {name: before for name, (before, _) in contents.items()}, candidate
+        )
+        if rulings is None:
+            return None
+        ruled = [self._ruled(result, part, rulings.get(part.name)) for part in parts]
+        parts = [
+            part if part.baseline.mask == before.baseline.mask else await self._counted(result, part, contents)
+            for part, before in zip(ruled, parts, strict=True)
+        ]
+        judged = tuple(_explained(part, rulings.get(part.name), waiting.get(part.name)) for part in parts)
+        return replace(result, detection=_with_parts(detection, judged), proof=status_of(rulings.values()))
+
+    async def recorded(self, result: PollResult) -> PollResult:
+        """Returns the result of a failed poll with verdicts and summaries of the changes that are recorded with it.
+
+        Raises DatabaseUnavailableError.
+        """
+        status = result.proof
+        if status is None or status.recorded is None or status.recorded.detection is None:
+            return result
+        earlier, detection = status.recorded, status.recorded.detection
+        contents = await self._contents(earlier, _selections_changed(detection.selections))
+        parts = [await self._counted(earlier, part, contents) for part in detection.selections]
+        judged = tuple(_with_reason(part, status.unproven) for part in parts)
+        earlier = replace(earlier, detection=_with_parts(detection, judged))
+        return replace(result, proof=replace(status, recorded=earlier))
+
+    async def _contents(self, result: PollResult, names: Collection[str]) -> Stored:
+        """Returns the contents before and at the last announcement, by selection, as far as stored."""
+        from pollerd.detection.selection.comparing import needs_of
+
+        ids = {
+            state.name: (
+                state.content_id,
+                state.announced_id if needs_of(result.context.selections, state.name).announced_content else None,
+            )
+            for state in result.context.states
+            if state.name in names
+        }
+        wanted = {one for pair in ids.values() for one in pair if one is not None}
+        contents = await self._store.load_contents(sorted(wanted)) if wanted else {}
+        return {name: (contents.get(before or 0), contents.get(said or 0)) for name, (before, said) in ids.items()}
+
+    async def _counted(
+        self,
+        result: PollResult,
+        part: SelectionDetection,
+        contents: Stored,
+    ) -> SelectionDetection:
+        """Returns the detection of a selection with verdict and summary; unchanged if the difference is too small."""
+        from pollerd.detection.selection.comparing import as_unchanged, needs_of
+
+        if part.kind is not OutcomeKind.CHANGED or part.content is None:
+            return part
+        context = result.context
+        state = next(state for state in context.states if state.name == part.name)
+        needs = needs_of(context.selections, part.name)
+        most = _VERSIONS_MOST if needs.versions == "all" else needs.versions
+        versions = await self._store.load_versions(context.site_id, part.name, most) if most else []
+        try:
+            found = await self._judgement(result, _difference(part, state, contents.get(part.name), versions))
+        except (DatabaseUnavailableError, LeavesBatchError):
+            raise
+        except Exception as error:  # noqa: BLE001 (the page is untrusted: its change is kept, and said)
+            self._faults.report(context, error)
+            return part
+        if not found.counts:
+            kept = replace(part.baseline, fingerprint=state.baseline.fingerprint, items=state.baseline.items)
+            return as_unchanged(part, kept)
+        return replace(part, summary=found.summary, verdict=found.verdict)
+
+    def _ruled(self, result: PollResult, part: SelectionDetection, ruling: Ruling | None) -> SelectionDetection:
+        """Returns the detection of a selection after the ruling on it."""
+        from pollerd.detection.selection.comparing import as_unchanged, resealed
+
+        if ruling is None:
+            return part
+        baseline = ruling.baseline
+        if baseline.mask != part.baseline.mask:
+            baseline = resealed(result.context.selections, part, baseline)
+        state = next(state for state in result.context.states if state.name == part.name)
+        if ruling.quiet and part.kind is OutcomeKind.CHANGED and not _values_moved(part, state):
+            return as_unchanged(part, baseline)
+        return replace(part, baseline=baseline)
+
+    async def _judgement(self, result: PollResult, difference: SelectionDifference) -> DifferenceJudgement:
+        from pollerd.detection.selection.comparing import judge
+
+        size = len(difference.before or b"") + len(difference.after) + sum(map(len, difference.versions))
+        given, light = (result.context.selections, difference), size <= _JUDGED_HERE_BYTES
+        return await here_or_beside(self._workers, result, judge, *given, light=light)
+
+
+def _difference(
+    part: SelectionDetection,
+    state: SelectionState,
+    contents: tuple[bytes | None, bytes | None] | None,
+    versions: Sequence[bytes],
+) -> SelectionDifference:
+    from pollerd.detection.selection.comparing import SelectionDifference
+
+    before, announced = contents or (None, None)
+    return SelectionDifference(
+        selection=part.name,
+        before=before,
+        after=part.content or b"",
+        media=part.baseline.media or Media.BINARY,
+        mask=part.baseline.mask,
+        order=(state.baseline.items, part.baseline.items),
+        readings=part.readings,
+        last=state.readings,
+        announced=state.announced,
+        announced_content=announced,
+        versions=versions,
+    )
+
+
+def _values_moved(part: SelectionDetection, state: SelectionState) -> bool:
+    return any(one.text != state.readings[name].text for name, one in part.readings.items() if name in state.readings)
+
+
+def _parts(candidate: Candidate | None) -> dict[str, SelectionDetection]:
+    """Returns the detections that wait for their proof, by selection."""
+    detection = None if candidate is None else candidate.result.detection
+    found = () if detection is None else detection.selections
+    return {part.name: part for part in found if part.kind is OutcomeKind.CHANGED}
+
+
+def _selections_changed(parts: Iterable[SelectionDetection]) -> set[str]:
+    return {part.name for part in parts if part.kind is OutcomeKind.CHANGED}
+
+
+def _explained(part: SelectionDetection, ruling: Ruling | None, first: SelectionDetection | None) -> SelectionDetection:
+    """Returns the detection with the reason why its change is not proven, if it is not."""
+    if part.kind is not OutcomeKind.CHANGED or ruling is None:
+        return part
+    if ruling.unproven:
+        return _with_reason(part, ruling.unproven)
+    if first is not None and _texts(first) != _texts(part):
+        return _with_reason(part, _VALUE_DIFFERED)
+    return part
+
+
+def _texts(part: SelectionDetection) -> dict[str, str]:
+    return {name: one.text for name, one in part.readings.items()}
+
+
+def _with_reason(part: SelectionDetection, unproven: str) -> SelectionDetection:
+    if part.kind is not OutcomeKind.CHANGED:
+        return part
+    verdict = part.verdict
+    return replace(part, verdict=replace(verdict, why="; ".join(filter(None, (verdict.why, unproven)))))
+
+
+def _with_parts(detection: Detection, parts: tuple[SelectionDetection, ...]) -> Detection:
+    """Returns the detection of the site after its selections were judged."""
+    kinds = {part.kind for part in parts}
+    if detection.kind is not OutcomeKind.CHANGED or OutcomeKind.CHANGED in kinds:
+        return replace(detection, selections=parts)
+    kind = OutcomeKind.FIRST if OutcomeKind.FIRST in kinds else OutcomeKind.UNCHANGED
+    quiet = kind is OutcomeKind.UNCHANGED and detection.evidence is not None
+    return replace(detection, kind=kind, evidence=Evidence(changed=False) if quiet else None, selections=parts)
+
+
+_SUMMARISED_HERE_BYTES = 256 * 1024
+"""Two contents of this total size are summarised in about 10 ms."""
+
+
+@dataclass(frozen=True)
+class NoiseFindings:
+    """What the noise step found."""
+
+    results: Sequence[PollResult]
+    """With noise recognised."""
+    summaries: Mapping[int, str]
+    """One line on each change, by site id."""
+    slow: frozenset[int] = frozenset()
+    """Ids of sites whose results are as they were, and leave the batch."""
+
+
+class NoiseStep:
+    """Compares changed contents with the previous ones, which it reads from the store."""
+
+    def __init__(
+        self,
+        *,
+        scheduler: SchedulerState,
+        store: HistoryStore,
+        prover: Prover,
+        candidates: Candidates,
+        still: StillNoise,
+        runtime: Runtime,
+    ) -> None:
+        self._store, self._prover, self._candidates, self._still = store, prover, candidates, still
+        self._proofs = scheduler.sites.proofs
+        self._selections = SelectionStep(store=store, prover=prover, runtime=runtime)
+        self._workers, self._faults = runtime.workers, runtime.faults
+
+    def is_slow(self, result: PollResult) -> bool:
+        """Returns whether judging the result needs a worker process, as far as its size says."""
+        detection = result.detection
+        found = () if detection is None else (detection.content, *(part.content for part in detection.selections))
+        return sum(len(content or b"") for content in found) > HEAVY_BYTES and self._concerns(result)
+
+    async def recognise(self, results: Sequence[PollResult]) -> NoiseFindings:
+        """Recognises noise in the results, and summarises their changes; those judged before stay as they are.
+
+        A change that has to be proven becomes `PROVING`. Changes nothing here, so that it may be repeated. Raises
+        DatabaseUnavailableError.
+        """
+        rows = [i for i, result in enumerate(results) if self._concerns(result)]
+        summaries = {one.site_id: one.judgement.summary for one in results if one.judgement and one.judgement.summary}
+        if not rows:
+            return NoiseFindings(results, summaries)
+        out, slow = list(results), set[int]()
+        contexts = [results[i].context for i in rows if not results[i].context.selections]
+        wanted = [context.content_id for context in contexts if context.content_id is not None]
+        contents = await self._store.load_contents(wanted) if wanted else {}
+        for i in rows:
+            before = contents.get(results[i].context.content_id or 0)
+            try:
+                judged = await self._judged(results[i], before)
+                summary = await self._summary(judged, before)
+            except LeavesBatchError:
+                slow.add(results[i].site_id)
+                continue
+            out[i] = judged
+            if summary is not None:
+                summaries[judged.site_id] = summary
+        return NoiseFindings(out, summaries, frozenset(slow))
+
+    def _concerns(self, result: PollResult) -> bool:
+        if result.judgement is not None:
+            return False
+        return _changed(result) or result.site_id in self._candidates or bool(self._still.doubted(result))
+
+    async def _judged(self, result: PollResult, before: bytes | None) -> PollResult:
+        candidate, selecting = self._candidates.get(result.context), bool(result.context.selections)
+        if candidate is not None and not kind_of(result).informative:
+            result = failed(result, candidate)
+            return await self._selections.recorded(result) if selecting else result
+        if selecting:
+            judged = await self._selections.recognise(result, candidate)
+        else:
+            judged = await self._of_page(result, before, candidate)
+        if judged is None:
+            prompt = candidate is not None and self._prover.is_prompt(result, candidate)
+            counts = prompt or posts(result) or self._proofs.had_its_turn(result.slot)
+            return held(result, candidate, counts=counts)
+        return judged
+
+    async def _of_page(
+        self, result: PollResult, before: bytes | None, candidate: Candidate | None
+    ) -> PollResult | None:
+        """Returns the result of a site without selections; None if it has to be proven."""
+        if candidate is None and not _changed(result):
+            return await self._without_doubted(result, before)
+        if candidate is None and self._prover.believes(result):
+            return result
+        rulings = await self._prover.rulings(result, {WHOLE_PAGE: before}, candidate)
+        if rulings is None:
+            return None
+        ruling, detection = rulings.get(WHOLE_PAGE), result.detection
+        if ruling is None or detection is None:
+            return result
+        return replace(result, detection=_under(detection, ruling), proof=status_of([ruling]))
+
+    async def _without_doubted(self, result: PollResult, before: bytes | None) -> PollResult:
+        """Returns the result of a poll that found nothing, without the rules whose noise stood still for long.
+
+        The next poll is held against the content that was recorded last, and what the rules hid since then is proven.
+        """
+        detection, rules = result.detection, self._still.doubted(result)
+        if detection is None or before is None or not rules:
+            return result
+        given, light = (detection.baseline, before, rules), len(before) <= HEAVY_UNDER_MASK_BYTES
+        try:
+            baseline = await here_or_beside(self._workers, result, without_rules, *given, light=light)
+        except TooHeavyError as error:
+            self._faults.report(result.context, error)
+            return result
+        outcome = replace(result.outcome, validators=Validators())
+        detection = replace(detection, baseline=baseline, hidden=())
+        return replace(result, outcome=outcome, detection=detection, proof=ProofStatus(lifted=True))
+
+    async def _summary(self, result: PollResult, before: bytes | None) -> str | None:
+        """Returns a one-line summary of the change of a page, of this poll or recorded with it; None: there is none."""
+        earlier = None if result.proof is None else result.proof.recorded
+        found = result if earlier is None else earlier
+        detection, context = found.detection, found.context
+        if not _changed(found) or context.selections or detection is None or detection.content is None:
+            return None
+        mask, media = detection.baseline.mask, detection.baseline.media or Media.BINARY
+        size = len(before or b"") + len(detection.content)
+        light = size < (HEAVY_UNDER_MASK_BYTES if mask else _SUMMARISED_HERE_BYTES)
+        light = light or is_large(before, detection.content, media)
+        order = (context.baseline.items, detection.baseline.items)
+        try:
+            given = (before, detection.content, media, mask, order)
+            return await here_or_beside(self._workers, result, summarise, *given, light=light)
+        except LeavesBatchError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            # Pages are untrusted: one whose comparison raises is reported, and its change has no summary.
+            self._faults.report(context, error)
+            return None
+
+
+def _changed(result: PollResult) -> bool:
+    return result.detection is not None and result.detection.kind is OutcomeKind.CHANGED
+
+
+def _under(detection: Detection, ruling: Ruling) -> Detection:
+    """Returns the detection after the ruling on it."""
+    if not ruling.quiet or detection.kind is not OutcomeKind.CHANGED:
+        return replace(detection, baseline=ruling.baseline)
+    evidence = Evidence(changed=False) if detection.evidence is not None else None
+    return replace(detection, kind=OutcomeKind.UNCHANGED, baseline=ruling.baseline, evidence=evidence, content=None)
+
+
+# Derives what a poll stores of the selections of its site. Pure.
+
+
+def selection_records(
+    detection: Detection, states: tuple[SelectionState, ...], previous_poll_at: float | None
+) -> tuple[SelectionRecord, ...]:
+    """Returns a record of each selection on which the poll had an effect. `states`: before the poll."""
+    known = {state.name: state for state in states}
+    found = (_record(part, known.get(part.name), previous_poll_at) for part in detection.selections)
+    return tuple(record for record in found if record is not None)
+
+
+def states_after(
+    states: tuple[SelectionState, ...], records: tuple[SelectionRecord, ...]
+) -> tuple[SelectionState, ...]:
+    """Returns the states after the poll; ids of new contents are those from before until they are committed."""
+    after = {state.name: state for state in states}
+    for record in records:
+        announced = record.state.readings if record.announces else record.state.announced
+        after[record.state.name] = replace(record.state, announced=announced)
+    return tuple(after.values())
+
+
+def _record(
+    part: SelectionDetection, before: SelectionState | None, previous_poll_at: float | None
+) -> SelectionRecord | None:
+    kept = before is not None and (before.version == part.version or before.outlives_edit)
+    state = before if before is not None and kept else SelectionState(part.name, part.version)
+    if part.kind is OutcomeKind.NOTHING_SELECTED:
+        after = replace(state, missing=part.missing, keeps_base=False)  # the version stays that of the base
+        return None if after == before else SelectionRecord(after)
+    after = replace(
+        state,
+        version=part.version,
+        baseline=part.baseline,
+        readings=part.readings,
+        announced={**part.readings, **state.announced} if state.version != part.version else state.announced,
+        missing="",
+        keeps_base=False,
+    )
+    read = tuple(name for name, value in part.readings.items() if state.readings.get(name) != value)
+    if part.kind is OutcomeKind.UNCHANGED:
+        return None if after == before else SelectionRecord(after, read=read)
+    if part.kind is OutcomeKind.FIRST:
+        return SelectionRecord(after, part.content, announces=True, read=read)
+    change = ChangeDraft(part.baseline.media or Media.BINARY, part.summary, previous_poll_at, part.verdict)
+    return SelectionRecord(after, part.content, change, announces=part.verdict.matters, read=read)

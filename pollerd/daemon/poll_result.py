@@ -1,0 +1,217 @@
+"""One poll's result, and its effect.
+
+The result of one poll, on its way to the journal.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pollerd.daemon.workers import Effort
+from pollerd.model import Detection, Outcome, Poll, SiteState
+from pollerd.storage.page_values import PageRecord
+from pollerd.storage.site_store import SiteStore
+from pollerd.storage.values import ChangeDraft, PollRecord, SelectionRecord, SiteContext
+
+if TYPE_CHECKING:
+    from pollerd.crawler.pages import PageReading
+    from pollerd.detection.selection.conditions.change_size import LineChanges
+
+
+class ProofResult(StrEnum):
+    """What became of a change that waited for its proof.
+
+    `NOISE`: only noise, masked from now on. `CHANGE`: a change of the page. `REVERTED`: the page was as before.
+    `UNPROVEN`: recorded without a proof.
+    """
+
+    NOISE = "noise"
+    CHANGE = "change"
+    REVERTED = "reverted"
+    UNPROVEN = "unproven"
+
+
+class Candidate(Struct, frozen=True):
+    """A change that waits for its proof: the poll that found it, without its body."""
+
+    result: PollResult
+    first_at: float
+    """Start of the first poll that found a change and is not proven yet, epoch s."""
+    undecided: int = 0
+    """Second polls that came too late to decide, or that need another to confirm them."""
+    failures: int = 0
+    """Polls since then that failed."""
+
+    @property
+    def at(self) -> float:
+        """Start of the poll, epoch s."""
+        return self.result.outcome.started_at
+
+    @property
+    def size(self) -> int:
+        """Bytes of its contents."""
+        detection = self.result.detection
+        if detection is None:
+            return 0
+        return len(detection.content or b"") + sum(len(part.content or b"") for part in detection.selections)
+
+
+class ProofStatus(Struct, frozen=True):
+    """What a poll means for the proof of its site's change."""
+
+    waiting: Candidate | None = None
+    """The change that waits after this poll."""
+    result: ProofResult | None = None
+    """What became of the change that waited."""
+    same: bool | None = None
+    """Whether the two polls were the same but for what is masked; None: they were not compared."""
+    unproven: str = ""
+    """Why the change found by this poll is not proven."""
+    lifted: bool = False
+    """Whether rules of the mask were given up, because what they hide stood still."""
+    recorded: PollResult | None = None
+    """The poll that found the waiting change, if that is recorded with this one, which failed."""
+
+
+class Judgement(Struct, frozen=True):
+    """What came of judging a result by itself, besides what stands in it."""
+
+    summary: str | None
+    """Of its change, in a line; None: there is none."""
+    lines: Mapping[tuple[int, str], LineChanges] | None
+    """The lines of its changes, by site and selection; None: no rule asks for them."""
+
+
+class PollResult(Struct, frozen=True, gc=False):
+    """The answer to one poll of the site in `slot`.
+
+    `detection` is present exactly if the poll was informative or the body could not be read. `asked` is False if no
+    request was sent (robots.txt denied it), so the result says nothing about our own link. `reading`: the page as read
+    for the topic, if the site is the focused crawler's. `proof`: set by the noise step where a change has to be proven.
+    `signals_stored`: what it says of other pages was read and stored. `dated_at`: the latest date of a change since the
+    site's poll before that a signal source gave, epoch s. `date_believed`: whether a believed one gave such a date.
+    `effort`: what workers spent on it so far; None: it had none. `alone`: it is prepared by
+    itself, so that work on it may take long; `judgement`: what came of that.
+    """
+
+    slot: int
+    context: SiteContext
+    outcome: Outcome
+    detection: Detection | None = None
+    asked: bool = True
+    reading: PageReading | None = None
+    proof: ProofStatus | None = None
+    signals_stored: bool = False
+    dated_at: float | None = None
+    date_believed: bool = False
+    effort: Effort | None = None
+    alone: bool = False
+    judgement: Judgement | None = None
+
+    @property
+    def site_id(self) -> int:
+        """The polled site."""
+        return self.context.site_id
+
+
+# The effect of one poll.
+
+
+class PollEffect(Struct, frozen=True, gc=False):
+    """The effect of one poll on its site. Fields shared with `PollRecord` have the same meaning."""
+
+    poll: Poll
+    context: SiteContext
+    state: SiteState
+    not_before: float | None = None
+    failures: int = 0
+    last_seen_at: float | None = None
+    content: bytes | None = None
+    change: ChangeDraft | None = None
+    mask_changed: bool = False
+    misled: bool = False
+    selections: tuple[SelectionRecord, ...] = ()
+    screenshot: bytes | None = None
+
+    def record(self, learned: bytes | None = None, page: PageRecord | None = None) -> PollRecord:
+        """Returns the record for storage, with the allocator's state of the site and the crawler's page.
+
+        The content of a page that ended is not stored.
+        """
+        return PollRecord(
+            poll=self.poll,
+            context=self.context,
+            state=self.state,
+            not_before=self.not_before,
+            failures=self.failures,
+            last_seen_at=self.last_seen_at,
+            content=None if page is not None and page.ended else self.content,
+            change=self.change,
+            learned=learned,
+            mask_changed=self.mask_changed,
+            misled=self.misled,
+            page=page,
+            screenshot=self.screenshot,
+            selections=self.selections if page is None or not page.ended else (),
+        )
+
+
+# Caches the stored contexts of recently polled sites.
+
+
+class SiteCache:
+    """A bounded cache of `SiteContext` in front of the store."""
+
+    def __init__(self, store: SiteStore, capacity: int) -> None:
+        self._store, self._capacity = store, capacity
+        self._kept: OrderedDict[int, SiteContext] = OrderedDict()
+        self._loading: set[int] = set()
+
+    async def get(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
+        """Returns the contexts of the sites; sites that are gone from the store are left out."""
+        missing = [i for i in site_ids if i not in self._kept]
+        if missing:
+            await self._load(missing)
+        found = {}
+        for site_id in site_ids:
+            context = self._kept.get(site_id)
+            if context is not None:
+                self._kept.move_to_end(site_id)
+                found[site_id] = context
+        self._trim()
+        return found
+
+    async def _load(self, site_ids: Sequence[int]) -> None:
+        """Loads the sites; one that is forgotten meanwhile may have been read before its change, and is not kept."""
+        self._loading.update(site_ids)
+        try:
+            loaded = await self._store.contexts(site_ids)
+            self._kept.update({i: context for i, context in loaded.items() if i in self._loading})
+        finally:
+            self._loading.difference_update(site_ids)
+
+    def follow(self, before: SiteContext, after: SiteContext) -> None:
+        """Stores the context after a poll that started from `before`, unless the site was changed or forgotten
+        meanwhile.
+        """
+        if self._kept.get(before.site_id) is before:
+            self._kept[before.site_id] = after
+
+    def forget(self, site_id: int) -> None:
+        """Drops a site that changed in the database."""
+        self._kept.pop(site_id, None)
+        self._loading.discard(site_id)
+
+    def forget_all(self) -> None:
+        """Drops all sites."""
+        self._kept.clear()
+        self._loading.clear()
+
+    def _trim(self) -> None:
+        while len(self._kept) > self._capacity:
+            self._kept.popitem(last=False)

@@ -1,1 +1,0 @@
-"""From choosing a site to its response: budget, robots.txt, redirects, outages."""

@@ -1,1 +1,0 @@
-"""The clock, the lag of the event loop, worker processes."""

@@ -1,0 +1,420 @@
+"""Proves changes: what differs between two polls in quick succession is noise, and is masked from then on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pollerd.daemon.gathering import LeavesBatchError, here_or_beside
+from pollerd.daemon.poll_result import Candidate, PollResult, ProofResult, ProofStatus
+from pollerd.daemon.proofs import Candidates, ContentFinding, Ruling, findings, posts
+from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.unchanged import leave_until_regular, note_quiet
+from pollerd.detection.noise.learning import (
+    HEAVY_UNDER_MASK_BYTES,
+    doubtable_rules,
+    learn_from_pair,
+    mask_is_stale,
+    under_known_noise,
+)
+from pollerd.model import Detection, Media, OutcomeKind
+from pollerd.scheduling.min_yield import NoiseCap
+from pollerd.telemetry import Instruments
+
+# Masks learned lately, by host: pages of one host have the same noise.
+
+_KEPT = 8
+
+
+class SharedMasks:
+    """The masks learned last, each with its host slot."""
+
+    def __init__(self) -> None:
+        self._learned: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
+
+    def share(self, host: int, mask: bytes) -> None:
+        """Offers a mask to the other pages of its host."""
+        if (host, mask) not in self._learned:
+            self._learned.append((host, mask))
+
+    def withdraw(self, host: int, mask: bytes) -> None:
+        """Offers the mask no longer: a page of the host gave up rules of it."""
+        if (host, mask) in self._learned:
+            self._learned.remove((host, mask))
+
+    def of(self, host: int) -> tuple[bytes, ...]:
+        """Returns the masks of the host."""
+        return tuple(mask for learned_at, mask in self._learned if learned_at == host)
+
+
+_PROMPT_SECONDS = 30.0
+_PROMPT_TURNS = 2.0
+"""A second poll proves something within this time of the first, or within this many turns of host and budget."""
+_UNDECIDED_MOST = 1
+"""Number of second polls that may decide nothing."""
+_AWAITED_MOST = 3
+"""The same after a change that a source dated: it may say yet that there was another."""
+_LATE = "unproven: its second poll came too late"
+_REGULAR = "unproven: it differed again at its next regular poll, and a POST is not sent for a proof"
+_DIFFERED = "unproven: it differed again at the second poll"
+_DATED = "unproven: it differed again at the second poll, and a signal source says that it changed again"
+_ALWAYS = "unproven: it differs at every poll"
+
+T = TypeVar("T")
+
+
+class Prover:
+    """Decides what becomes of each difference that a poll found: noise, a change, or to be proven first."""
+
+    def __init__(self, *, scheduler: SchedulerState, runtime: Runtime) -> None:
+        self._scheduler, self._workers, self._clock = scheduler, runtime.workers, runtime.clock
+        self._faults = runtime.faults
+        self._noise, self._shared = NoiseCap(scheduler.sites), SharedMasks()
+
+    def prompt_until(self, slot: int, at: float) -> float:
+        """Returns until when a second poll of the slot would be prompt, if the first was at `at`; epoch s."""
+        sites = self._scheduler.sites
+        interval = self._scheduler.hosts.interval_of(int(sites.host[slot]))
+        turn = max(interval, float(sites.cost[slot]) / self._scheduler.budget)
+        return at + max(_PROMPT_SECONDS, _PROMPT_TURNS * turn)
+
+    def is_prompt(self, result: PollResult, candidate: Candidate) -> bool:
+        """Returns whether the poll came so soon after the candidate's that what differs between them is noise."""
+        return result.outcome.started_at <= self.prompt_until(result.slot, candidate.at)
+
+    def believes(self, result: PollResult) -> bool:
+        """Returns whether a change needs no proof: the page is known to have no noise, and does not keep changing."""
+        known = result.context.baseline
+        return known.proven and not known.mask and not self._scheduler.sites.keeps_changing(result.slot)
+
+    def gave_up(self, slot: int, mask: bytes) -> None:
+        """Notes that rules of the mask were no noise: it is not tried at other pages of the host, nor at this one."""
+        self._shared.withdraw(int(self._scheduler.sites.host[slot]), mask)
+
+    async def rulings(
+        self, result: PollResult, before: Mapping[str, bytes | None], candidate: Candidate | None
+    ) -> dict[str, Ruling] | None:
+        """Returns what becomes of the findings of a poll, by name; None: a second poll has to prove them first.
+
+        before: the stored content of each, None if it is no longer stored. candidate: the poll before, if its
+        differences wait for this one. A finding without a ruling stands as it is.
+        """
+        first = {} if candidate is None else {one.name: one for one in findings(candidate.result) if one.changed}
+        prompt = candidate is not None and self.is_prompt(result, candidate)
+        found = {one.name: one for one in findings(result)}
+        settled = [
+            name
+            for name, one in first.items()
+            if (now := found.get(name)) and (prompt or not now.changed or now.equals(one))
+        ]
+        out = {}
+        for name, one in found.items():
+            if one.changed and name not in settled:
+                if name in first and posts(result):  # another poll would come as late
+                    out[name] = Ruling(one.after, unproven=_REGULAR, result=ProofResult.UNPROVEN)
+                    continue
+                ruling = await self._alone(result, one, before.get(name), candidate)
+                if ruling is None:
+                    return None
+                out[name] = ruling
+        for name in settled:
+            pair = (first[name], found[name])
+            second = pair[1]
+            differ = second.changed and not pair[0].equals(second)
+            if candidate is not None and differ and _dated_again(result, candidate):
+                after = replace(second.after, proven=True)
+                out[name] = Ruling(after, unproven=_DATED, result=ProofResult.UNPROVEN)
+                continue
+            ruling = await self._together(result, pair, before.get(name), prompt=prompt)
+            if candidate is not None and candidate.undecided < _undecided_most(ruling, second, candidate):
+                return None
+            out[name] = ruling
+            if ruling.same and ruling.baseline.mask:
+                self._shared.share(int(self._scheduler.sites.host[result.slot]), ruling.baseline.mask)
+        return out
+
+    async def _alone(
+        self, result: PollResult, one: ContentFinding, before: bytes | None, candidate: Candidate | None
+    ) -> Ruling | None:
+        """Returns what becomes of a difference by itself; None: it has to be proven."""
+        slot = result.slot
+        if not await self._wants_proof(result, one):
+            return Ruling(one.after, unproven="" if one.before.proven else _ALWAYS)
+        if candidate is None:
+            return await self._recognised(result, one, before)
+        had_its_turn = posts(result) or self._scheduler.sites.proofs.had_its_turn(slot)
+        if candidate.undecided >= _UNDECIDED_MOST and had_its_turn:
+            return Ruling(one.after, unproven=_LATE, result=ProofResult.UNPROVEN)
+        return None
+
+    async def _wants_proof(self, result: PollResult, one: ContentFinding) -> bool:
+        now, period = self._clock(), self._scheduler.uniform_period
+        if not one.before.proven:
+            return self._noise.wants_proof(result.slot, now, period, proven=False)
+        if self._noise.wants_proof(result.slot, now, period, proven=True):
+            return True
+        mask, content = one.before.mask, one.content or b""
+        if not mask or not self._noise.wants_proof(result.slot, now, period, proven=False):
+            return False
+        return bool(await self._do(result, len(content), mask_is_stale, content, mask))
+
+    async def _recognised(self, result: PollResult, one: ContentFinding, before: bytes | None) -> Ruling | None:
+        """Returns a ruling if a mask recently learned at a page of the host explains the difference.
+
+        The page is not proven by it: it may have noise besides.
+        """
+        host = int(self._scheduler.sites.host[result.slot])
+        masks = self._shared.of(host)
+        if not masks or one.before.mask or before is None:
+            return None
+        content = one.content or b""
+        size = (len(before) + len(content)) * len(masks)
+        baseline = await self._do(result, size, under_known_noise, before, content, one.after, masks)
+        if baseline is None:
+            return None
+        self._shared.share(host, baseline.mask)
+        return Ruling(baseline, quiet=True)
+
+    async def _together(
+        self, result: PollResult, pair: tuple[ContentFinding, ContentFinding], before: bytes | None, *, prompt: bool
+    ) -> Ruling:
+        """Returns what becomes of a difference, or of none any more, given the poll before.
+
+        prompt: whether the polls came so soon after each other that what differs between them is noise.
+        """
+        first, second = pair
+        keeps_changing = self._scheduler.sites.keeps_changing(result.slot)
+        if not second.changed:
+            # A change that is taken back, or not on all servers yet, looks like noise: it is none the first time.
+            if before is None or not (prompt and keeps_changing):
+                return Ruling(second.after, quiet=True, result=ProofResult.REVERTED)
+            second = replace(second, content=before)
+        elif not prompt or (first.equals(second) and not second.before.mask):
+            return Ruling(replace(second.after, proven=True), same=True, result=ProofResult.CHANGE)
+        work = partial(learn_from_pair, returns=keeps_changing)
+        contents = (first.content or b"", second.content or b"")
+        verdict = await self._do(result, sum(map(len, contents)), work, *contents, second.after, before)
+        if verdict is None:
+            return Ruling(second.after, quiet=not second.changed, unproven=_DIFFERED, result=ProofResult.UNPROVEN)
+        # A feed is nothing but its entries, which are edited in bursts: two edits are likelier than noise.
+        of_feed = second.after.media is Media.FEED and verdict.baseline.mask != second.before.mask
+        wide = of_feed or (verdict.wide and not keeps_changing)
+        baseline = replace(verdict.baseline, proven=verdict.same or second.before.proven)
+        if not second.changed or (
+            verdict.only_noise and first.after.media is second.after.media is second.before.media
+        ):
+            return Ruling(baseline, quiet=True, same=verdict.same, result=ProofResult.NOISE, wide=wide)
+        if verdict.same:
+            return Ruling(baseline, same=True, result=ProofResult.CHANGE, wide=wide)
+        return Ruling(baseline, same=False, unproven=_DIFFERED, result=ProofResult.UNPROVEN, wide=wide)
+
+    async def _do(self, result: PollResult, size: int, work: Callable[..., T], *arguments: object) -> T | None:
+        """Runs the work, in a worker if it may take long; None if it raises: the page is untrusted."""
+        try:
+            light = size <= HEAVY_UNDER_MASK_BYTES
+            return await here_or_beside(self._workers, result, work, *arguments, light=light)
+        except LeavesBatchError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            # Pages are untrusted: one that breaks the comparison is reported, and nothing is proven of it.
+            self._faults.report(result.context, error)
+            return None
+
+
+def _dated_again(result: PollResult, candidate: Candidate) -> bool:
+    """Returns whether a source dates a change after the first of the polls that differ.
+
+    However far it is believed: by chance it seldom dates one just then.
+    """
+    return result.dated_at is not None and result.dated_at > candidate.first_at
+
+
+def _undecided_most(ruling: Ruling, second: ContentFinding, candidate: Candidate) -> int:
+    """Returns how many second polls may decide nothing before the ruling on the second finding stands."""
+    if ruling.baseline.mask != second.before.mask and candidate.result.dated_at is not None:
+        return _AWAITED_MOST
+    return _UNDECIDED_MOST if ruling.wide else 0
+
+
+# Doubts the rules of a mask whose noise stands still: they were learned from changes of the page.
+#
+# What a page says anew at every request differs at every poll. A place that was edited between the two polls of a proof
+# looks the same there, but later polls find it as it was. So each rule has a score, never below 0: 1 more for a poll at
+# which what it acts on is as at the last one, 4 less for one at which that is again as before it last differed, as
+# noise of two values is, and 1 less for one at which it is something else. At a feed that costs nothing: its entries
+# are edited in bursts, and seldom say something else at each request. Where a signal source that is believed dates a
+# change of the page, and all that differs is hidden, it is no noise: 4 more. At 16 a rule is given up, and the next
+# difference there is proven anew. What is enough doubles each time that rules of the site are given up.
+
+ENOUGH = 16
+BACK, OTHER, OTHER_OF_FEED, OTHER_DATED = 4, 1, 0, -4
+_TIMES_MOST = 6
+"""Number of times that what is enough doubles."""
+_SITES_MOST = 65_536
+_QUIET = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.NOT_MODIFIED})
+
+
+class RuleWatch(Struct):
+    """One rule. now, before: hashes of what it acted on at the last poll, and before that last differed; 0: unknown."""
+
+    doubtable: bool
+    now: int = 0
+    before: int = 0
+    score: int = 0
+
+    def compare(self, found: int, other: int) -> None:
+        """Scores what the rule acts on now; other: what a difference costs."""
+        if found == self.now:
+            self.score += 1
+            return
+        if self.now:
+            self.score = max(self.score - (BACK if found == self.before else other), 0)
+        self.now, self.before = found, self.now
+
+
+class _SiteWatch(Struct):
+    """The rules of a site's mask."""
+
+    mask: bytes = b""
+    rules: list[RuleWatch] = []
+    enough: int = ENOUGH
+
+    def begin(self, mask: bytes) -> None:
+        """Starts with another mask."""
+        self.mask, self.rules = mask, [RuleWatch(doubtable) for doubtable in doubtable_rules(mask)]
+
+    def compare(self, hidden: Sequence[int], other: int) -> None:
+        """Scores each rule that has a place."""
+        for rule, found in zip(self.rules, hidden, strict=True):
+            if found:
+                rule.compare(found, other)
+
+    def stood_still(self) -> None:
+        """Notes a poll at which the page was the same, noise and all."""
+        for rule in self.rules:
+            rule.score += 1
+
+    def doubted(self) -> list[int]:
+        """Returns the indices of the rules to give up."""
+        return [i for i, rule in enumerate(self.rules) if rule.doubtable and rule.score >= self.enough]
+
+
+class StillNoise:
+    """The scores of sites that have a mask and no selections, in memory: of up to 65,536, the oldest are dropped."""
+
+    def __init__(self) -> None:
+        self._watched: dict[int, _SiteWatch] = {}
+
+    def __len__(self) -> int:
+        return len(self._watched)
+
+    def doubted(self, result: PollResult) -> list[int]:
+        """Returns the indices of the rules to give up: none unless the poll found nothing."""
+        detection, context = result.detection, result.context
+        if not context.baseline.mask or context.selections or detection is None or detection.kind not in _QUIET:
+            return []
+        watch = self._watched.get(result.site_id)
+        return watch.doubted() if watch is not None and watch.mask == context.baseline.mask else []
+
+    def note(self, result: PollResult) -> None:
+        """Takes over what a committed poll of a site with a mask shows."""
+        detection, context = result.detection, result.context
+        if detection is None or context.selections:
+            return
+        watch = self._of(result.site_id)
+        if watch.mask != context.baseline.mask:
+            watch.begin(context.baseline.mask)
+        if detection.hidden:
+            watch.compare(detection.hidden, _cost_of_difference(result, detection))
+        elif detection.kind in _QUIET:  # the same bytes, or not modified
+            watch.stood_still()
+        if result.proof is not None and result.proof.lifted:
+            watch.mask, watch.enough = b"", min(2 * watch.enough, ENOUGH << _TIMES_MOST)
+
+    def _of(self, site_id: int) -> _SiteWatch:
+        watch = self._watched.get(site_id)
+        if watch is None:
+            watch = self._watched[site_id] = _SiteWatch()
+            if len(self._watched) > _SITES_MOST:
+                del self._watched[next(iter(self._watched))]
+        return watch
+
+
+def _cost_of_difference(result: PollResult, detection: Detection) -> int:
+    """Returns by how much a rule's score falls if what it hides is something else."""
+    if result.date_believed and detection.kind in _QUIET:
+        return OTHER_DATED
+    return OTHER_OF_FEED if result.context.baseline.media is Media.FEED else OTHER
+
+
+# Keeps what a committed poll means for proofs: changes that wait, the queue of their sites, what proofs showed.
+
+_NOTHING = ProofStatus()
+
+
+class ProofUpdates:
+    """Follows the commits."""
+
+    def __init__(
+        self,
+        *,
+        scheduler: SchedulerState,
+        candidates: Candidates,
+        still: StillNoise,
+        prover: Prover,
+        instruments: Instruments,
+    ) -> None:
+        self._scheduler, self._candidates, self._prover, self._still = scheduler, candidates, prover, still
+        self._instruments = instruments
+
+    def apply(self, results: Sequence[PollResult]) -> None:
+        """Takes over what the committed polls say; their slots hold the same sites still."""
+        proofs = self._scheduler.sites.proofs
+        self._instruments.masks_learned.inc(sum(map(_learned_a_mask, results)))
+        for result in results:
+            if result.context.baseline.mask:
+                self._still.note(result)
+            if result.proof is not None or result.site_id in self._candidates or result.slot in proofs:
+                self._follow(result, result.proof or _NOTHING)
+
+    def _follow(self, result: PollResult, status: ProofStatus) -> None:
+        sites, slot = self._scheduler.sites, result.slot
+        if status.lifted:
+            self._prover.gave_up(slot, result.context.baseline.mask)
+        if status.result is not None:
+            self._instruments.proofs[status.result.value].inc()
+        if status.same is not None:
+            sites.note_proof(slot, result.outcome.started_at, same=status.same)
+        elif status.result is ProofResult.UNPROVEN:
+            sites.note_undecided_proof(slot, result.outcome.started_at)
+        if status.waiting is None:
+            self._candidates.drop(result.site_id)
+            was_left = slot in sites.proofs.left
+            sites.proofs.drop(slot)
+            if was_left:
+                note_quiet(self._scheduler, np.array([slot]))
+            return
+        self._candidates.put(status.waiting)
+        if posts(result):  # what it does there must not be done once more than it would be anyway
+            leave_until_regular(self._scheduler, slot, result.outcome.started_at)
+            return
+        sites.proofs.ask(slot, self._prover.prompt_until(slot, status.waiting.at))
+        if not sites.proofs.affordable_in(float(sites.cost[slot])):
+            self._scheduler.due.set()
+
+
+def _learned_a_mask(result: PollResult) -> bool:
+    detection, context = result.detection, result.context
+    if detection is None or not detection.kind.informative or (result.proof is not None and result.proof.lifted):
+        return False
+    if not detection.selections or detection.baseline.mask != context.baseline.mask:
+        return detection.baseline.mask != context.baseline.mask
+    known = {state.name: state.baseline.mask for state in context.states}
+    return any(part.baseline.mask != known.get(part.name, b"") for part in detection.selections)

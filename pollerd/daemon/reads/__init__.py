@@ -1,1 +1,0 @@
-"""Reads of changes that programs report, and the half-lives of interest that are learned from them."""

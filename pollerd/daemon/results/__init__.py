@@ -1,1 +1,0 @@
-"""From a response to the database: noise, status, learning, commit."""

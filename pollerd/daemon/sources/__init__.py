@@ -1,1 +1,0 @@
-"""Reads sources of sites, and keeps the sites in step with them."""

@@ -1,1 +1,0 @@
-"""The running daemon's state of sites, hosts and its own health."""

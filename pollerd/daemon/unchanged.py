@@ -1,0 +1,142 @@
+"""Until when sites are believed unchanged, and how much of the budget fits.
+
+Computes until when sites are believed or announced to be unchanged; choosing only compares that with the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.scheduling.min_yield import Bounds, first_waits, waits
+from pollerd.scheduling.settings import HINT_TTL_SECONDS, LONGEST_TTL_SECONDS
+from pollerd.site_settings import RespectTtl
+from pollerd.storage.values import StoredTtls
+
+AT_ONCE = 65_536
+"""Largest list computed before the first choice, in half a second; longer ones are computed in the background."""
+_PIECE = 512
+_SHARE = 0.05
+"""Share of the time for processing all sites of a long list."""
+
+
+def note_quiet(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
+    """Recomputes until when the slots int64[k] are not polled, by belief or by announced TTL.
+
+    A site whose last poll failed is polled as soon as its backoff is over, to learn whether it is back.
+    """
+    sites = scheduler.sites
+    seen = sites.last_seen[slots]
+    known = np.isfinite(seen) & (sites.failures[slots] == 0) & (sites.site_id[slots] >= 0)
+    until = np.full(len(slots), -np.inf)
+    some = slots[known]
+    if some.size:
+        wait = np.maximum(_believed(scheduler, some), announced_waits(scheduler, some))
+        until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
+    if sites.proofs.left:
+        left = [sites.proofs.left.get(slot, -np.inf) for slot in slots.tolist()]
+        until[known] = np.maximum(until, left)[known]
+    others = slots[sites.quiet_until[slots] != until]  # empty for the millions never polled
+    sites.put("quiet_until", slots, until)
+    sites.touch(others)
+
+
+def leave_until_regular(scheduler: SchedulerState, slot: int, at: float) -> None:
+    """Leaves a site alone for as long after its poll at `at` (epoch s) as it was left before it: its change is proven
+    by its next regular poll. A poll requested by hand comes sooner.
+    """
+    longest = min(float(_longest(scheduler, np.array([slot]))[0]), LONGEST_TTL_SECONDS)
+    gap = at - float(scheduler.sites.last_seen[slot])
+    scheduler.sites.proofs.left[slot] = at + min(max(gap, 0.0), longest)
+    note_quiet(scheduler, np.array([slot]))
+
+
+def _believed(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the seconds float64[k] during which a change of the slots is too unlikely."""
+    sites, settings = scheduler.sites, scheduler.settings
+    own = sites.min_yield[slots]
+    bounds = Bounds(
+        min_yield=np.where(np.isnan(own), settings.min_yield, own),
+        longest=np.minimum(_longest(scheduler, slots), settings.max_silence_seconds),
+    )
+    return np.minimum(waits(scheduler.allocator, slots, bounds), first_waits(sites.polls[slots]))
+
+
+def _longest(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    own = scheduler.sites.max_interval[slots]
+    return np.where(np.isnan(own), scheduler.settings.max_interval_seconds, own)
+
+
+def announced_waits(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the TTLs float64[k] s that the slots announce, as far as they are believed; else 0.
+
+    A hint does not outweigh a signal that the page has changed.
+    """
+    announced = np.minimum(scheduler.sites.announced_ttl[slots], _believed_for(scheduler, slots))
+    hinted = np.flatnonzero((announced > 0) & (_trust(scheduler, slots) == RespectTtl.HINT))
+    if hinted.size:
+        announced[hinted[scheduler.allocator.signals_waiting(slots[hinted]) > 0]] = 0.0
+    return np.minimum(announced, _longest(scheduler, slots))
+
+
+def _trust(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the `RespectTtl` of the slots, float64[k]."""
+    own = scheduler.sites.respect_ttl[slots]
+    return np.where(np.isnan(own), float(scheduler.settings.respect_ttl), own)
+
+
+def _believed_for(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns for how long what the slots announce is believed at most, float64[k] s."""
+    trust = _trust(scheduler, slots)
+    hint = np.where(scheduler.sites.ttl_broken[slots], 0.0, HINT_TTL_SECONDS)
+    return np.select([trust == RespectTtl.STRICT, trust == RespectTtl.HINT], [LONGEST_TTL_SECONDS, hint], 0.0)
+
+
+def note_announced_ttl(
+    scheduler: SchedulerState, slots: NDArray[np.int64], announced: NDArray[np.float64], broken: NDArray[np.bool_]
+) -> None:
+    """Stores the announced TTLs, float64[k] s, of the slots int64[k], as far as they are believed.
+
+    broken bool[k]: whether a change was found inside such a time.
+    """
+    scheduler.sites.put("ttl_broken", slots, broken)
+    believed = np.clip(np.nan_to_num(announced), 0.0, _believed_for(scheduler, slots))
+    scheduler.sites.put("announced_ttl", slots, believed)
+
+
+def listens(scheduler: SchedulerState) -> bool:
+    """Returns whether the TTL of any site may be respected."""
+    return bool(scheduler.settings.respect_ttl) or not scheduler.sites.is_as_ever("respect_ttl")
+
+
+def recall_ttls(scheduler: SchedulerState, stored: StoredTtls) -> None:
+    """Takes in what sites announced; those that are not in memory are skipped."""
+    slots = scheduler.sites.slots_of(stored.site_id)
+    known = slots >= 0
+    note_announced_ttl(scheduler, slots[known], stored.ttl[known], stored.broken[known])
+
+
+async def note_all_quiet(scheduler: SchedulerState) -> None:
+    """Runs `note_quiet` on all sites, in pieces; for a long list polling continues meanwhile."""
+    loop = asyncio.get_running_loop()
+    hurry = scheduler.sites.size <= AT_ONCE
+    at = 0
+    while at < scheduler.sites.size:
+        began = loop.time()
+        slots = np.arange(at, min(at + _PIECE, scheduler.sites.size))
+        note_quiet(scheduler, slots[scheduler.sites.site_id[slots] >= 0])
+        at += _PIECE
+        await asyncio.sleep(0.0 if hurry else (loop.time() - began) * (1 / _SHARE - 1))
+    await scheduler.budget_fit.fit_by_and_by()
+
+
+async def keep_quiet_known(scheduler: SchedulerState) -> None:
+    """Recomputes all sites whenever the beliefs or intervals of all have changed, until cancelled."""
+    while True:
+        await scheduler.believes_anew.wait()
+        scheduler.believes_anew.clear()
+        await note_all_quiet(scheduler)
+        scheduler.due.set()

@@ -1,1 +1,0 @@
-"""What a feed shows, and what its items say of its rate."""

@@ -1,1 +1,0 @@
-"""Dates: patterns, instants, time zones."""

@@ -1,1 +1,0 @@
-"""Names, proxies, and the guard that every connection passes."""

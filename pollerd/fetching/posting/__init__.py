@@ -1,1 +1,0 @@
-"""Posts whose receiver knows repeats."""

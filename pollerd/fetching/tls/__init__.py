@@ -1,1 +1,0 @@
-"""TLS contexts and session resumption."""

@@ -1,1 +1,0 @@
-"""How often something may happen."""

@@ -1,0 +1,1 @@
+"""What says which sites there are, or that they changed. Pure."""

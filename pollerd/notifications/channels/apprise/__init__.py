@@ -1,1 +1,0 @@
-"""The services of Apprise, each channel in a process of its own."""

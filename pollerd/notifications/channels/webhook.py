@@ -1,0 +1,245 @@
+"""Sends messages as Standard Webhooks.
+
+Sends messages as Standard Webhooks.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from pollerd.errors import InvalidValueError
+from pollerd.fetching.poster import Posted
+from pollerd.notifications.channels.channel import (
+    DEADLINE_SECONDS,
+    ChannelEnvironment,
+    GivenFields,
+    detail_of,
+    kind_of_answer,
+    unanswered,
+)
+from pollerd.notifications.messages import Answer, Message
+from pollerd.notifications.payload import events_carried, payload_of
+from pollerd.urls import normalise_url
+
+# Secrets and signatures of Standard Webhooks 1.0 (symmetric, `v1`).
+
+_PREFIX = "whsec_"
+_LEAST_BYTES, _MOST_BYTES, _NEW_BYTES = 24, 64, 32
+SECRET_ALLOWED = f"{_PREFIX} and base64 of {_LEAST_BYTES} to {_MOST_BYTES} random bytes, or left out: one is made then"
+
+
+def new_secret() -> str:
+    """Returns a secret of 32 random bytes."""
+    return _PREFIX + base64.b64encode(secrets.token_bytes(_NEW_BYTES)).decode("ascii")
+
+
+def is_secret(text: str) -> bool:
+    """Returns whether a text is a secret."""
+    if not text.startswith(_PREFIX):
+        return False
+    try:
+        return _LEAST_BYTES <= len(_key(text)) <= _MOST_BYTES
+    except binascii.Error:
+        return False
+
+
+def signatures(keys: Iterable[str], message_id: str, timestamp: int, body: bytes) -> str:
+    """Returns the header: the signatures by all these secrets. `message_id` has no "."."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    made = (hmac.digest(_key(key), signed, hashlib.sha256) for key in keys)
+    return " ".join("v1," + base64.b64encode(one).decode("ascii") for one in made)
+
+
+def _key(secret: str) -> bytes:
+    return base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+
+
+# Settings of a webhook.
+
+WEBHOOK = "webhook"
+HEADER = "header."
+"""Prefix of the names of secrets that are headers."""
+_KNOWN = ("url", "query", "secret", "previous_secret", "previous_until", "headers")
+_SECRET = ("query", "secret", "previous_secret", "headers")
+_MOST_HEADERS, _MOST_VALUE = 20, 4_096
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+_OURS = frozenset(
+    (
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "webhook-id",
+        "webhook-signature",
+        "webhook-timestamp",
+    )
+)
+_HEADERS_ALLOWED = (
+    f"an object of at most {_MOST_HEADERS} header names and values of printable ASCII, without those that belong to "
+    "the connection or to the signature"
+)
+
+
+class WebhookSettings(Struct, frozen=True):
+    """Where a webhook goes."""
+
+    url: str
+    """Without its query, which may hold a token and is a secret."""
+    headers: tuple[str, ...] = ()
+    """Names of the user's own headers, in lower case; their values are secrets."""
+    previous_until: float | None = None
+    """Until when `previous_secret` signs, too (epoch s)."""
+
+    def address(self) -> object:
+        """Returns what secrets are given for."""
+        return self.url
+
+    def uses(self, secret: str, given: Mapping[str, str]) -> bool:
+        """Returns whether a secret kept from before still serves, beside those that were given."""
+        if secret.startswith(HEADER):
+            return secret.removeprefix(HEADER) in self.headers
+        return secret != "previous_secret" or self.previous_until is not None
+
+
+def webhook_settings(given: Mapping[str, Any]) -> tuple[WebhookSettings, dict[str, str]]:
+    """Returns settings and secrets. Raises `InvalidValueError`."""
+    fields = GivenFields(given, _KNOWN, _SECRET)
+    try:
+        url, _, query = normalise_url(fields.required("url", "an absolute http or https URL", 2_048)).partition("?")
+    except InvalidValueError as error:
+        raise InvalidValueError("url", error.allowed, _without_query(given.get("url"))) from None
+    secrets = {name: value for name in ("secret", "previous_secret") if (value := fields.text(name, SECRET_ALLOWED))}
+    for name, value in secrets.items():
+        if not is_secret(value):
+            fields.refuse(name, SECRET_ALLOWED)
+    if query:
+        secrets["query"] = query
+    names, values = _headers(fields)
+    return WebhookSettings(url, names, _until(fields, secrets)), secrets | values
+
+
+def _without_query(given: object) -> object:
+    return given.partition("?")[0] if isinstance(given, str) else given
+
+
+def _until(fields: GivenFields, secrets: Mapping[str, str]) -> float | None:
+    until = fields.raw("previous_until")
+    allowed = "a time in epoch seconds, given with previous_secret: until then both secrets sign"
+    if until is None:
+        return fields.refuse("previous_until", allowed) if "previous_secret" in secrets else None
+    if isinstance(until, bool) or not isinstance(until, int | float) or not 0 <= until < 1e11:
+        fields.refuse("previous_until", allowed)
+    return float(until)
+
+
+def _headers(fields: GivenFields) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Returns the names, and the values where they were given; a list of names: as it was stored."""
+    given = fields.raw("headers") or {}
+    if not isinstance(given, Mapping | list | tuple) or len(given) > _MOST_HEADERS:
+        fields.refuse("headers", _HEADERS_ALLOWED)
+    names = []
+    for name in given:
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _OURS or name.lower() in names:
+            raise InvalidValueError("headers", _HEADERS_ALLOWED, name)
+        names.append(name.lower())
+    values = {}
+    if isinstance(given, Mapping):
+        values = {HEADER + name.lower(): value for name, value in given.items()}
+    if not all(_is_value(value) for value in values.values()):
+        fields.refuse("headers", _HEADERS_ALLOWED)
+    return tuple(names), values
+
+
+def _is_value(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _MOST_VALUE and value.isascii() and value.isprintable()
+
+
+_MOST_ANSWER_BYTES = 2_048
+
+
+def complete_webhook(secrets: Mapping[str, str]) -> dict[str, str]:
+    """Returns the secrets of a webhook, with a new one to sign by if the user gave none."""
+    return dict(secrets) if "secret" in secrets else {**secrets, "secret": new_secret()}
+
+
+class Webhook:
+    """One webhook. Secrets: `secret`, `previous_secret`, `query`, and headers."""
+
+    def __init__(self, settings: WebhookSettings, secrets: Mapping[str, str], environment: ChannelEnvironment) -> None:
+        self._settings, self._secrets, self._environment = settings, dict(secrets), environment
+        query = secrets.get("query")
+        self._url = settings.url if query is None else f"{settings.url}?{query}"
+        self._own = {name: secrets.get(HEADER + name, "") for name in settings.headers}
+
+    async def send(self, message: Message, now: float) -> Answer:
+        """Posts the message's payload; see `MessageChannel`."""
+        body = payload_of(message, link=self._environment.link)
+        posted = await self._environment.poster.post(
+            self._url,
+            self._headers(message.id, body, now),
+            body,
+            now=now,
+            seconds=DEADLINE_SECONDS,
+            most=_MOST_ANSWER_BYTES,
+        )
+        return answer_of(posted, self._hidden())
+
+    def events_carried(self, message: Message) -> int:
+        """Returns how many events the payload holds; see `MessageChannel`."""
+        return events_carried(message, link=self._environment.link)
+
+    async def close(self) -> None:
+        """Does nothing: connections belong to all webhooks together."""
+
+    def _headers(self, message_id: str, body: bytes, now: float) -> dict[str, str]:
+        timestamp = int(now)
+        keys = [self._secrets["secret"]]
+        until = self._settings.previous_until
+        if until is not None and now < until and "previous_secret" in self._secrets:
+            keys.append(self._secrets["previous_secret"])
+        return {
+            **self._own,
+            "Content-Type": "application/json",
+            "webhook-id": message_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signatures(keys, message_id, timestamp, body),
+        }
+
+    def _hidden(self) -> list[str]:
+        """Returns what a receiver may repeat to us: whole secrets, and the parts of the query and of headers."""
+        parts = [part for value in (self._secrets.get("query", ""), *self._own.values()) for part in _parts(value)]
+        return [*self._secrets.values(), *parts]
+
+
+def _parts(value: str) -> list[str]:
+    return [piece for part in value.replace("&", " ").split() if len(piece := part.partition("=")[2] or part) > 7]
+
+
+def answer_of(posted: Posted, hidden: list[str]) -> Answer:
+    """Returns what an answer means. hidden: secrets that its text may repeat."""
+    status = posted.status
+    if status is None:
+        return unanswered(posted.kind, detail_of(posted.detail, hidden))
+    said = detail_of(posted.beginning.decode("utf-8", "replace"), hidden)
+    detail = detail_of(f"HTTP status {status}: {said}" if said else f"HTTP status {status}")
+    return Answer(kind_of_answer(status), status, detail, posted.retry_after)

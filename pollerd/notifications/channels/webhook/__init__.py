@@ -1,1 +1,0 @@
-"""Webhooks by the Standard Webhooks specification."""

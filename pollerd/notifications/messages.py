@@ -1,0 +1,396 @@
+"""Messages of events: what they say, in words.
+
+Values between what happened and a channel: events in full, a message made of them, the receiver's answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, tzinfo
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from pollerd.detection.noise.learning import without_noise
+from pollerd.detection.selection.conditions.change_size import LineChanges, line_changes
+from pollerd.detection.summary import common_affix_length, differing_part, noise_named
+from pollerd.errors import InvalidValueError
+from pollerd.events import EventKind
+from pollerd.model import DEFAULT_SELECTION, Media
+from pollerd.quantities import counted
+from pollerd.scheduling.windows import local_time
+from pollerd.timestamps import parse_moment
+
+
+class EventSite(Struct, frozen=True):
+    """A site as messages show it. Never with credentials: `url` has none."""
+
+    id: int
+    url: str
+    title: str = ""
+    """What users call it; empty: they did not say."""
+    tags: tuple[str, ...] = ()
+
+
+class EventChange(Struct, frozen=True):
+    """A change as messages show it."""
+
+    id: int
+    kind: Media
+    summary: str
+    selection: str = "default"
+    detected_at: float = 0.0
+    previous_poll_at: float | None = None
+    matters: bool = True
+    why: str = ""
+    """What the conditions of its selection say."""
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    """Lines that came and went, in their order, cut to a number and a length. What a page contains is data: it is
+    escaped for each medium.
+    """
+    cut: bool = False
+    """Whether there are more such lines."""
+    values: Mapping[str, str] = {}
+    """Values of the selection at the change, as read."""
+
+
+class Event(Struct, frozen=True):
+    """One event, with all that a message may show of it."""
+
+    id: str
+    kind: EventKind
+    at: float
+    site: EventSite | None = None
+    change: EventChange | None = None
+    data: Mapping[str, Any] = {}
+    """What other kinds tell, for example `failures`, `detail`, `incident`, `from`, `to`, `new_url`, `selection`."""
+    link: str = ""
+    """Where to see it; empty: the daemon has no public address."""
+
+
+class Message(Struct, frozen=True):
+    """One message, for one channel: a single event, or several as a group or digest. The same at every attempt."""
+
+    id: str
+    """The event's id, or a hash of those of its events. Without "."."""
+    events: tuple[Event, ...]
+    subject: str
+    """One line without control characters."""
+    text: str
+    """Plain text."""
+    html: str
+    """A whole HTML document in which all data is escaped."""
+    markdown: str
+    """As `text`, in Markdown in which all data is escaped, mentions of chat services included."""
+    thread: str = ""
+    """What belongs together in a mailbox, for example `site-17`; empty: nothing does."""
+    unsubscribe_url: str = ""
+    """An https or http URL that mutes the rule by one POST; empty: there is none."""
+    listed: int = 1
+    """How many of the events, from the first on, both `text` and `html` list."""
+
+
+class AnswerKind(StrEnum):
+    """What became of one attempt to send."""
+
+    SENT = "sent"
+    RETRY = "retry"
+    """It may succeed later: no answer, a refusal for now, an unknown result."""
+    DEAD = "dead"
+    """It will never succeed: this message is given up, the next may pass."""
+    REFUSED = "refused"
+    """Our credentials, or the whole address, are refused (401, 403, 410, SMTP 535): the channel is paused, and this
+    message waits.
+    """
+
+
+class Answer(Struct, frozen=True):
+    """Result of one attempt."""
+
+    kind: AnswerKind
+    status: int | None = None
+    """HTTP or SMTP code."""
+    detail: str = ""
+    """One line for users, at most 500 characters, without any secret of the channel."""
+    retry_after: float | None = None
+    """Seconds that the receiver asked us to wait, not limited."""
+
+
+# Text of pages as plain lines: without what breaks lines, hides, or turns the direction of writing.
+
+_BREAKS = re.compile("[\\s\\x00-\\x1f\\x7f-\\x9f\u2028\u2029]")
+_HIDDEN = re.compile(
+    "[\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180e\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u206f\\u3164"
+    "\\ufdd0-\\ufdef\\ufeff\\uffa0\\ufff9-\\ufffb\\ufffe\\uffff\\U000e0000-\\U000e0fff]"
+)
+"""Characters without width and marks of direction, but for the joiners that scripts and emoji need (U+200C, U+200D)."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_LOOKED_AT = 4
+"""How many times the length to be shown is looked at: the rest may be hidden characters."""
+
+
+def one_line(text: str, most: int) -> str:
+    """Returns a text on one line with single spaces, at most `most` characters."""
+    return _cut(text, " ".join(_cleaned(text, most).split()), most)
+
+
+def plain_line(text: str, most: int) -> str:
+    """Returns a text on one line that keeps its spaces, at most `most` characters. Takes time linear in `most`."""
+    return _cut(text, _cleaned(text, most).rstrip(), most)
+
+
+def _cleaned(text: str, most: int) -> str:
+    looked_at = text[: _LOOKED_AT * most]
+    if looked_at.isprintable():
+        return looked_at
+    return _SURROGATES.sub("\ufffd", _HIDDEN.sub("", _BREAKS.sub(" ", looked_at)))
+
+
+def _cut(text: str, line: str, most: int) -> str:
+    more = len(line) > most or (line and len(text) > _LOOKED_AT * most)
+    return line[: most - 1].rstrip() + "…" if more else line
+
+
+# What an event says, in words: a title that stays the same for a site, one line, and facts. Plain lines, not escaped.
+#
+# Keys of `Event.data` that are shown: `detail`, `failures`, `since`, `from`, `to` (moments: epoch s or RFC 3339),
+# `new_url`, `selection`, `summary`, `channel`, and `over`: whether a budget fits again, or a channel works again.
+
+LONGEST_NAME = 100
+LONGEST_SUMMARY = 300
+LONGEST_FACT = 200
+_MOST_VALUES = 20
+
+
+class Description(Struct, frozen=True):
+    """An event in words."""
+
+    title: str
+    summary: str
+    facts: tuple[tuple[str, str], ...] = ()
+    """Names and values."""
+
+
+def describe(event: Event, zone: tzinfo = UTC, *, with_facts: bool = True) -> Description:
+    """Returns an event in words; moments in the time of a zone. Without facts it takes half the time."""
+    words = _Words(event, zone, with_facts)
+    return _KINDS[event.kind](words)
+
+
+def site_name(event: Event) -> str:
+    """Returns what users call the site of an event, else its URL; empty: it concerns none."""
+    site = event.site
+    return "" if site is None else one_line(site.title, LONGEST_NAME) or one_line(site.url, LONGEST_NAME)
+
+
+def moment(at: float, zone: tzinfo) -> str:
+    """Returns a moment as 2026-11-25 08:00 CET."""
+    try:
+        return f"{local_time(zone, at):%Y-%m-%d %H:%M %Z}"
+    except (ValueError, OverflowError, OSError):  # no clock ever shows it
+        return f"{at:.0f}"
+
+
+class _Words:
+    """An event with short ways to what it says."""
+
+    def __init__(self, event: Event, zone: tzinfo, with_facts: bool) -> None:
+        self.event, self.zone, self.data, self.with_facts = event, zone, event.data, with_facts
+        self.site = site_name(event) or "a site"
+
+    def said(self, key: str, most: int = LONGEST_SUMMARY) -> str:
+        """Returns a value of the event's data as one line; empty: it says none."""
+        value = self.data.get(key)
+        if value is None or isinstance(value, Mapping | list | tuple):
+            return ""
+        return one_line(str(value), most)
+
+    def moment(self, key: str) -> str:
+        """Returns a moment of the event's data: epoch seconds or RFC 3339; other texts as they are."""
+        value: Any = self.data.get(key)
+        if not self.with_facts:
+            return ""
+        if isinstance(value, int | float):
+            return moment(float(value), self.zone)
+        try:
+            return moment(parse_moment(key, value), self.zone) if "T" in str(value) else self.said(key, LONGEST_FACT)
+        except InvalidValueError:
+            return self.said(key, LONGEST_FACT)
+
+    def facts(self, *pairs: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+        """Returns those that say something, and when it happened; nothing, if no facts are wanted."""
+        if not self.with_facts:
+            return ()
+        return tuple((name, value) for name, value in (*pairs, ("at", moment(self.event.at, self.zone))) if value)
+
+
+def _changed(words: _Words) -> Description:
+    change = words.event.change
+    if change is None:
+        return Description(f"{words.site} changed", words.said("summary") or "It changed.", words.facts())
+    facts = _of_change(words, change) if words.with_facts else ()
+    return Description(f"{words.site} changed", one_line(change.summary, LONGEST_SUMMARY), facts)
+
+
+def _of_change(words: _Words, change: EventChange) -> tuple[tuple[str, str], ...]:
+    values = list(change.values.items())[:_MOST_VALUES]
+    before = change.previous_poll_at
+    selection = "" if change.selection == DEFAULT_SELECTION else one_line(change.selection, LONGEST_FACT)
+    return words.facts(
+        *((one_line(name, 64), one_line(value, LONGEST_FACT)) for name, value in values),
+        ("because", one_line(change.why, LONGEST_FACT)),
+        ("selection", selection),
+        ("not before", "" if before is None else moment(before, words.zone)),
+    )
+
+
+def _first_seen(words: _Words) -> Description:
+    return Description(f"{words.site} was read", words.said("summary") or "Read for the first time.", words.facts())
+
+
+def _failing(words: _Words) -> Description:
+    failures = words.data.get("failures")
+    in_a_row = f"{counted(failures, 'poll')} in a row" if isinstance(failures, int) else ""
+    facts = words.facts(("failed", in_a_row), ("last seen working", words.moment("since")))
+    return Description(f"{words.site} fails", words.said("detail") or "It cannot be read.", facts)
+
+
+def _recovered(words: _Words) -> Description:
+    facts = words.facts(("failed since", words.moment("since")))
+    return Description(f"{words.site} answers again", words.said("detail") or "It can be read again.", facts)
+
+
+def _gone(words: _Words) -> Description:
+    said = words.said("detail") or "The page says that it is gone for good (410)."
+    return Description(f"{words.site} is gone", said, words.facts())
+
+
+def _moved(words: _Words) -> Description:
+    facts = words.facts(("new URL", words.said("new_url", 2_000)))
+    return Description(f"{words.site} moved", words.said("detail") or "The page redirects permanently.", facts)
+
+
+def _nothing_selected(words: _Words) -> Description:
+    said = words.said("detail") or "What is selected of the page is not there."
+    return Description(f"{words.site}: nothing selected", said, words.facts(("selection", words.said("selection"))))
+
+
+def _blind(words: _Words) -> Description:
+    facts = words.facts(("from", words.moment("from")), ("to", words.moment("to")))
+    return Description("pollerd was blind", words.said("detail") or "Nothing could be polled for a while.", facts)
+
+
+def _over_budget(words: _Words) -> Description:
+    if words.data.get("over"):
+        return Description("The budget is enough again", words.said("detail") or "All intervals hold.", words.facts())
+    said = words.said("detail") or "It cannot hold the longest intervals that are set."
+    return Description("The budget is too small", said, words.facts())
+
+
+def _channel_down(words: _Words) -> Description:
+    channel = words.said("channel", LONGEST_NAME)
+    name = f"Channel {channel}" if channel else "A channel"
+    if words.data.get("over"):
+        return Description(f"{name} works again", words.said("detail") or "What waited is sent now.", words.facts())
+    said = (
+        words.said("detail")
+        or "The receiver refuses the credentials. Messages are kept, and sent once the channel works again."
+    )
+    return Description(f"{name} is down", said, words.facts())
+
+
+def _test(words: _Words) -> Description:
+    return Description("Test of pollerd", "This channel works: you can read this.", words.facts())
+
+
+_KINDS: Mapping[EventKind, Callable[[_Words], Description]] = {
+    EventKind.CHANGED: _changed,
+    EventKind.FIRST_SEEN: _first_seen,
+    EventKind.FAILING: _failing,
+    EventKind.RECOVERED: _recovered,
+    EventKind.GONE: _gone,
+    EventKind.MOVED: _moved,
+    EventKind.NOTHING_SELECTED: _nothing_selected,
+    EventKind.BLIND: _blind,
+    EventKind.OVER_BUDGET: _over_budget,
+    EventKind.CHANNEL_DOWN: _channel_down,
+    EventKind.TEST: _test,
+}
+
+
+# Which lines a change added and removed, for rules and messages. Takes time linear in the contents.
+
+MOST_LINES = 100
+LONGEST_LINE = 400
+_BEFORE_DIFFERENCE = 60
+_NONE = LineChanges((), ())
+
+
+class CutLines(Struct, frozen=True):
+    """Lines as messages show them; cut: there are more, or longer ones."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    cut: bool
+
+
+def changed_lines(before: bytes | None, after: bytes, media: Media, mask: bytes = b"") -> LineChanges:
+    """Returns the lines that differ between two contents as kept by `detect`, in full.
+
+    Of a feed: its entries as title, date and text. One that is gone is left out, since feeds drop their old entries.
+    before None: the earlier content is not kept. mask: the noise that does not count. Raises InvalidValueError for an
+    invalid mask.
+    """
+    if before is None or media is Media.BINARY:
+        return _NONE
+    if mask:
+        before, after = (noise_named(without_noise(content, mask)) for content in (before, after))
+    old, new = (part.decode("utf-8", "replace") for part in differing_part(before, after))
+    changes = line_changes(old, new)
+    return _entries(changes, after) if media is Media.FEED else changes
+
+
+def _entries(changes: LineChanges, after: bytes) -> LineChanges:
+    there = {line.partition(b"\t")[0].decode("utf-8", "replace") for line in after.split(b"\n")}
+    edited = tuple(line for line in changes.removed if line.partition("\t")[0] in there)
+    return LineChanges(tuple(map(_entry, changes.added)), tuple(map(_entry, edited)))
+
+
+def _entry(line: str) -> str:
+    key, *rest = line.split("\t")
+    return " · ".join(part for part in rest if part) or key
+
+
+def cut_lines(changes: LineChanges, most: int = MOST_LINES, longest: int = LONGEST_LINE) -> CutLines:
+    """Returns the first lines of a change, on one line each without control characters, long ones cut.
+
+    Of a long line that took the place of another, what is around the first difference is shown. most: lines of either
+    kind.
+    """
+    added, removed = changes.added[:most], changes.removed[:most]
+    starts = [0] * max(len(added), len(removed))
+    if len(changes.added) == len(changes.removed):
+        starts = [_start(one, other, longest) for one, other in zip(added, removed, strict=True)]
+    cut = max(len(changes.added), len(changes.removed)) > most
+    cut = cut or any(len(line) > longest for line in (*added, *removed))
+    return CutLines(_shown(added, starts, longest), _shown(removed, starts, longest), cut)
+
+
+def _start(one: str, other: str, longest: int) -> int:
+    """Returns from which character on two lines are shown: from a bit before they differ, if one is too long."""
+    if max(len(one), len(other)) <= longest:
+        return 0
+    data = one.encode("utf-8", "replace"), other.encode("utf-8", "replace")
+    same = common_affix_length(*data, 1)
+    return max(0, len(data[0][:same].decode("utf-8", "ignore")) - _BEFORE_DIFFERENCE)
+
+
+def _shown(lines: Sequence[str], starts: Sequence[int], longest: int) -> tuple[str, ...]:
+    shown = (
+        f"…{plain_line(line[start:], longest - 1).lstrip()}" if start else plain_line(line, longest)
+        for line, start in zip(lines, starts, strict=False)
+    )
+    return tuple(shown)

@@ -1,1 +1,0 @@
-"""Messages made of events: subject, text, HTML, Markdown, and the JSON of webhooks. Pure."""

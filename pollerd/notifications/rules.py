@@ -1,0 +1,395 @@
+"""Rules: which events, of which sites, are sent where and when.
+
+A rule as a value: which events, of which sites, are told on which channels, and when.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from pollerd import quantities
+from pollerd.detection.selection.document import flag, known_table, list_of, shown, text, whole_number
+from pollerd.detection.selection.expressions.pattern import compile_pattern
+from pollerd.detection.selection.values.cldr import with_nearest
+from pollerd.errors import InvalidValueError
+from pollerd.events import EventKind
+from pollerd.model import Media, OutcomeKind
+from pollerd.notifications.schedule import Digest, ends_some_time
+from pollerd.scheduling.windows import clock_of, windows_of, zone_of
+from pollerd.site_settings import DAYS, Windows
+from pollerd.timestamps import parse_moment, rfc3339
+
+PatternSettings = Mapping[str, object]
+"""`{"text": …, "case": false}` or `{"re": …}`, as `detection.selection.expressions.pattern` compiles them."""
+
+
+class RuleScope(Struct, frozen=True):
+    """Which sites a rule concerns: those with one of the ids, tags or hosts; without any of these, all sites.
+
+    media, selections: of these, only changes of such contents, or found in such a selection.
+    """
+
+    ids: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    media: tuple[Media, ...] = ()
+    selections: tuple[str, ...] = ()
+
+
+class Words(Struct, frozen=True):
+    """Patterns of which one must be found: in the summary of a change, or in a line that it added or removed."""
+
+    summary: tuple[PatternSettings, ...] = ()
+    added: tuple[PatternSettings, ...] = ()
+    removed: tuple[PatternSettings, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.summary or self.added or self.removed)
+
+
+class Patience(Struct, frozen=True, gc=False):
+    """When a site counts as failing: after so many polls in a row, or so many seconds, whichever comes first."""
+
+    after_polls: int | None = 3
+    after: float | None = None
+    """Seconds since the site was last seen working, or was added."""
+    except_outcomes: tuple[OutcomeKind, ...] = ()
+    """A poll with such an outcome is never the one with which a site begins to fail."""
+
+
+class Rule(Struct, frozen=True):
+    """Who is told of what."""
+
+    name: str
+    channels: tuple[str, ...]
+    """Names of channels."""
+    id: int = 0
+    """Its row; 0: it has none yet."""
+    events: tuple[EventKind, ...] = (EventKind.CHANGED,)
+    scope: RuleScope = RuleScope()
+    matters: bool = True
+    """Of changes only those that matter by the conditions of their selection."""
+    words: Words = Words()
+    failing: Patience = Patience()
+    digest: Digest | None = None
+    """None: told at once."""
+    quiet: Windows | None = None
+    """Hours in which nothing is sent; what they hold back is told at their end, in one digest."""
+    muted_until: float | None = None
+    """Until then (epoch s) the rule matches nothing."""
+    enabled: bool = True
+
+    def is_silent(self, now: float) -> bool:
+        """Returns whether the rule is switched off or muted."""
+        return not self.enabled or (self.muted_until is not None and now < self.muted_until)
+
+
+# Keys of a table that a user wrote.
+
+
+def check_keys(field: str, given: Mapping[object, object], known: Sequence[str]) -> None:
+    """Raises InvalidValueError for an unknown key; it names the known ones, and that which looks most like it."""
+    for key in given:
+        if key not in known:
+            name = str(key)[:60]
+            raise InvalidValueError(
+                f"{field}.{name}", with_nearest(f"among {', '.join(known)}", name, known), shown(name)
+            )
+
+
+# The times of a rule as users write them: digests, quiet hours, muted until.
+
+_HOURLY, _DAILY = ("every", "zone"), ("every", "at", "days", "zone")
+_NONE = "none"
+
+
+def digest_of(field: str, given: object) -> Digest | None:
+    """Returns the digest of `{"every": "hour"}` or `{"every": "day", "at": "08:00", "zone": "Europe/Berlin"}`.
+
+    "none" is none. Raises InvalidValueError.
+    """
+    if given is None or given == _NONE:
+        return None
+    allowed = '"none", {"every": "hour"} or {"every": "day", "at": "08:00", "zone": "Europe/Berlin"}'
+    if not isinstance(given, Mapping):
+        raise InvalidValueError(field, allowed, shown(given))
+    every = given.get("every")
+    if every not in ("hour", "day"):
+        raise InvalidValueError(f"{field}.every", "hour or day", shown(every))
+    check_keys(field, given, _HOURLY if every == "hour" else _DAILY)
+    if every == "hour":
+        return Digest("hour", zone=_zone(f"{field}.zone", given.get("zone", "UTC")))
+    for needed in ("at", "zone"):
+        if needed not in given:
+            raise InvalidValueError(f"{field}.{needed}", "given for a digest of every day", None)
+    if not isinstance(given["at"], str):
+        raise InvalidValueError(f"{field}.at", "a time as 08:00", shown(given["at"]))
+    clock_of(given["at"], f"{field}.at")
+    days = _days(f"{field}.days", given.get("days"))
+    return Digest("day", given["at"], days, _zone(f"{field}.zone", given["zone"]))
+
+
+def quiet_of(field: str, given: object) -> Windows | None:
+    """Returns quiet hours, `{"zone": "Europe/Berlin", "hours": [{"from": "22:00", "to": "07:00"}]}`.
+
+    Raises InvalidValueError, also for hours that never end.
+    """
+    if isinstance(given, Mapping):
+        check_keys(field, given, ("zone", "hours"))
+    found = windows_of(given, field, hours="hours")
+    if found is not None and not ends_some_time(found):
+        raise InvalidValueError(f"{field}.hours", "hours that leave some time of the week", "the whole week")
+    return found
+
+
+def moment_of(field: str, given: object) -> float | None:
+    """Returns epoch seconds, to the millisecond, of RFC 3339 with an offset, a TOML date-time, or epoch seconds.
+
+    Raises InvalidValueError.
+    """
+    if given is None:
+        return None
+    if isinstance(given, datetime) and given.tzinfo is not None:
+        return round(given.timestamp(), 3)
+    if isinstance(given, str):
+        return round(parse_moment(field, given), 3)
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        raise InvalidValueError(field, "a moment as in 2026-01-31T12:00:00Z, or epoch seconds", shown(given))
+    return round(float(given), 3)
+
+
+def _zone(field: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise InvalidValueError(field, "the name of a time zone, as Europe/Berlin", shown(given))
+    zone_of(given, field)
+    return given
+
+
+def _days(field: str, given: object) -> tuple[str, ...]:
+    if given is None:
+        return DAYS
+    days = list_of(field, given, len(DAYS), f"days among {', '.join(DAYS)}")
+    for place, day in enumerate(days):
+        if day not in DAYS:
+            raise InvalidValueError(
+                f"{field}[{place}]", with_nearest(f"one of {', '.join(DAYS)}", str(day), DAYS), shown(day)
+            )
+    return tuple(day for day in DAYS if day in days)
+
+
+# Rules as users write them: JSON, TOML or YAML objects, checked, and back.
+
+MOST_ITEMS = 1_000
+MOST_PATTERNS = 50
+LONGEST_NAME = 100
+MOST_POLLS = 10_000
+LONGEST_PATIENCE_S = 365 * 86_400.0
+_KNOWN = (
+    *("name", "events", "sites", "matters", "words", "failing", "channels", "digest", "quiet", "muted_until"),
+    "enabled",
+)
+_SITES = ("ids", "tags", "hosts", "media", "selections")
+_WORDS = ("summary", "added", "removed")
+_FAILING = ("after_polls", "after", "except")
+_EVENTS = tuple(kind.value for kind in EventKind if kind is not EventKind.TEST)
+_FAILURES = tuple(
+    kind.value for kind in OutcomeKind if not kind.informative and kind not in (OutcomeKind.BODY, OutcomeKind.PROVING)
+)
+
+
+def parse_rule(given: object, field: str = "rule", id: int = 0) -> Rule:
+    """Returns the rule of an object.
+
+    `{"name": "prices", "channels": ["mail"], "sites": {"tags": ["shop"]}, "words": {"added": [{"text": "sale"}]}}`; all
+    but name and channels may be left out. Raises InvalidValueError with the place, what is allowed and what was given.
+    """
+    found = _table(field, given, _KNOWN)
+    for needed in ("name", "channels"):
+        if found.get(needed) is None:
+            raise InvalidValueError(f"{field}.{needed}", "given", None)
+    return Rule(
+        name=_name(f"{field}.name", found["name"]),
+        channels=_names(f"{field}.channels", found["channels"], "names of channels"),
+        id=id,
+        events=_events(f"{field}.events", found.get("events")),
+        scope=_scope(f"{field}.sites", found.get("sites")),
+        matters=flag(f"{field}.matters", found.get("matters", True)),
+        words=_words(f"{field}.words", found.get("words")),
+        failing=_patience(f"{field}.failing", found.get("failing")),
+        digest=digest_of(f"{field}.digest", found.get("digest")),
+        quiet=quiet_of(f"{field}.quiet", found.get("quiet")),
+        muted_until=moment_of(f"{field}.muted_until", found.get("muted_until")),
+        enabled=flag(f"{field}.enabled", found.get("enabled", True)),
+    )
+
+
+def _table(field: str, given: object, known: Sequence[str]) -> Mapping[str, Any]:
+    if isinstance(given, Mapping):
+        check_keys(field, given, known)
+    return known_table(field, given, known)
+
+
+def _name(field: str, given: object) -> str:
+    name = text(field, given, LONGEST_NAME)
+    if not name.strip() or name != name.strip() or not name.isprintable():
+        raise InvalidValueError(field, "a name of printable characters, without spaces around it", shown(name))
+    return name
+
+
+def _names(field: str, given: object, things: str) -> tuple[str, ...]:
+    items = list_of(field, given, MOST_ITEMS, things)
+    return tuple(dict.fromkeys(_name(f"{field}[{place}]", one) for place, one in enumerate(items)))
+
+
+def _among(field: str, given: object, allowed: Collection[str]) -> list[str]:
+    """Returns a list of allowed words, each once."""
+    words = list(allowed)
+    items = list_of(field, given, MOST_ITEMS, f"of {', '.join(words)}")
+    for place, one in enumerate(items):
+        if one not in words:
+            reason = with_nearest(f"one of {', '.join(words)}", str(one), words)
+            raise InvalidValueError(f"{field}[{place}]", reason, shown(one))
+    return list(dict.fromkeys(str(one) for one in items))
+
+
+def _events(field: str, given: object) -> tuple[EventKind, ...]:
+    if given is None:
+        return (EventKind.CHANGED,)
+    kinds = tuple(EventKind(one) for one in _among(field, given, _EVENTS))
+    if EventKind.RECOVERED in kinds and EventKind.FAILING not in kinds:
+        allowed = f"together with {EventKind.FAILING.value}: a rule tells of recoveries from what it told of"
+        raise InvalidValueError(field, allowed, EventKind.RECOVERED.value)
+    return kinds
+
+
+def _scope(field: str, given: object) -> RuleScope:
+    if given is None:
+        return RuleScope()
+    found = _table(field, given, _SITES)
+    lists: dict[str, Any] = {}
+    for key in _SITES:
+        if found.get(key) is None:
+            continue
+        where = f"{field}.{key}"
+        if key == "ids":
+            ids = list_of(where, found[key], MOST_ITEMS, "ids of sites")
+            checked = (whole_number(f"{where}[{place}]", one, 1, 2**63 - 1) for place, one in enumerate(ids))
+            lists[key] = tuple(dict.fromkeys(checked))
+        elif key == "media":
+            lists[key] = tuple(Media(one) for one in _among(where, found[key], [one.value for one in Media]))
+        else:
+            names = _names(where, found[key], key)
+            lists[key] = tuple(name.lower() for name in names) if key == "hosts" else names
+    return RuleScope(**lists)
+
+
+def _words(field: str, given: object) -> Words:
+    if given is None:
+        return Words()
+    found = _table(field, given, _WORDS)
+    return Words(**{key: _patterns(f"{field}.{key}", found[key]) for key in _WORDS if found.get(key) is not None})
+
+
+def _patterns(field: str, given: object) -> tuple[PatternSettings, ...]:
+    patterns: list[PatternSettings] = []
+    for place, one in enumerate(list_of(field, given, MOST_PATTERNS, "patterns")):
+        compile_pattern(f"{field}[{place}]", one)
+        settings = {"text": one} if isinstance(one, str) else one
+        assert isinstance(settings, Mapping)  # else it was no pattern
+        patterns.append({key: value for key, value in settings.items() if (key, value) != ("case", False)})
+    return tuple(patterns)
+
+
+def _patience(field: str, given: object) -> Patience:
+    if given is None:
+        return Patience()
+    found = _table(field, given, _FAILING)
+    polls, after = found.get("after_polls"), found.get("after")
+    excepted = found.get("except")
+    return Patience(
+        after_polls=(
+            whole_number(f"{field}.after_polls", polls, 1, MOST_POLLS)
+            if polls is not None
+            else (Patience().after_polls if after is None else None)
+        ),
+        after=None if after is None else _seconds(f"{field}.after", after),
+        except_outcomes=(
+            ()
+            if excepted is None
+            else tuple(OutcomeKind(one) for one in _among(f"{field}.except", excepted, _FAILURES))
+        ),
+    )
+
+
+def _seconds(field: str, given: object) -> float:
+    """Returns a duration from 1 s to a year, given in seconds or as 6h."""
+    allowed = f"{quantities.DURATION}, from 1 s to 365 d"
+    try:
+        if isinstance(given, bool) or not isinstance(given, int | float | str):
+            raise ValueError(allowed)
+        found = quantities.seconds(given) if isinstance(given, str) else float(given)
+    except (ValueError, OverflowError) as error:
+        raise InvalidValueError(field, allowed, shown(given)) from error
+    if not 1 <= found <= LONGEST_PATIENCE_S:
+        raise InvalidValueError(field, allowed, shown(given))
+    return found
+
+
+# A rule as a JSON object: what `parse_rule` reads to the same rule. Defaults are left out.
+
+
+def document_of(rule: Rule) -> dict[str, Any]:
+    """Returns the rule as plain JSON values, without its id."""
+    document: dict[str, Any] = {
+        "name": rule.name,
+        "events": [kind.value for kind in rule.events],
+        "sites": _lists(rule.scope),
+        "words": _lists(rule.words),
+        "failing": _canonical_patience(rule.failing),
+        "channels": list(rule.channels),
+        "digest": _digest(rule.digest),
+        "quiet": _quiet(rule.quiet),
+        "muted_until": None if rule.muted_until is None else rfc3339(rule.muted_until),
+    }
+    document = {key: value for key, value in document.items() if value}
+    if not rule.matters:
+        document["matters"] = False
+    if not rule.enabled:
+        document["enabled"] = False
+    return document
+
+
+def _lists(of: msgspec.Struct) -> dict[str, Any]:
+    found: Mapping[str, Sequence[Any]] = msgspec.to_builtins(of)
+    return {key: list(some) for key, some in found.items() if some}
+
+
+def _canonical_patience(patience: Patience) -> dict[str, Any] | None:
+    if patience == Patience():
+        return None
+    found = {"after_polls": patience.after_polls, "after": patience.after}
+    document: dict[str, Any] = {key: value for key, value in found.items() if value is not None}
+    if patience.except_outcomes:
+        document["except"] = [kind.value for kind in patience.except_outcomes]
+    return document
+
+
+def _digest(digest: Digest | None) -> dict[str, Any] | None:
+    if digest is None:
+        return None
+    if digest.every == "hour":
+        return {"every": "hour", "zone": digest.zone}
+    days = {} if digest.days == DAYS else {"days": list(digest.days)}
+    return {"every": "day", "at": digest.at, **days, "zone": digest.zone}
+
+
+def _quiet(quiet: Windows | None) -> dict[str, Any] | None:
+    if quiet is None:
+        return None
+    return {"zone": quiet.zone, "hours": [msgspec.to_builtins(one) | {"days": list(one.days)} for one in quiet.open]}

@@ -1,1 +1,0 @@
-"""Rules: who is told of what. Their settings, which events they match, when a failing site is told of. Pure."""

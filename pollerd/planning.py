@@ -1,0 +1,281 @@
+"""What a budget of polls finds, and what a budget would have to be: in numbers and in sentences.
+
+What a budget would have to be, and what today's brings. Durations s, budgets in polls per second, shares 0 to 1.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from pollerd.quantities import counted
+from pollerd.ranges import BUDGET
+
+
+class PlanLimit(StrEnum):
+    """What keeps changes from being learned of in time, whatever the budget."""
+
+    HOST_INTERVAL = "host_interval"
+    MIN_INTERVAL = "min_interval"
+    MIN_YIELD = "min_yield"
+    TTL = "ttl"
+    NEVER_POLLED = "never_polled"
+    LARGEST_BUDGET = "largest_budget"
+    """A larger budget than may be set would do it."""
+
+
+class HeldBack(Struct, frozen=True, gc=False):
+    """The sites that one limit keeps from being polled often enough."""
+
+    limit: PlanLimit
+    sites: int
+    hosts: int
+    """Hosts of these sites."""
+    seconds: float | None
+    """Typical shortest time between two polls of them; for hosts between two requests. None: there is none."""
+    share: float
+    """Share of all changes that is learned of too late because of it."""
+
+
+class MeasuredDelays(Struct, frozen=True, gc=False):
+    """Delays of changes whose date the page named."""
+
+    changes: int
+    delay_median: float
+    delay_p90: float
+
+
+class TagPlan(Struct, frozen=True, gc=False):
+    """What today's budget brings for the sites with a tag."""
+
+    tag: str
+    sites: int
+    changes_per_day: float | None
+    share: float | None
+    """Share of their changes that is learned of in time; None: no change is expected."""
+    delay_median: float | None
+    delay_p90: float | None
+    """None: so many changes are never learned of, or none is expected."""
+    measured: MeasuredDelays | None
+
+
+class BudgetPlan(Struct, frozen=True, gc=False):
+    """The answer to: what budget is needed to learn of a share of all changes within some time?"""
+
+    objective: str
+    """The objective in force: the plan is for its split of the budget."""
+    allocator: str
+    tag: str | None
+    """Only changes of sites with this tag count; None: all."""
+    share: float
+    """Share of the changes that is asked for."""
+    within: float
+    budget: float | None
+    """The budget needed; None: no budget does it, or there is nothing to poll."""
+    most: float | None
+    """Share that is learned of in time if polls cost nothing; None: no change is expected."""
+    limits: tuple[HeldBack, ...]
+    """Why no budget does it, the most changes first; empty if one does."""
+    current_budget: float
+    current_share: float | None
+    """Share that is learned of in time with today's budget; None: no change is expected."""
+    delay_median: float | None
+    delay_p90: float | None
+    """Delays from change to detection with today's budget; None: so many changes are never learned of."""
+    measured: MeasuredDelays | None
+    """None: no page named a date."""
+    sites: int
+    changes_per_day: float | None
+    """None: the allocator does not estimate rates; then all sites count as if they changed alike."""
+    seldom_polled: int
+    """Sites that were polled fewer than 20 times: their rates are not known well."""
+    sampled: bool
+    """Whether the plan is worked out from a sample of very many sites."""
+    by_tag: tuple[TagPlan, ...]
+    """The tags with most sites, at most 50."""
+    deadline: float | None = None
+    """Seconds, of sites without their own; None under other objectives than `deadline`."""
+
+
+# Durations in words, exact where users gave them, rounded to two digits or so where they are expected.
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_UNITS = ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"))
+_TWO_DIGITS = 10
+
+
+def exactly(seconds: float) -> str:
+    """Formats a given duration in the largest unit of which it is a whole number: "30 minutes", "1 day"."""
+    for length, unit in _UNITS:
+        if seconds >= length and seconds % length == 0:
+            return _counted(seconds / length, unit)
+    return _counted(seconds, "second")
+
+
+def apart(seconds: float) -> str:
+    """Formats how often something may happen: "a minute", "in 10 minutes", after "one request"."""
+    if seconds != round(seconds):
+        return f"in {about(seconds)}"
+    number, _, unit = exactly(seconds).partition(" ")
+    return f"{'an' if unit == 'hour' else 'a'} {unit}" if number == "1" else f"in {number} {unit}"
+
+
+def about(seconds: float) -> str:
+    """Formats an expected duration: "0.4 s", "45 s", "22 min", "3 h 10 min", "2 d 5 h", "14 d"."""
+    if seconds < _TWO_DIGITS:
+        return f"{float(f'{seconds:.2g}'):g} s"
+    if round(seconds) < _MINUTE:
+        return f"{seconds:.0f} s"
+    if round(seconds / _MINUTE) < _MINUTE:
+        return f"{seconds / _MINUTE:.0f} min"
+    if round(seconds / _HOUR) < _DAY // _HOUR:
+        return _in_two(seconds, _HOUR, "h", 600, _MINUTE, "min")
+    return _in_two(seconds, _DAY, "d", _HOUR, _HOUR, "h")
+
+
+def _in_two(seconds: float, large: int, unit: str, step: int, small: int, part: str) -> str:
+    """Formats in two units, rounded to `step` s; from ten large ones on in these alone."""
+    if seconds >= _TWO_DIGITS * large:
+        return f"{seconds / large:,.0f} {unit}"
+    whole, rest = divmod(round(seconds / step) * step, large)
+    return f"{whole} {unit} {rest // small} {part}" if rest else f"{whole} {unit}"
+
+
+def _counted(number: float, unit: str) -> str:
+    shown = f"{number:,.10g}"
+    return f"{shown} {unit}" + ("" if shown == "1" else "s")
+
+
+# What a plan of the budget says, in sentences.
+
+_MOST_REASONS = 3
+
+
+def sentences(plan: BudgetPlan) -> tuple[str, ...]:
+    """Returns the plan in whole sentences, the most important first."""
+    if not plan.sites:
+        hint = ": add one by `pollerd sites add URL`" if plan.tag is None else ""
+        return (f"No page{_tagged(plan)} is polled yet{hint}.",)
+    if plan.current_share is None:
+        return (f"No change of {_pages(plan)} is expected.", _objective(plan))
+    return tuple(
+        filter(None, (_needed(plan), _today(plan), _measured(plan.measured), _objective(plan), *_doubts(plan)))
+    )
+
+
+def in_percent(share: float) -> str:
+    """Formats a share as "71 %"; what is not quite nothing or all is neither."""
+    if 0 < share < 0.005:
+        return "under 1 %"
+    if 0.995 <= share < 1 - 1e-9:
+        return "over 99 %"
+    return f"{100 * share:.0f} %"
+
+
+def two_digits(number: float) -> str:
+    """Formats a number > 0 with two significant digits: "0.25", "14", "1,200"."""
+    return f"{float(f'{number:.2g}'):,.10g}"
+
+
+def delays_in_words(median: float | None, p90: float | None) -> str:
+    """Formats the delays of which half and nine tenths of the changes stay below."""
+    if median is None:
+        return "more than half of all changes are never seen"
+    half = f"half of all changes are seen within {about(median)}"
+    return f"{half}, more than a tenth never" if p90 is None else f"{half}, 90 % within {about(p90)}"
+
+
+def _needed(plan: BudgetPlan) -> str:
+    goal = f"{_exact_percent(plan.share)} of the changes of {_pages(plan)} within {exactly(plan.within)}"
+    if plan.budget is None:
+        most = (
+            "" if plan.most is None or plan.most >= plan.share else f" {_capital(in_percent(plan.most))} is the most."
+        )
+        reasons = "; ".join(_reason(one, sampled=plan.sampled) for one in plan.limits[:_MOST_REASONS])
+        return f"No budget lets you learn of {goal}{': ' if reasons else ''}{reasons}.{most}"
+    have = f"you have {plan.current_budget:,g}"
+    if plan.budget <= plan.current_budget:
+        return f"To learn of {goal}, about {two_digits(plan.budget)} polls/s are enough; {have}."
+    return f"To learn of {goal} you need about {two_digits(plan.budget)} polls/s; {have}."
+
+
+def _today(plan: BudgetPlan) -> str:
+    share = in_percent(plan.current_share or 0.0)
+    delays = delays_in_words(plan.delay_median, plan.delay_p90)
+    return f"With {plan.current_budget:,g} you learn of {share} in that time; {delays}."
+
+
+def _measured(found: MeasuredDelays | None) -> str:
+    if found is None:
+        return ""
+    half, most = about(found.delay_median), about(found.delay_p90)
+    if found.changes == 1:
+        return f"Measured where pages name a date: {half} (of 1 change)."
+    return f"Measured where pages name a date: half within {half}, 90 % within {most} (of {found.changes:,} changes)."
+
+
+def _objective(plan: BudgetPlan) -> str:
+    due = "" if plan.deadline is None else f" (within {exactly(plan.deadline)}, where a page says nothing else)"
+    return f"For the objective '{plan.objective}'{due}, as {plan.allocator} splits the budget."
+
+
+def _doubts(plan: BudgetPlan) -> tuple[str, ...]:
+    if plan.changes_per_day is None:
+        return (f"{_capital(plan.allocator)} does not estimate how often pages change: all count alike.",)
+    return _of_objective(plan) + _of_seldom_polled(plan)
+
+
+def _of_objective(plan: BudgetPlan) -> tuple[str, ...]:
+    if plan.objective != "freshness":
+        return ()
+    return ("Fewer may be seen in time: for this objective pages that change all the time are polled ever less.",)
+
+
+def _of_seldom_polled(plan: BudgetPlan) -> tuple[str, ...]:
+    if plan.seldom_polled:
+        pages = counted(plan.seldom_polled, "page was", "pages were")
+        about_them = "how often it changes" if plan.seldom_polled == 1 else "how often they change"
+        return (f"{pages} polled fewer than 20 times: {about_them} is not known well yet.",)
+    return ()
+
+
+def _reason(held: HeldBack, *, sampled: bool) -> str:
+    several = held.sites != 1
+    pages = counted(held.sites, "page")
+    span = "" if held.seconds is None else exactly(held.seconds)
+    rounded = "" if held.seconds is None else about(held.seconds)
+    match held.limit:
+        case PlanLimit.HOST_INTERVAL:
+            hosts = (
+                f"{'at least ' if sampled else ''}{counted(held.hosts, 'host')} allow{'' if held.hosts != 1 else 's'}"
+            )
+            shared = f" for {pages}" if held.sites > held.hosts else ""
+            return f"{hosts} one request {apart(held.seconds or 0.0)}{shared}"
+        case PlanLimit.MIN_INTERVAL:
+            return f"{pages} may be polled once in {span} at most (min_interval)"
+        case PlanLimit.MIN_YIELD:
+            return f"{pages} {'are' if several else 'is'} believed unchanged for {rounded} after each poll (min_yield)"
+        case PlanLimit.TTL:
+            return f"{pages} {'ask' if several else 'asks'} to be left alone for {rounded} (respect_ttl)"
+        case PlanLimit.NEVER_POLLED:
+            them = "they have weight 0, or never change" if several else "it has weight 0, or never changes"
+            return f"{pages} {'are' if several else 'is'} never polled: {them}"
+        case PlanLimit.LARGEST_BUDGET:
+            return f"a budget is {BUDGET.highest:,g} polls/s at most"
+
+
+def _pages(plan: BudgetPlan) -> str:
+    return f"{'about ' if plan.sampled else ''}{counted(plan.sites, 'page')}{_tagged(plan)}"
+
+
+def _tagged(plan: BudgetPlan) -> str:
+    return "" if plan.tag is None else f" tagged {plan.tag}"
+
+
+def _exact_percent(share: float) -> str:
+    return f"{100 * share:.10g} %"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,1 +1,0 @@
-"""Draws plots of values over time as SVG and as text. Pure."""

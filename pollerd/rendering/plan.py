@@ -1,0 +1,401 @@
+"""How a page is rendered: a plan, compiled from what the user says.
+
+How a page is rendered, as compiled from what the user says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from selectolax.lexbor import LexborHTMLParser, SelectolaxError
+
+from pollerd.errors import InvalidValueError
+from pollerd.ranges import RENDER_PLAN
+
+
+class StepAction(StrEnum):
+    """What a step does to the page before it is read."""
+
+    CLICK = "click"
+    CLICK_IF_EXISTS = "click_if_exists"
+    TYPE = "type"
+    PRESS = "press"
+    CHECK = "check"
+    SELECT = "select"
+    WAIT_FOR = "wait_for"
+    WAIT_FOR_TEXT = "wait_for_text"
+    WAIT = "wait"
+    SCROLL = "scroll"
+    SCROLL_TO = "scroll_to"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True)
+class RenderStep:
+    """One step. Its value may be a secret: neither `repr` nor an error shows it."""
+
+    action: StepAction
+    selector: str = ""
+    """CSS; empty where the action has none."""
+    value: str = field(default="", repr=False)
+    """What is typed, pressed, selected, or looked for."""
+    number: float = 0.0
+    """Seconds of `wait`; pixels of `scroll`, 0: to the bottom."""
+    timeout: float = 10.0
+    """Seconds."""
+    secret: bool = False
+    """Whether `value` is a secret, to be sealed in the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderWait:
+    """What is waited for before the steps, in this order."""
+
+    idle: bool = True
+    """Until the network is idle for half a second, at most ten seconds: some pages never rest."""
+    selector: str | None = None
+    """Until an element of this CSS selector is there; none in time is a failure."""
+    seconds: float = 0.0
+    """For so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderPlan:
+    """How a page is rendered."""
+
+    wait: RenderWait = RenderWait()
+    block: frozenset[str] = frozenset({"image", "media", "font"})
+    """Types of resources that are not loaded."""
+    steps: tuple[RenderStep, ...] = ()
+    screenshot: bool = False
+    """Whether a PNG is taken of it; no part of the document, but what the site's `keep_screenshots` says."""
+    timeout: float | None = None
+    """Seconds for the whole poll, at most the daemon's deadline; None: that."""
+    width: int = 1280
+    height: int = 720
+    """The viewport, in CSS pixels."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The secrets of its steps."""
+        return tuple(step.value for step in self.steps if step.secret)
+
+
+# Checks CSS selectors before a browser has to: whatever cannot be one is refused, with its position.
+
+MAX_SELECTOR_LENGTH = 1_000
+_OPEN, _CLOSE = "([", ")]"
+_ALLOWED = "a CSS selector"
+
+
+def checked_selector(field: str, given: object) -> str:
+    """Returns a CSS selector. Raises `InvalidValueError` naming field and character, counted from 1."""
+    if not isinstance(given, str) or not given.strip():
+        raise InvalidValueError(field, _ALLOWED, given)
+    if len(given) > MAX_SELECTOR_LENGTH:
+        raise InvalidValueError(field, f"{_ALLOWED} of at most {MAX_SELECTOR_LENGTH} characters", given)
+    found = _fault(given)
+    if found is not None:
+        position, reason = found
+        raise InvalidValueError(f"{field}, character {position + 1}", f"{_ALLOWED}: {reason}", given)
+    if not _readable(given):
+        raise InvalidValueError(field, _ALLOWED, given)
+    return given.strip()
+
+
+def _fault(text: str) -> tuple[int, str] | None:
+    """Returns where brackets, quotes or combinators cannot be, and why."""
+    opened: list[int] = []
+    quote_at: int | None = None
+    at = 0
+    while at < len(text):
+        c = text[at]
+        if c < " " or c == "\x7f":
+            return at, "it holds a control character"
+        if c == "\\":
+            at += 2
+            continue
+        if quote_at is not None:
+            quote_at = None if c == text[quote_at] else quote_at
+        elif c in "\"'":
+            quote_at = at
+        elif (fault := _bracket_fault(text, at, opened)) is not None:
+            return at, fault
+        at += 1
+    if quote_at is not None:
+        return quote_at, "this quote is never closed"
+    return (opened[-1], f"this {text[opened[-1]]} is never closed") if opened else None
+
+
+def _bracket_fault(text: str, at: int, opened: list[int]) -> str | None:
+    """Keeps track of open brackets; returns why the character cannot be there."""
+    c = text[at]
+    if c in _OPEN:
+        opened.append(at)
+    elif c in _CLOSE:
+        if not opened or _OPEN.index(text[opened[-1]]) != _CLOSE.index(c):
+            return f"this {c} closes nothing"
+        opened.pop()
+    elif c in "{}<;@":
+        return f"{c} stands for nothing in one"
+    elif c == ">" and text[at + 1 : at + 2] == ">":
+        return ">> stands for nothing in one"
+    return None
+
+
+def _readable(text: str) -> bool:
+    """Whether a parser takes it. Browsers know pseudo-classes that it does not: those pass."""
+    try:
+        LexborHTMLParser("<p></p>").css(text)
+    except SelectolaxError:
+        plain = re.sub(r"::?[a-zA-Z-]+(\([^()]*(\([^()]*\)[^()]*)*\))?", "", text)
+        if plain == text or not plain.strip():
+            return plain != text
+        try:
+            LexborHTMLParser("<p></p>").css(plain)
+        except SelectolaxError:
+            return False
+    return True
+
+
+# Checks single values of a render plan. Each function raises `InvalidValueError` naming the field.
+
+
+def checked_object(field: str, given: object, known: frozenset[str]) -> Mapping[str, Any]:
+    """Returns an object that has only known keys."""
+    allowed = f"an object with keys of {', '.join(sorted(known))}"
+    if not isinstance(given, Mapping):
+        raise InvalidValueError(field, allowed, type(given).__name__)
+    unknown = [key for key in given if key not in known]
+    if unknown:
+        raise InvalidValueError(f"{field}.{str(unknown[0])[:40]}", f"absent; {field} is {allowed}", "(not shown)")
+    return given
+
+
+def checked_number(field: str, given: object, name: str, *, whole: bool = False) -> float:
+    """Returns a number in the range that is called `name`."""
+    allowed = RENDER_PLAN[name]
+    kinds = (int,) if whole else (int, float)
+    if isinstance(given, bool) or not isinstance(given, kinds) or not allowed.holds(given):
+        raise InvalidValueError(field, allowed.allowed, given)
+    return given
+
+
+def checked_flag(field: str, given: object) -> bool:
+    """Returns true or false."""
+    if not isinstance(given, bool):
+        raise InvalidValueError(field, "true or false", given)
+    return given
+
+
+def checked_text(field: str, given: object, most: int, *, secret: bool = False) -> str:
+    """Returns a text of 1 to `most` characters; a secret is not shown in the error."""
+    if not isinstance(given, str) or not 0 < len(given) <= most or "\0" in given:
+        shown = "(not shown)" if secret else given
+        raise InvalidValueError(field, f"a text of 1 to {most:,} characters", shown)
+    return given
+
+
+# Compiles the steps of a render plan.
+#
+# A step is an object with one action, what the action needs beside it, and perhaps a `timeout` of its own in seconds:
+#
+# {"click": CSS}   {"click_if_exists": CSS}   {"check": CSS}   {"remove": CSS} {"type": CSS, "text": TEXT}   {"type":
+# CSS, "secret": TEXT}   {"select": CSS, "value": TEXT} {"press": KEY, "on": CSS}     {"press": KEY} {"wait_for": CSS}
+# {"wait_for_text": TEXT}   {"wait": SECONDS} {"scroll": "bottom"}   {"scroll": PIXELS}   {"scroll_to": CSS}
+
+MOST_STEPS = 50
+MAX_TYPED_LENGTH = 4_096
+_STEP_SECONDS = 10.0
+_IF_EXISTS_SECONDS = 2.0
+_KEY = re.compile(r"((Control|Shift|Alt|Meta|ControlOrMeta)\+){0,3}([A-Za-z0-9]{1,20}|[!-/:-@\[-`{-~])")
+_BESIDE: Mapping[StepAction, frozenset[str]] = {
+    StepAction.TYPE: frozenset({"text", "secret"}),
+    StepAction.SELECT: frozenset({"value"}),
+    StepAction.PRESS: frozenset({"on"}),
+}
+_ACTIONS = ", ".join(StepAction)
+
+
+def compile_steps(field: str, given: object) -> tuple[RenderStep, ...]:
+    """Returns the steps. Raises `InvalidValueError` naming the step's position, from 0, and its key."""
+    if not isinstance(given, list | tuple) or len(given) > MOST_STEPS:
+        shown = f"{len(given)} steps" if isinstance(given, list | tuple) else type(given).__name__
+        raise InvalidValueError(field, f"a list of at most {MOST_STEPS} steps", shown)
+    return tuple(_step(f"{field}[{position}]", one) for position, one in enumerate(given))
+
+
+def _step(field: str, given: object) -> RenderStep:
+    if not isinstance(given, Mapping):
+        raise InvalidValueError(field, f"an object with one of {_ACTIONS}", type(given).__name__)
+    actions = [action for action in StepAction if action in given]
+    if len(actions) != 1:
+        shown = "none of them" if not actions else " and ".join(actions)
+        raise InvalidValueError(field, f"an object with exactly one of {_ACTIONS}", shown)
+    action = actions[0]
+    beside = _BESIDE.get(action, frozenset())
+    unknown = [str(key)[:40] for key in given if key not in beside | {action, "timeout"}]
+    if unknown:
+        also = ", ".join(sorted(beside | {"timeout"}))
+        raise InvalidValueError(f"{field}.{unknown[0]}", f"absent: beside {action} there may be {also}", "(not shown)")
+    usual = _IF_EXISTS_SECONDS if action is StepAction.CLICK_IF_EXISTS else _STEP_SECONDS
+    timeout = checked_number(f"{field}.timeout", given.get("timeout", usual), "timeout")
+    return _COMPILERS.get(action, _by_selector)(f"{field}.{action}", field, action, given, timeout)
+
+
+def _by_selector(place: str, _: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
+    return RenderStep(action, checked_selector(place, given[action]), timeout=timeout)
+
+
+def _typing(place: str, field: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
+    selector = checked_selector(place, given[action])
+    if ("text" in given) == ("secret" in given):
+        raise InvalidValueError(field, "type with either text or secret", "both" if "text" in given else "neither")
+    key = "secret" if "secret" in given else "text"
+    value = checked_text(f"{field}.{key}", given[key], MAX_TYPED_LENGTH, secret=True)
+    return RenderStep(action, selector, value, timeout=timeout, secret=key == "secret")
+
+
+def _selecting(place: str, field: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
+    selector = checked_selector(place, given[action])
+    value = checked_text(f"{field}.value", given.get("value"), MAX_TYPED_LENGTH)
+    return RenderStep(action, selector, value, timeout=timeout)
+
+
+def _pressing(place: str, field: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
+    key = given[action]
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
+        raise InvalidValueError(place, "a key, like Enter, Tab, a or Control+a", key)
+    selector = checked_selector(f"{field}.on", given["on"]) if "on" in given else ""
+    return RenderStep(action, selector, key, timeout=timeout)
+
+
+def _looking(place: str, _: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
+    return RenderStep(action, value=checked_text(place, given[action], 1_000), timeout=timeout)
+
+
+def _waiting(place: str, _: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
+    return RenderStep(action, number=checked_number(place, given[action], "seconds"), timeout=timeout)
+
+
+def _scrolling(place: str, _: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
+    if given[action] == "bottom":
+        return RenderStep(action, timeout=timeout)
+    if isinstance(given[action], str):
+        raise InvalidValueError(place, "bottom, or a number of pixels", given[action])
+    return RenderStep(action, number=checked_number(place, given[action], "scroll", whole=True), timeout=timeout)
+
+
+_Compile = Callable[[str, str, StepAction, Mapping[str, Any], float], RenderStep]
+_COMPILERS: Mapping[StepAction, _Compile] = {
+    StepAction.TYPE: _typing,
+    StepAction.SELECT: _selecting,
+    StepAction.PRESS: _pressing,
+    StepAction.WAIT_FOR_TEXT: _looking,
+    StepAction.WAIT: _waiting,
+    StepAction.SCROLL: _scrolling,
+}
+"""Of actions that need more than a selector."""
+
+
+# Compiles a render plan from the settings document of a site or tag.
+#
+# {"wait": {"selector": CSS, "idle": true, "seconds": 2}, "block": ["image", "media", "font"], "steps": [...],
+#  "timeout": 30, "viewport": {"width": 1280, "height": 720}}
+#
+# Every key may be absent. With a `wait` of its own, only what it names is waited for.
+
+RESOURCE_TYPES: Final = ("image", "media", "font", "stylesheet", "script", "xhr", "fetch", "websocket", "eventsource")
+"""What may be blocked; the names are Playwright's."""
+_KEYS = frozenset({"wait", "block", "steps", "timeout", "viewport"})
+
+DEFAULT_PLAN: Final = RenderPlan()
+
+
+def compile_plan(field: str, document: object) -> RenderPlan:
+    """Returns the plan; `document`: as decoded from JSON, None or empty: the default plan.
+
+    `field` is the name of the whole in errors. Raises `InvalidValueError` naming the field with its position, what is
+    allowed and what was given; no value of a `type` step is ever shown.
+    """
+    if document is None:
+        return DEFAULT_PLAN
+    given = checked_object(field, document, _KEYS)
+    viewport = checked_object(f"{field}.viewport", given.get("viewport", {}), frozenset({"width", "height"}))
+    sizes = {
+        name: int(checked_number(f"{field}.viewport.{name}", viewport.get(name, usual), name, whole=True))
+        for name, usual in (("width", DEFAULT_PLAN.width), ("height", DEFAULT_PLAN.height))
+    }
+    timeout = given.get("timeout")
+    return RenderPlan(
+        wait=_wait(f"{field}.wait", given["wait"]) if "wait" in given else DEFAULT_PLAN.wait,
+        block=_block(f"{field}.block", given["block"]) if "block" in given else DEFAULT_PLAN.block,
+        steps=compile_steps(f"{field}.steps", given.get("steps", ())),
+        timeout=None if timeout is None else checked_number(f"{field}.timeout", timeout, "timeout"),
+        width=sizes["width"],
+        height=sizes["height"],
+    )
+
+
+def _wait(field: str, document: object) -> RenderWait:
+    given = checked_object(field, document, frozenset({"selector", "idle", "seconds"}))
+    return RenderWait(
+        idle=checked_flag(f"{field}.idle", given.get("idle", False)),
+        selector=checked_selector(f"{field}.selector", given["selector"]) if "selector" in given else None,
+        seconds=checked_number(f"{field}.seconds", given.get("seconds", 0), "seconds"),
+    )
+
+
+def _block(field: str, given: object) -> frozenset[str]:
+    allowed = f"a list of {', '.join(RESOURCE_TYPES)}"
+    if not isinstance(given, list | tuple):
+        raise InvalidValueError(field, allowed, type(given).__name__)
+    for position, one in enumerate(given):
+        if one not in RESOURCE_TYPES:
+            raise InvalidValueError(f"{field}[{position}]", f"one of {', '.join(RESOURCE_TYPES)}", one)
+    return frozenset(given)
+
+
+# Takes the secrets out of a plan's document, so that they are sealed apart from it and shown to nobody.
+
+SEALED = "(sealed)"
+"""Stands in a document in the place of a secret."""
+
+
+def secret_positions(document: object) -> tuple[int, ...]:
+    """Returns the positions of steps that hold a secret, from 0."""
+    steps = document.get("steps", ()) if isinstance(document, Mapping) else ()
+    if not isinstance(steps, list | tuple):
+        return ()
+    return tuple(at for at, step in enumerate(steps) if isinstance(step, Mapping) and "secret" in step)
+
+
+def split_secrets(document: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Returns a document that `compile_plan` took, with `SEALED` for each secret, and the secrets in order."""
+    positions = secret_positions(document)
+    if not positions:
+        return dict(document), ()
+    steps = [dict(step) for step in document["steps"]]
+    found = tuple(str(steps[at]["secret"]) for at in positions)
+    for at in positions:
+        steps[at]["secret"] = SEALED
+    return {**document, "steps": steps}, found
+
+
+def join_secrets(document: Mapping[str, Any], secrets: Sequence[str]) -> dict[str, Any]:
+    """Returns the document with its secrets again, as `split_secrets` took them out. Raises `ValueError` if they are
+    not as many.
+    """
+    positions = secret_positions(document)
+    if len(positions) != len(secrets):
+        raise ValueError(f"{len(positions)} places for {len(secrets)} secrets")
+    if not positions:
+        return dict(document)
+    steps = [dict(step) for step in document["steps"]]
+    for at, secret in zip(positions, secrets, strict=True):
+        steps[at]["secret"] = secret
+    return {**document, "steps": steps}

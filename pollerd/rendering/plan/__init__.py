@@ -1,1 +1,0 @@
-"""Render plans: what a user says about how a page is rendered, checked."""

@@ -1,1 +1,0 @@
-"""The forward proxy that all connections of rendered pages go through."""

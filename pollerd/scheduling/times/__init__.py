@@ -1,1 +1,0 @@
-"""Local times: the instants that they stand for, and which sites are closed by their windows now."""

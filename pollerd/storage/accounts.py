@@ -1,0 +1,483 @@
+"""Users, sessions and tokens in the database.
+
+Values of accounts. Times are epoch seconds, durations seconds; secrets are stored as hashes only.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, insert, or_, select, update
+
+from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
+from pollerd.storage import migrate
+from pollerd.storage.encoding import storable_word
+from pollerd.storage.engine import Database, check_place, database_url
+from pollerd.storage.schema import api_token, user_account, user_session
+from pollerd.storage.settings import StorageSettings
+
+SESSION_IDLE_SECONDS = 12 * 3600.0
+"""Time without a request after which a session ends."""
+SESSION_MOST_SECONDS = 30 * 86_400.0
+"""Time after which a session ends, however often it is used."""
+_NAME = re.compile(r"[\w.@+-]{1,64}")
+_NAME_ALLOWED = "1 to 64 letters, digits or . @ + - _"
+
+
+class Role(StrEnum):
+    """What somebody may do."""
+
+    READ = "read"
+    WRITE = "write"
+    SIGNALS = "signals"
+    """Of tokens only: may report changed pages, and nothing else."""
+
+
+class User(Struct, frozen=True):
+    """A user."""
+
+    id: int
+    name: str
+    role: Role
+    created_at: float
+    has_password: bool
+    """Without one the user signs in by the proxy in front."""
+
+
+class UserPassword(Struct, frozen=True):
+    """A user with the hash of the password; None: the user has none."""
+
+    user: User
+    hash: str | None
+
+
+class StoredToken(Struct, frozen=True):
+    """A token that was made while the daemon ran."""
+
+    id: int
+    name: str
+    role: Role
+    created_at: float
+    used_at: float | None
+
+
+class Session(Struct, frozen=True):
+    """A session: of a user, or of somebody who signed in with a token."""
+
+    id: int
+    user: User | None
+    token_digest: bytes | None
+    """SHA-256 of the token, if there is no user."""
+    created_at: float
+    seen_at: float
+    agent: str
+    """The browser, as it names itself."""
+    address: str
+
+    @property
+    def expires_at(self) -> float:
+        """When it ends if it is not used again."""
+        return min(self.seen_at + SESSION_IDLE_SECONDS, self.created_at + SESSION_MOST_SECONDS)
+
+
+class NewSession(Struct, frozen=True, kw_only=True):
+    """What is stored of a session that begins. Exactly one of `user_id` and `token_digest` is given."""
+
+    digest: bytes
+    """SHA-256 of its secret."""
+    user_id: int | None = None
+    token_digest: bytes | None = None
+    agent: str = ""
+    address: str = ""
+
+
+class Existing(Struct, frozen=True):
+    """Whether there are accounts at all."""
+
+    users: bool
+    tokens: bool
+
+
+def check_name(name: str, field: str = "name") -> str:
+    """Returns a user's or token's name in its normal form. Raises `InvalidValueError`."""
+    normal = unicodedata.normalize("NFC", name)
+    if not _NAME.fullmatch(normal):
+        raise InvalidValueError(field, _NAME_ALLOWED, name)
+    return normal
+
+
+def name_key(name: str) -> str:
+    """Returns what names that differ in case or writing only have in common."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+# Users in the database: each function works within a transaction.
+
+_TABLE = user_account.c
+COLUMNS = [_TABLE.id, _TABLE.name, _TABLE.role, _TABLE.created_at, _TABLE.password_hash.is_not(None).label("known")]
+
+
+def user_of(row: Any) -> User:
+    """Returns the user of a row of `COLUMNS`."""
+    return User(row.id, row.name, Role(row.role), row.created_at, bool(row.known))
+
+
+def list_users(connection: Connection) -> list[User]:
+    """Returns all users by name."""
+    return [user_of(row) for row in connection.execute(select(*COLUMNS).order_by(_TABLE.key))]
+
+
+def find_user(connection: Connection, name: str) -> UserPassword | None:
+    """Returns the user of this name, in any case; None: there is none."""
+    wanted = select(*COLUMNS, _TABLE.password_hash).where(_TABLE.key == name_key(name))
+    row = connection.execute(wanted).one_or_none()
+    return None if row is None else UserPassword(user_of(row), row.password_hash)
+
+
+def get_user(connection: Connection, name: str) -> User:
+    """Returns the user of this name. Raises `NotFoundError`."""
+    found = find_user(connection, name)
+    if found is None:
+        raise NotFoundError("user", name)
+    return found.user
+
+
+def _of_users(role: Role) -> Role:
+    """Returns the role. Raises `InvalidValueError` for one that only tokens have."""
+    if role is Role.SIGNALS:
+        raise InvalidValueError("role", "read or write: only a token may be for signals", role.value)
+    return role
+
+
+def add_user(connection: Connection, name: str, role: Role, password_hash: str | None, now: float) -> User:
+    """Adds a user. Raises `DuplicateError`, also where names differ in case only, and `InvalidValueError`."""
+    name, role = check_name(name), _of_users(role)
+    found = find_user(connection, name)
+    if found is not None:
+        raise DuplicateError("user", found.user.name, found.user.id)
+    values = {
+        "name": name,
+        "key": name_key(name),
+        "role": role.value,
+        "password_hash": password_hash,
+        "created_at": now,
+    }
+    user_id = connection.execute(insert(user_account).values(values).returning(_TABLE.id)).scalar_one()
+    return User(user_id, name, role, now, password_hash is not None)
+
+
+def change_user(connection: Connection, name: str, *, role: Role | None, password_hash: str | None) -> User:
+    """Gives a user another role or password, if given; another password ends all sessions. Raises `NotFoundError`."""
+    user = get_user(connection, name)
+    values: dict[str, str] = {}
+    if role is not None:
+        values["role"] = _of_users(role).value
+    if password_hash is not None:
+        values["password_hash"] = password_hash
+        connection.execute(delete(user_session).where(user_session.c.user_id == user.id))
+    if values:
+        connection.execute(update(user_account).where(_TABLE.id == user.id).values(values))
+    return get_user(connection, name)
+
+
+def rehash(connection: Connection, user_id: int, before: str, after: str) -> None:
+    """Stores another hash of the same password, unless it was changed meanwhile."""
+    unchanged = (_TABLE.id == user_id) & (_TABLE.password_hash == before)
+    connection.execute(update(user_account).where(unchanged).values(password_hash=after))
+
+
+def remove_user(connection: Connection, name: str) -> None:
+    """Removes a user with all sessions. Raises `NotFoundError`."""
+    user = get_user(connection, name)
+    connection.execute(delete(user_session).where(user_session.c.user_id == user.id))
+    connection.execute(delete(user_account).where(_TABLE.id == user.id))
+
+
+# Sessions in the database: each function works within a transaction.
+
+MOST_SESSIONS = 100
+"""Most sessions of one user or token: a further one ends the oldest."""
+_SHOWN = 200
+_SESSIONS_TABLE = user_session.c
+_OWN = ("token_digest", "created_at", "seen_at", "agent", "address")
+_JOINED = select(
+    _SESSIONS_TABLE.id.label("session_id"), *(_SESSIONS_TABLE[name].label(f"session_{name}") for name in _OWN), *COLUMNS
+).select_from(user_session.outerjoin(user_account, _SESSIONS_TABLE.user_id == user_account.c.id))
+
+
+def begin_session(connection: Connection, new: NewSession, now: float) -> Session:
+    """Stores a session, and deletes those that are over."""
+    connection.execute(delete(user_session).where(_over(now)))
+    holder = _of_holder(new.user_id, new.token_digest)
+    older = select(_SESSIONS_TABLE.id).where(holder).order_by(_SESSIONS_TABLE.id.desc()).offset(MOST_SESSIONS - 1)
+    for one in connection.execute(older).scalars().all():
+        connection.execute(delete(user_session).where(_SESSIONS_TABLE.id == one))
+    values = {
+        "digest": new.digest,
+        "user_id": new.user_id,
+        "token_digest": new.token_digest,
+        "created_at": now,
+        "seen_at": now,
+        "agent": storable_word(new.agent[:_SHOWN]),
+        "address": storable_word(new.address[:_SHOWN]),
+    }
+    made = connection.execute(insert(user_session).values(values).returning(_SESSIONS_TABLE.id)).scalar_one()
+    return _session(connection.execute(_JOINED.where(_SESSIONS_TABLE.id == made)).one())
+
+
+def find_session(connection: Connection, digest: bytes, now: float) -> Session | None:
+    """Returns the session whose secret has this SHA-256; None: it is unknown or over."""
+    row = connection.execute(_JOINED.where(_SESSIONS_TABLE.digest == digest, ~_over(now))).one_or_none()
+    return None if row is None else _session(row)
+
+
+def list_sessions(connection: Connection, now: float) -> list[Session]:
+    """Returns all sessions that are not over, those that were used last first."""
+    rows = connection.execute(
+        _JOINED.where(~_over(now)).order_by(_SESSIONS_TABLE.seen_at.desc(), _SESSIONS_TABLE.id.desc())
+    )
+    return [_session(row) for row in rows]
+
+
+def note_seen(connection: Connection, session_id: int, now: float) -> None:
+    """Notes that a session was used."""
+    used = (_SESSIONS_TABLE.id == session_id) & (_SESSIONS_TABLE.seen_at < now)
+    connection.execute(update(user_session).where(used).values(seen_at=now))
+
+
+def end_session(connection: Connection, session_id: int) -> None:
+    """Ends a session. Raises `NotFoundError`."""
+    if not connection.execute(delete(user_session).where(_SESSIONS_TABLE.id == session_id)).rowcount:
+        raise NotFoundError("session", session_id)
+
+
+def end_sessions(connection: Connection) -> int:
+    """Ends all sessions; returns how many."""
+    return connection.execute(delete(user_session)).rowcount
+
+
+def end_sessions_of(connection: Connection, user_id: int | None, token_digest: bytes | None) -> int:
+    """Ends all sessions of a user, or of a token; returns how many."""
+    return connection.execute(delete(user_session).where(_of_holder(user_id, token_digest))).rowcount
+
+
+def _of_holder(user_id: int | None, token_digest: bytes | None) -> ColumnElement[bool]:
+    if user_id is not None:
+        return _SESSIONS_TABLE.user_id == user_id
+    return and_(_SESSIONS_TABLE.user_id.is_(None), _SESSIONS_TABLE.token_digest == token_digest)
+
+
+def _over(now: float) -> ColumnElement[bool]:
+    return or_(
+        _SESSIONS_TABLE.seen_at <= now - SESSION_IDLE_SECONDS, _SESSIONS_TABLE.created_at <= now - SESSION_MOST_SECONDS
+    )
+
+
+def _session(row: Row[Any]) -> Session:
+    return Session(
+        row.session_id,
+        None if row.id is None else user_of(row),
+        row.session_token_digest,
+        row.session_created_at,
+        row.session_seen_at,
+        row.session_agent,
+        row.session_address,
+    )
+
+
+# Tokens made while the daemon runs: each function works within a transaction.
+
+_API_TOKENS_TABLE = api_token.c
+_COLUMNS = [
+    _API_TOKENS_TABLE.id,
+    _API_TOKENS_TABLE.name,
+    _API_TOKENS_TABLE.role,
+    _API_TOKENS_TABLE.created_at,
+    _API_TOKENS_TABLE.used_at,
+]
+
+
+def list_tokens(connection: Connection) -> list[StoredToken]:
+    """Returns all tokens by name."""
+    return [_token(row) for row in connection.execute(select(*_COLUMNS).order_by(_API_TOKENS_TABLE.key))]
+
+
+def find_token(connection: Connection, digest: bytes) -> StoredToken | None:
+    """Returns the token with this SHA-256; None: there is none."""
+    row = connection.execute(select(*_COLUMNS).where(_API_TOKENS_TABLE.digest == digest)).one_or_none()
+    return None if row is None else _token(row)
+
+
+def add_token(connection: Connection, name: str, role: Role, digest: bytes, now: float) -> StoredToken:
+    """Adds a token. Raises `DuplicateError` for a name that another has, and `InvalidValueError`."""
+    name = check_name(name)
+    found = connection.execute(
+        select(_API_TOKENS_TABLE.id, _API_TOKENS_TABLE.name).where(_API_TOKENS_TABLE.key == name_key(name))
+    ).one_or_none()
+    if found is not None:
+        raise DuplicateError("token", found.name, found.id)
+    values = {"name": name, "key": name_key(name), "role": role.value, "digest": digest, "created_at": now}
+    token_id = connection.execute(insert(api_token).values(values).returning(_API_TOKENS_TABLE.id)).scalar_one()
+    return StoredToken(token_id, name, role, now, None)
+
+
+def withdraw_token(connection: Connection, token_id: int) -> None:
+    """Withdraws a token, with the sessions that it began. Raises `NotFoundError`."""
+    digest = connection.execute(
+        select(_API_TOKENS_TABLE.digest).where(_API_TOKENS_TABLE.id == token_id)
+    ).scalar_one_or_none()
+    if digest is None:
+        raise NotFoundError("token", token_id)
+    end_sessions_of(connection, None, digest)
+    connection.execute(delete(api_token).where(_API_TOKENS_TABLE.id == token_id))
+
+
+def note_used(connection: Connection, token_id: int, now: float) -> None:
+    """Notes that a token was used."""
+    connection.execute(update(api_token).where(_API_TOKENS_TABLE.id == token_id).values(used_at=now))
+
+
+def _token(row: Row[Any]) -> StoredToken:
+    return StoredToken(row.id, row.name, Role(row.role), row.created_at, row.used_at)
+
+
+# Accounts in the database: each method is one transaction.
+
+
+class AccountStore:
+    """Users, sessions and tokens.
+
+    Every method raises `DatabaseUnavailableError` as those of `Store` do.
+    """
+
+    def __init__(self, *, database: Database) -> None:
+        self._database = database
+
+    async def existing(self) -> Existing:
+        """Returns whether there are users and tokens."""
+        return await self._database.read(_existing)
+
+    # Users.
+
+    async def users(self) -> list[User]:
+        """Returns all users by name."""
+        return await self._database.read(list_users)
+
+    async def user(self, name: str) -> UserPassword | None:
+        """Returns the user of this name, in any case; None: there is none."""
+        return await self._database.read(lambda c: find_user(c, name))
+
+    async def add_user(self, name: str, role: Role, password_hash: str | None, now: float) -> User:
+        """Adds a user; without a password the proxy in front signs the user in.
+
+        Raises `DuplicateError`, also where names differ in case only, and `InvalidValueError`.
+        """
+        return await self._database.write(lambda c: add_user(c, name, role, password_hash, now))
+
+    async def add_first_user(self, name: str, password_hash: str, now: float) -> User:
+        """Adds a user who may do everything, if there is none yet. Raises `DuplicateError`, `InvalidValueError`."""
+
+        def work(connection: Connection) -> User:
+            there = list_users(connection)
+            if there:
+                raise DuplicateError("user", there[0].name, there[0].id)
+            return add_user(connection, name, Role.WRITE, password_hash, now)
+
+        return await self._database.write(work)
+
+    async def change_user(self, name: str, *, role: Role | None = None, password_hash: str | None = None) -> User:
+        """Gives a user another role or password, if given; another password ends all sessions.
+
+        Raises `NotFoundError`.
+        """
+        return await self._database.write(lambda c: change_user(c, name, role=role, password_hash=password_hash))
+
+    async def rehash(self, user_id: int, before: str, after: str) -> None:
+        """Stores another hash of the same password, unless it was changed meanwhile."""
+        await self._database.write(lambda c: rehash(c, user_id, before, after))
+
+    async def remove_user(self, name: str) -> None:
+        """Removes a user with all sessions. Raises `NotFoundError`."""
+        await self._database.write(lambda c: remove_user(c, name))
+
+    # Sessions.
+
+    async def begin_session(self, new: NewSession, now: float) -> Session:
+        """Stores a session, and deletes those that are over."""
+        return await self._database.write(lambda c: begin_session(c, new, now))
+
+    async def session(self, digest: bytes, now: float) -> Session | None:
+        """Returns the session whose secret has this SHA-256; None: it is unknown or over."""
+        return await self._database.read(lambda c: find_session(c, digest, now))
+
+    async def sessions(self, now: float) -> list[Session]:
+        """Returns all sessions that are not over, those that were used last first."""
+        return await self._database.read(lambda c: list_sessions(c, now))
+
+    async def note_seen(self, session_id: int, now: float) -> None:
+        """Notes that a session was used."""
+        await self._database.write(lambda c: note_seen(c, session_id, now))
+
+    async def end_session(self, session_id: int) -> None:
+        """Ends a session. Raises `NotFoundError`."""
+        await self._database.write(lambda c: end_session(c, session_id))
+
+    async def end_sessions(self) -> int:
+        """Ends all sessions; returns how many."""
+        return await self._database.write(end_sessions)
+
+    async def end_sessions_of(self, *, user_id: int | None = None, token_digest: bytes | None = None) -> int:
+        """Ends all sessions of a user, or of a token; returns how many."""
+        return await self._database.write(lambda c: end_sessions_of(c, user_id, token_digest))
+
+    # Tokens.
+
+    async def tokens(self) -> list[StoredToken]:
+        """Returns all tokens by name."""
+        return await self._database.read(list_tokens)
+
+    async def token(self, digest: bytes) -> StoredToken | None:
+        """Returns the token with this SHA-256; None: there is none."""
+        return await self._database.read(lambda c: find_token(c, digest))
+
+    async def add_token(self, name: str, role: Role, digest: bytes, now: float) -> StoredToken:
+        """Adds a token, of which its SHA-256 is kept. Raises `DuplicateError`, `InvalidValueError`."""
+        return await self._database.write(lambda c: add_token(c, name, role, digest, now))
+
+    async def withdraw_token(self, token_id: int) -> None:
+        """Withdraws a token, with the sessions that it began. Raises `NotFoundError`."""
+        await self._database.write(lambda c: withdraw_token(c, token_id))
+
+    async def note_used(self, token_id: int, now: float) -> None:
+        """Notes that a token was used."""
+        await self._database.write(lambda c: note_used(c, token_id, now))
+
+
+def _existing(connection: Connection) -> Existing:
+    row = connection.execute(select(exists(select(user_account.c.id)), exists(select(api_token.c.id)))).one()
+    return Existing(bool(row[0]), bool(row[1]))
+
+
+# Opens the accounts alone, for commands: beside a running daemon, or before its first start.
+
+
+@asynccontextmanager
+async def open_accounts(url: str, settings: StorageSettings) -> AsyncIterator[AccountStore]:
+    """Yields the accounts of the database at `url`; creates a missing SQLite file, and brings the schema up.
+
+    Needs no key: accounts are hashed, not encrypted. Raises `DatabaseInUseError` if the schema must be brought up while
+    a daemon runs, and the errors of `Store.open`.
+    """
+    check_place(url)
+    await migrate.upgrade(url, settings)
+    database = Database(database_url(url), settings, create=False)
+    try:
+        yield AccountStore(database=database)
+    finally:
+        await database.close()

@@ -1,1 +1,0 @@
-"""Users, their sessions, and tokens made while the daemon runs."""

@@ -1,0 +1,606 @@
+"""The group commit: polls and all their effects, in one transaction."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, func, select, update
+
+from pollerd.errors import DatabaseInUseError, InvalidValueError
+from pollerd.events import EventKind, Notice
+from pollerd.model import DEFAULT_SELECTION, Baseline, Poll, Redirect, SiteState
+from pollerd.storage.crawler.pages import PageCommit
+from pollerd.storage.encoding import Packed, encode_header, pack, storable, storable_word, window_columns
+from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.schema import allocation
+from pollerd.storage.schema import poll as poll_table
+from pollerd.storage.selection_states import load_selection_states, reading_rows, state_row
+from pollerd.storage.statements import CHANGE, ForEachRow, Statements, run, run_each, run_together
+from pollerd.storage.values import Batch, ChangeDraft, CommitResult, CommittedChange, PollRecord
+
+# What a poll changes of what lists of sites sort by: written only where it differs.
+
+ListedState = tuple[Any, ...]
+"""State, failures, believed changes per day (-1: nothing is believed) and time of the last change (0: never) of a site,
+as in `LISTED_STATE`."""
+NOTICEABLE = 0.02
+"""Share by which a rate must differ from the stored one to be stored: else nearly every poll would move it."""
+
+
+def listed_states(records: Sequence[PollRecord], before: dict[int, ListedState]) -> list[ListedState]:
+    """Returns what is listed after each record; `before`, by site, follows them."""
+    states = []
+    for record in records:
+        was = before[record.poll.site_id]
+        rate = -1.0 if record.rate is None else record.rate
+        changed_at = record.poll.at if record.changes else was[3]
+        now = (record.state.value, record.failures, was[2] if _alike(was[2], rate) else rate, changed_at)
+        before[record.poll.site_id] = now
+        states.append(now)
+    return states
+
+
+def listed_rows(records: Sequence[PollRecord], before: dict[int, ListedState]) -> list[tuple[Any, ...]]:
+    """Returns a row of `update_listed` for each record that differs from `before`, by site, which follows them."""
+    rows = []
+    for record in records:
+        site_id = record.poll.site_id
+        was = before[site_id]
+        (now,) = listed_states([record], before)
+        if now != was:
+            rows.append((*now, site_id))
+    return rows
+
+
+def _alike(stored: Any, rate: float) -> bool:
+    """Returns whether a stored rate, which may have been damaged by hand, is near enough to this one."""
+    return isinstance(stored, float) and (stored < 0) == (rate < 0) and abs(rate - stored) <= NOTICEABLE * abs(stored)
+
+
+def times_row(record: PollRecord) -> tuple[float, float, int]:
+    """Returns the row of `update_times`."""
+    poll = record.poll
+    earliest = record.not_before if record.next_poll_at is None else record.next_poll_at
+    return poll.at, poll.at if earliest is None else max(poll.at, earliest), poll.site_id
+
+
+# Writes what is to be told in the transaction of what it tells of.
+
+ChangeKey = tuple[int, str]
+"""Index of a record, and the selection in which it found a change; `DEFAULT_SELECTION` of a site without any."""
+
+
+def check_notices(record: PollRecord) -> None:
+    """Raises `InvalidValueError` for a notice or incident of another site than the record's."""
+    site_id = record.poll.site_id
+    for notice in record.notices:
+        if notice.site_id != site_id:
+            raise InvalidValueError("notices", f"of the site that was polled ({site_id})", notice.site_id)
+    for incident in record.incidents_opened:
+        if incident.site_id != site_id:
+            raise InvalidValueError("incidents_opened", f"of the site that was polled ({site_id})", incident.site_id)
+
+
+def write_notices(
+    connection: Connection,
+    sql: Statements,
+    records: Sequence[tuple[int, PollRecord]],
+    changes: Mapping[ChangeKey, int],
+    others: Sequence[Notice],
+) -> None:
+    """Writes notices and incidents of records (with their index in the batch), and notices of no record.
+
+    changes: ids of the batch's changes.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for i, record in records:
+        url = record.context.url
+        for one in record.notices:
+            tells = one.kind is EventKind.CHANGED
+            rows.append(notice_row(one, url, changes.get((i, one.selection or DEFAULT_SELECTION)) if tells else None))
+    rows += [notice_row(one) for one in others]
+    run_each(connection, sql.insert_notice, rows)
+    closed = [(rule_id, r.poll.site_id) for _, r in records for rule_id in r.incidents_closed]
+    run_each(connection, sql.close_incident, closed)
+    opened = [(one.rule_id, one.site_id, one.id, one.since) for _, r in records for one in r.incidents_opened]
+    run_each(connection, sql.open_incident, opened)
+
+
+def notice_row(notice: Notice, url: str | None = None, change_id: int | None = None) -> tuple[Any, ...]:
+    """Returns the row of a notice, in the order of `NOTICE`."""
+    due_at = notice.due_at
+    return (
+        notice.event_id,
+        notice.kind.value,
+        notice.at,
+        notice.rule_id,
+        notice.channel_id,
+        notice.site_id,
+        storable(url),
+        change_id,
+        notice.selection,
+        storable_word(notice.data),
+        notice.digest,
+        due_at,
+        due_at,
+    )
+
+
+def has_notices(records: Iterable[PollRecord]) -> bool:
+    """Returns whether there is anything for `write_notices`."""
+    return any(r.notices or r.incidents_opened or r.incidents_closed for r in records)
+
+
+ContentKey = tuple[int, bytes]
+"""Site and fingerprint."""
+BodyKey = tuple[int, int]
+"""Index of a record, and of its selection from 1; 0: the record's own content."""
+RunKey = tuple[str, int | None]
+"""Who writes (empty: the only one), and its run; None: none was started."""
+_SELECTION = CHANGE.index("selection")
+_BYTES_AT_ONCE = 64 * 1024 * 1024
+
+
+class HoldsPartitions(Protocol):
+    """One of several nodes that write."""
+
+    info: NodeInfo
+    held: set[int]
+    """Units whose locks the writing session holds."""
+
+
+def check_batch(batch: Batch) -> None:
+    """Raises `InvalidValueError` for an inconsistent batch."""
+    learned = batch.shared_state is not None or any(r.learned is not None for r in batch.records)
+    if learned and batch.allocator is None:
+        raise InvalidValueError("allocator", "named where learned state is given", None)
+    for record in batch.records:
+        if record.state is SiteState.PAUSED:
+            raise InvalidValueError("state", "any but paused, which only the user sets", record.state.value)
+        if record.poll.site_id != record.context.site_id:
+            raise InvalidValueError("context", "of the site that was polled", record.context.site_id)
+        baseline = record.context.baseline
+        if record.content is not None and (baseline.fingerprint is None or baseline.media is None):
+            raise InvalidValueError("content", "given with its fingerprint and media in the baseline", baseline)
+        for one in record.selections:
+            if one.content is not None and (one.state.baseline.fingerprint is None or one.state.baseline.media is None):
+                raise InvalidValueError("content", "given with its fingerprint and media", one.state)
+        if record.page is not None and batch.findings is None:
+            raise InvalidValueError("findings", "given where a record has a page", None)
+        check_notices(record)
+
+
+class Commit:
+    """Commits one batch.
+
+    `bodies` holds the packed contents of records, `robots` the compressed robots.txt of each host by
+    its id. `run`: of the writer.
+    """
+
+    def __init__(
+        self,
+        sql: Statements,
+        batch: Batch,
+        bodies: dict[BodyKey, Packed],
+        robots: dict[int, bytes],
+        run: RunKey,
+        write_pages: PageCommit,
+        node: HoldsPartitions | None = None,
+    ) -> None:
+        """node: which of several writes; None: there is one."""
+        self._sql, self._write_pages, self._node = sql, write_pages, node
+        self._batch = batch
+        self._bodies, self._robots = bodies, robots
+        self._run = run
+        self._run_keys = (run[0], run[0])
+
+    def __call__(self, connection: Connection) -> CommitResult:
+        """Writes the batch; the caller owns the transaction. Writes nothing if it was committed before.
+
+        Raises `DatabaseInUseError` if another daemon has started since our run.
+        """
+        batch, sql = self._batch, self._sql
+        _, run_id = self._run
+        last_batch, last_run, found = self._begin(connection)
+        if run_id is not None and last_run != run_id:
+            raise DatabaseInUseError(f"another daemon (run {last_run}) took over from this one ({run_id})")
+        if last_batch == batch.id:
+            return self._recall(connection, found)
+        current, listed, living = self._living(found)
+        contents = self._write_contents(connection, living, current)
+        selected = self._write_selections(connection, living, contents)
+        drafts, states = self._follow(living, current, contents, selected)
+        records = [record for _, record in living]
+        if sql.update_listed is None:
+            states = [(*now, *state) for now, state in zip(listed_states(records, listed), states, strict=True)]
+        changes = self._write_rows(connection, living, states, drafts)
+        if sql.update_listed is not None:
+            run_each(connection, sql.update_listed, listed_rows(records, listed))
+        self._write_masks(connection, living)
+        self._write_shared_state(connection)
+        self._write_robots(connection)
+        stale: tuple[int, ...] = ()
+        if batch.findings is not None:
+            pages = [(r.poll.site_id, r.poll.at, r.page) for _, r in living if r.page is not None]
+            stale = self._write_pages(connection, pages, batch.findings)
+        changes = self._write_events(connection, living, drafts, changes)
+        fresh = {site_id: id_ for site_id in {key[0] for key in contents} if (id_ := current[site_id]) is not None}
+        skipped = len(batch.records) - len(living)
+        return CommitResult(
+            changes=changes, skipped=skipped, content_ids=fresh, selected_ids=selected, stale_pages=stale
+        )
+
+    def _begin(self, connection: Connection) -> tuple[bytes | None, int | None, list[tuple[Any, ...]]]:
+        """Returns the last committed batch, the last run, and rows of polled sites that are still there."""
+        sql = self._sql
+        sites = sql.many({record.poll.site_id for record in self._batch.records})
+        if sql.is_sqlite:
+            last_batch, last_run = run(connection, sql.begin_commit, *self._run_keys)[0]
+            return last_batch, last_run, run(connection, sql.living_sites, sites) if self._batch.records else []
+        if self._node is None:
+            rows = run(connection, sql.begin_commit, *self._run_keys, sites)
+        else:
+            # This session holds the locks of these partitions: no other commits for them before it ends.
+            rows = run(connection, sql.begin_node_commit, *self._run_keys, sites, sql.many(self._node.held))
+        return *rows[0][:2], [row[2:] for row in rows if row[2] is not None]
+
+    def _living(
+        self, rows: list[tuple[Any, ...]]
+    ) -> tuple[dict[int, int | None], dict[int, ListedState], list[tuple[int, PollRecord]]]:
+        """Returns the current content and what is listed, by site, and the records of sites as they were polled, with
+        their index.
+
+        rows: of `_begin`. A record of a site that has another URL or other selections by now is left out, and of a site
+        in a partition that this node lost. So is one that was polled before an edit after which the site begins anew:
+        it would be what the next poll is compared with.
+        """
+        settings = {row[0]: (row[1], row[2] or "") for row in rows}
+        anew_since = {row[0]: row[3] for row in rows if row[4]}
+        current = {row[0]: row[5] for row in rows}
+        listed: dict[int, ListedState] = {row[0]: row[6:] for row in rows}
+        living = [
+            (i, record)
+            for i, record in enumerate(self._batch.records)
+            if settings.get(record.poll.site_id) == (record.context.url, record.context.own_selections)
+            and anew_since.get(record.poll.site_id, record.context.settings_changed_at)
+            == record.context.settings_changed_at
+        ]
+        return current, listed, living
+
+    def _write_contents(
+        self, connection: Connection, living: list[tuple[int, PollRecord]], current: dict[int, int | None]
+    ) -> dict[ContentKey, int]:
+        """Writes new contents; returns their ids."""
+        rows = []
+        for i, record in living:
+            if record.content is not None:
+                is_current = record.context.content_id == current[record.poll.site_id]
+                packed = _stored_content(record.content, self._bodies[i, 0], is_current)
+                rows.append(_content_row(record, record.context.baseline, packed))
+            for n, one in enumerate(record.selections, 1):
+                if one.content is not None:
+                    rows.append(_content_row(record, one.state.baseline, self._bodies[i, n]))
+        if not rows:
+            return {}
+        shown = [record for _, record in living if record.screenshot is not None and _renews(record)]
+        last = run(connection, self._sql.last_content_id)[0][0] if shown else 0
+        for piece in _in_messages(rows):
+            run_each(connection, self._sql.upsert_content, piece)
+        sites = self._sql.many({row[0] for row in rows})
+        kept = run(connection, self._sql.contents_since, sites, min(row[4] for row in rows))
+        ids = {(site, bytes(print_)): id_ for id_, site, print_ in kept}
+        for record in shown:
+            self._write_screenshots(connection, record, ids, last)
+        return ids
+
+    def _write_screenshots(
+        self, connection: Connection, record: PollRecord, ids: dict[ContentKey, int], last: int
+    ) -> None:
+        """Keeps the record's screenshot with those of its contents that were not stored before (ids above `last`)."""
+        prints = {record.context.baseline.fingerprint} if record.content is not None else set()
+        prints |= {one.state.baseline.fingerprint for one in record.selections if one.content is not None}
+        found = {ids[record.poll.site_id, print_ or b""] for print_ in prints}
+        run_each(connection, self._sql.insert_screenshot, [(i, record.screenshot) for i in sorted(found) if i > last])
+
+    def _write_selections(
+        self, connection: Connection, living: list[tuple[int, PollRecord]], contents: dict[ContentKey, int]
+    ) -> dict[tuple[int, str], int]:
+        """Writes the states and values of selections; returns their new contents by site and selection."""
+        states, readings = [], []
+        new: dict[tuple[int, str], int] = {}
+        for _, record in living:
+            site_id = record.poll.site_id
+            for one in record.selections:
+                content_id = one.state.content_id
+                if one.content is not None:
+                    content_id = contents[(site_id, one.state.baseline.fingerprint or b"")]
+                    new[site_id, one.state.name] = content_id
+                announced_id = content_id if one.announces else one.state.announced_id
+                states.append(state_row(site_id, one, content_id, announced_id))
+                readings += reading_rows(site_id, record.poll.at, one)
+        run_each(connection, self._sql.upsert_selection_state, states)
+        run_each(connection, self._sql.insert_reading, readings)
+        return new
+
+    def _follow(
+        self,
+        living: list[tuple[int, PollRecord]],
+        current: dict[int, int | None],
+        contents: dict[ContentKey, int],
+        selected: dict[tuple[int, str], int],
+    ) -> tuple[list[tuple[int, tuple[Any, ...]]], list[tuple[Any, ...]]]:
+        """Returns change rows with their record's index, and state rows; updates `current` with each new content."""
+        drafts: list[tuple[int, tuple[Any, ...]]] = []
+        states: list[tuple[Any, ...]] = []
+        for i, record in living:
+            site_id = record.poll.site_id
+            before = current[site_id]
+            new: int | None = None
+            if record.content is not None:
+                new = contents[(site_id, record.context.baseline.fingerprint or b"")]
+            elif record.selections:
+                new = selected.get((site_id, DEFAULT_SELECTION))
+            if new is not None:
+                current[site_id] = new
+            states.append(_state_row(record, new))
+            if record.change is not None:
+                drafts.append((i, _change_row(record.poll, record.change, before, new)))
+            for one in record.selections:
+                if one.change is not None:
+                    after = selected.get((site_id, one.state.name))
+                    row = _change_row(record.poll, one.change, one.state.content_id, after, one.state.name)
+                    drafts.append((i, row))
+        return drafts, states
+
+    def _write_rows(
+        self,
+        connection: Connection,
+        living: list[tuple[int, PollRecord]],
+        states: list[tuple[Any, ...]],
+        drafts: list[tuple[int, tuple[Any, ...]]],
+    ) -> tuple[CommittedChange, ...]:
+        """Writes a row or more of each poll: one round trip to PostgreSQL; returns the changes, unless they come later,
+        because there are several writers.
+        """
+        sql, batch = self._sql, self._batch
+        learned = [(r.poll.site_id, batch.allocator, r.learned) for _, r in living if r.learned is not None]
+        with_ids, late = sql.insert_change.at_once, sql.locks.several
+        returned = run_together(
+            connection,
+            self._poll_rows([record.poll for _, record in living]),
+            (sql.update_state, states),
+            (sql.update_times, [times_row(record) for _, record in living]),
+            (sql.upsert_learned, learned),
+            (sql.update_host, self._host_rows(connection)),
+            (sql.upsert_batch, [(self._run[0], batch.id)]),
+            (sql.insert_change, [row for _, row in drafts] if with_ids and not late else []),
+        )
+        if late:
+            return ()
+        # In the order of rows: there is one writer, and ids only grow.
+        ids = sorted(id_ for (id_,) in returned) if with_ids else self._new_change_ids(connection, drafts)
+        return _changes(ids, drafts)
+
+    def _write_events(
+        self,
+        connection: Connection,
+        living: list[tuple[int, PollRecord]],
+        drafts: list[tuple[int, tuple[Any, ...]]],
+        changes: tuple[CommittedChange, ...],
+    ) -> tuple[CommittedChange, ...]:
+        """Writes notices, and the changes that `_write_rows` did not, last: other writers that have any wait from here.
+
+        Returns all changes.
+        """
+        noticed = bool(self._batch.notices) or has_notices(record for _, record in living)
+        if drafts or noticed:
+            self._sql.locks.number_events(connection)
+        if drafts and self._sql.locks.several:
+            rows = run_each(connection, self._sql.insert_change, [row for _, row in drafts])
+            changes = _changes(sorted(id_ for (id_,) in rows), drafts)  # one statement draws them upwards
+        if noticed:
+            self._write_notices(connection, living, drafts, changes)
+        return changes
+
+    def _write_notices(
+        self,
+        connection: Connection,
+        living: list[tuple[int, PollRecord]],
+        drafts: list[tuple[int, tuple[Any, ...]]],
+        changes: tuple[CommittedChange, ...],
+    ) -> None:
+        names = (row[_SELECTION] or DEFAULT_SELECTION for _, row in drafts)
+        ids = {(one.record, name): one.id for one, name in zip(changes, names, strict=True)}
+        write_notices(connection, self._sql, living, ids, self._batch.notices)
+
+    def _new_change_ids(self, connection: Connection, drafts: list[tuple[int, tuple[Any, ...]]]) -> list[int]:
+        """Inserts changes on SQLite, which returns no ids for several rows; returns their ids, in the same order."""
+        if not drafts:
+            return []
+        after = run(connection, self._sql.last_change_id)[0][0]
+        run_each(connection, self._sql.insert_change, [row for _, row in drafts])
+        return [id_ for (id_,) in run(connection, self._sql.changes_after, after)]
+
+    def _write_masks(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
+        """Writes masks; `since` moves only where earlier polls were misled."""
+        changed = [(r.poll.site_id, r.context.baseline.mask, r.poll.at, r.misled) for _, r in living if r.mask_changed]
+        run_each(connection, self._sql.upsert_mask, [row[:3] for row in changed if row[3]])
+        run_each(connection, self._sql.upsert_known_mask, [(*row[:2], 0.0) for row in changed if not row[3]])
+
+    def _write_shared_state(self, connection: Connection) -> None:
+        batch = self._batch
+        if batch.shared_state is not None:
+            mine = allocation.c.allocator == batch.allocator
+            newest = select(func.coalesce(func.max(poll_table.c.id), 0)).scalar_subquery()
+            known = {"shared_state": batch.shared_state, "learned_through": newest}
+            if self._node is None:
+                connection.execute(update(allocation).where(mine).values(known))
+            else:
+                row = (self._node.info.name, batch.allocator, batch.shared_state, time.time())
+                run_each(connection, self._sql.upsert_node_state, [row])
+
+    def _host_rows(self, connection: Connection) -> list[tuple[Any, ...]]:
+        """Returns rows of hosts to update; of one of several nodes only those in its partitions."""
+        hosts = self._batch.hosts
+        if self._node is not None and hosts:
+            held = self._sql.many(self._node.held)
+            mine = {i for (i,) in run(connection, self._sql.held_hosts, self._sql.many(h.host_id for h in hosts), held)}
+            hosts = [h for h in hosts if h.host_id in mine]
+        return [(h.last_start_at, h.paused_until, h.throttles, h.host_id) for h in hosts]
+
+    def _write_robots(self, connection: Connection) -> None:
+        robots = [(h.robots, h.host_id) for h in self._batch.hosts if h.robots is not None]
+        run_each(
+            connection,
+            self._sql.update_robots,
+            [(r.kind, self._robots.get(key), r.at, storable_word(r.detail), r.crawl_delay, key) for r, key in robots],
+        )
+
+    def _recall(self, connection: Connection, found: list[tuple[Any, ...]]) -> CommitResult:
+        """Returns the result of this batch's first, successful commit, whose answer was lost."""
+        records = self._batch.records
+        if not records:
+            return CommitResult()
+        sites = self._sql.many({r.poll.site_id for r in records})
+        since = min(r.poll.at for r in records)
+        rows = run(connection, self._sql.changes_at, sites, since)
+        ids = {(site_id, at, selection): id_ for id_, site_id, at, selection in rows}
+        keys: list[tuple[int, tuple[int, float, str | None]]] = []
+        for i, r in enumerate(records):
+            names: list[str | None] = [None] if r.change is not None else []
+            names += [one.state.name for one in r.selections if one.change is not None]
+            keys += [(i, (r.poll.site_id, _answered_at(r.poll), name)) for name in names]
+        current, _, living = self._living(found)
+        fresh = {r.poll.site_id: id_ for _, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None}
+        return CommitResult(
+            changes=tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids),
+            skipped=len(records) - len(living),
+            content_ids=fresh,
+            selected_ids=self._selected(connection, [r.poll.site_id for _, r in living if r.selections]),
+        )
+
+    def _poll_rows(self, polls: list[Poll]) -> tuple[ForEachRow, list[tuple[Any, ...]]]:
+        """Returns the rows of polls with their statement; one with two more columns if any of them counted items."""
+        rows = [_poll_row(poll) for poll in polls]
+        if all(poll.at_least is None for poll in polls):
+            return self._sql.insert_poll, rows
+        counted = [(poll.at_least, poll.span) for poll in polls]
+        return self._sql.insert_poll_with_items, [(*row, *items) for row, items in zip(rows, counted, strict=True)]
+
+    def _selected(self, connection: Connection, sites: list[int]) -> dict[tuple[int, str], int]:
+        states = load_selection_states(connection, self._sql, sites) if sites else {}
+        each = ((site_id, state) for site_id, of_site in states.items() for state in of_site)
+        return {(site_id, state.name): state.content_id for site_id, state in each if state.content_id is not None}
+
+
+def _in_messages(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    """Splits content rows into pieces of bounded size: PostgreSQL accepts no message above 1 GiB."""
+    piece: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        if piece and size + row[3] > _BYTES_AT_ONCE:
+            yield piece
+            piece, size = [], 0
+        piece.append(row)
+        size += row[3]
+    yield piece
+
+
+def _poll_row(p: Poll) -> tuple[Any, ...]:
+    return (
+        p.site_id,
+        p.at,
+        p.elapsed,
+        p.outcome.value,
+        p.status,
+        p.duration,
+        p.bytes,
+        p.changed,
+        p.age,
+        p.count,
+        storable_word(p.detail),
+        _redirects_text(p.redirects) if p.redirects else None,
+    )
+
+
+def _redirects_text(redirects: Sequence[Redirect]) -> str:
+    # JSON escapes lone surrogates and NUL, so any URL fits.
+    return json.dumps([[hop.status, hop.url] for hop in redirects])
+
+
+def _stored_content(content: bytes, packed: Packed, is_current: bool) -> Packed:
+    """Returns the content as storable: delta-encoded only if its base is sure to stay, as the current one's does."""
+    return packed if packed.base_id is None or is_current else Packed(pack(content))
+
+
+def _renews(record: PollRecord) -> bool:
+    """Returns whether the record gives its site a new current content."""
+    return bool(record.content) or any(one.content for one in record.selections)
+
+
+def _content_row(record: PollRecord, baseline: Baseline, packed: Packed) -> tuple[Any, ...]:
+    media = baseline.media.value if baseline.media is not None else ""
+    poll, body, base_id = record.poll, packed.body, packed.base_id
+    size = len(body) + len(record.screenshot or b"")
+    return (poll.site_id, baseline.fingerprint, media, size, poll.at, poll.at, body, base_id)
+
+
+def _change_row(
+    poll: Poll, draft: ChangeDraft, before: int | None, after: int | None, selection: str | None = None
+) -> tuple[Any, ...]:
+    return (
+        poll.site_id,
+        _answered_at(poll),
+        draft.previous_poll_at,
+        draft.kind.value,
+        storable_word(draft.summary),
+        before,
+        after,
+        selection,
+        draft.verdict.matters,
+        storable_word(draft.verdict.why),
+        poll.at,
+    )
+
+
+def _answered_at(poll: Poll) -> float:
+    """Returns when the answer was there: what it shows may have changed while the poll was under way."""
+    return poll.at + poll.duration
+
+
+def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...]:
+    p, m = record.poll, record.context
+    b = m.baseline
+    return (
+        p.at,
+        record.last_seen_at,
+        record.not_before,
+        m.polls_since_full,
+        p.outcome.value,
+        storable_word(p.detail),
+        encode_header(m.validators.etag),
+        encode_header(m.validators.last_modified),
+        storable(m.content_type),
+        b.fingerprint,
+        b.raw_fingerprint,
+        None if b.media is None else b.media.value,
+        b.last_modified,
+        b.last_modified_good,
+        b.last_modified_bad,
+        storable(m.redirect_url),
+        m.redirect_count,
+        b.items or None,
+        b.ttl,
+        b.ttl_broken,
+        *window_columns(b.window),
+        record.changes,
+        new_content_id,
+        p.site_id,
+    )
+
+
+def _changes(ids: Sequence[int], drafts: list[tuple[int, tuple[Any, ...]]]) -> tuple[CommittedChange, ...]:
+    return tuple(CommittedChange(id_, row[0], i) for id_, (i, row) in zip(ids, drafts, strict=True))

@@ -1,1 +1,0 @@
-"""Engines, locks, schema, migrations and statements."""

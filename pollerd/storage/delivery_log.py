@@ -1,0 +1,171 @@
+"""Lists of notices and of attempts to send them."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Double, Text, and_, bindparam, func, select
+
+from pollerd.errors import NotFoundError
+from pollerd.events import EventKind, NoticeState
+from pollerd.model import Change, StoredReading
+from pollerd.storage.changes import changes_by_id, packed_contents
+from pollerd.storage.encoding import Order, PackedRow, Position, unpack_all
+from pollerd.storage.notification_values import Attempt, NoticeFacts, NoticeFilter, NoticeSite, StoredNotice
+from pollerd.storage.outbox import IS_DEAD, OutboxStatements, attempt_of, notice_of
+from pollerd.storage.schema import attempt, outbox, reading
+from pollerd.storage.statements import Statements, columns_of, run
+from pollerd.storage.values import ListPage
+
+_PLAIN = ("channel_id", "change_id", "site_id", "message_id")
+
+
+def get_notice(connection: Connection, notice_id: int) -> StoredNotice:
+    """Returns the notice. Raises `NotFoundError`."""
+    row = connection.execute(select(outbox).where(outbox.c.id == notice_id)).one_or_none()
+    if row is None:
+        raise NotFoundError("notice", notice_id)
+    return notice_of(row)
+
+
+def last_notice(connection: Connection, kind: EventKind) -> StoredNotice | None:
+    """Returns the notice of this kind that was written last."""
+    wanted = select(outbox).where(outbox.c.kind == kind.value).order_by(outbox.c.id.desc()).limit(1)
+    row = connection.execute(wanted).one_or_none()
+    return None if row is None else notice_of(row)
+
+
+def list_notices(
+    connection: Connection, wanted: NoticeFilter, limit: int, cursor: str | None, order: Order | None
+) -> ListPage[StoredNotice]:
+    """Returns matching notices in the cursor's order, else in `order`, else newest first."""
+    statement = select(outbox)
+    for name in _PLAIN:
+        value: Any = getattr(wanted, name)
+        if value is not None:
+            statement = statement.where(outbox.c[name] == value)
+    if wanted.state is NoticeState.DEAD:
+        statement = statement.where(IS_DEAD)
+    elif wanted.state is not None:
+        statement = statement.where(outbox.c.state == wanted.state.value)
+    if wanted.state in (NoticeState.WAITING, NoticeState.SENDING):
+        statement = statement.where(outbox.c.ended_at.is_(None))
+    position = Position.of("o", cursor, order, unnamed=Order.NEWEST)
+    rows = connection.execute(position.select(statement, outbox.c.id, limit))
+    return position.page([notice_of(row) for row in rows], limit)
+
+
+def list_attempts(
+    connection: Connection,
+    channel_id: int | None,
+    message_id: str | None,
+    limit: int,
+    cursor: str | None,
+    order: Order | None,
+) -> ListPage[Attempt]:
+    """Returns attempts, in the cursor's order, else in `order`, else newest first."""
+    statement = select(attempt)
+    if channel_id is not None:
+        statement = statement.where(attempt.c.channel_id == channel_id)
+    if message_id is not None:
+        statement = statement.where(attempt.c.message_id == message_id)
+    position = Position.of("d", cursor, order, unnamed=Order.NEWEST)
+    rows = connection.execute(position.select(statement, attempt.c.id, limit))
+    return position.page([attempt_of(row) for row in rows], limit)
+
+
+# Reads, for many notices at once, what messages show of them.
+
+_SLACK_SECONDS = 1e-3
+"""SQLite reads a number from JSON with less than full precision."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactRows:
+    """What was read; contents are still packed."""
+
+    sites: dict[int, NoticeSite]
+    changes: dict[int, Change]
+    contents: list[PackedRow]
+    values: dict[int, dict[str, StoredReading]]
+    """By change id."""
+
+
+def read_facts(
+    connection: Connection,
+    sql: Statements,
+    outbox: OutboxStatements,
+    notices: Sequence[StoredNotice],
+    contents_of: int,
+) -> FactRows:
+    """Reads what messages show of these; contents of the changes of the first `contents_of` only."""
+    sites = _sites(connection, outbox, {one.site_id for one in notices if one.site_id is not None})
+    ids = dict.fromkeys(one.change_id for one in notices if one.change_id is not None)
+    changes = {one.id or 0: one for one in changes_by_id(connection, sql, list(ids))} if ids else {}
+    shown = [changes[one.change_id] for one in notices[:contents_of] if one.change_id in changes]
+    between = {key for one in shown for key in (one.before_content_id, one.after_content_id) if key is not None}
+    contents = packed_contents(connection, sql, sorted(between)) if between else []
+    return FactRows(sites, changes, contents, _values(connection, sql, changes))
+
+
+def facts_of(notices: Iterable[StoredNotice], rows: FactRows) -> list[NoticeFacts]:
+    """Returns the facts of each, in their order; unpacks contents."""
+    kept = unpack_all(rows.contents)
+
+    def content(content_id: int | None) -> bytes | None:
+        return kept[content_id].content if content_id in kept else None
+
+    found = []
+    for one in notices:
+        place = None if one.site_id is None else rows.sites.get(one.site_id)
+        change = None if one.change_id is None else rows.changes.get(one.change_id)
+        if change is None:
+            found.append(NoticeFacts(one, place))
+            continue
+        before, after = content(change.before_content_id), content(change.after_content_id)
+        found.append(NoticeFacts(one, place, change, before, after, rows.values.get(change.id or 0, {})))
+    return found
+
+
+def _sites(connection: Connection, sql: OutboxStatements, ids: set[int]) -> dict[int, NoticeSite]:
+    if not ids:
+        return {}
+    given = sql.many(ids)
+    tags: defaultdict[int, list[str]] = defaultdict(list)
+    for site_id, name in run(connection, sql.tags, given):
+        tags[site_id].append(name)
+    rows = run(connection, sql.sites, given)
+    return {key: NoticeSite(key, url, title or "", tuple(tags[key])) for key, url, title in rows}
+
+
+def _values(connection: Connection, sql: Statements, changes: dict[int, Change]) -> dict[int, dict[str, StoredReading]]:
+    """Returns the values of each change's selection, as read last at its time, by change id."""
+    if not changes:
+        return {}
+    asked = [(key, one.site_id, one.selection, one.detected_at + _SLACK_SECONDS) for key, one in changes.items()]
+    found: dict[int, dict[str, StoredReading]] = defaultdict(dict)
+    for key, name, *value in connection.execute(*_last_readings(sql, asked)):
+        found[key][name] = StoredReading(*value)
+    return found
+
+
+def _last_readings(sql: Statements, asked: list[tuple[int, int, str, float]]) -> tuple[Any, dict[str, Any]]:
+    """Returns the statement for the last readings of (key, site, selection) up to a time, and its parameters."""
+    if sql.is_sqlite:
+        rows: Any = func.json_each(bindparam("asked", type_=Text)).table_valued("value")
+        key, site_id, selection, at = (func.json_extract(rows.c.value, f"$[{place}]") for place in range(4))
+        given: dict[str, Any] = {"asked": json.dumps(asked)}
+    else:
+        rows = columns_of({"key": BigInteger(), "of_site": BigInteger(), "named": Text(), "until": Double()})
+        key, site_id, selection, at = rows.c
+        given = dict(zip(("key", "of_site", "named", "until"), map(list, zip(*asked, strict=True)), strict=True))
+    r = reading.c
+    same = and_(r.site_id == site_id, r.selection == selection, r.at <= at)
+    last = select(key.label("change"), func.max(r.id).label("last")).select_from(rows).join(reading, same)
+    newest = last.group_by(key, r.name).subquery()
+    wanted = select(newest.c.change, r.name, r.text, r.number, r.moment, r.currency, r.problem)
+    return wanted.join_from(newest, reading, r.id == newest.c.last), given

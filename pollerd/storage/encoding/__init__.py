@@ -1,1 +1,0 @@
-"""Encodes values as columns: text, secrets, compression, cursors."""

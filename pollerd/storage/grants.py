@@ -1,0 +1,388 @@
+"""One budget for several nodes, and the allocation they share.
+
+Who may spend what of one budget, as arithmetic over the rows of all nodes; `grants.py` keeps them in the database.
+
+At any moment the sum of `reserved` is at most the budget, or falls towards one that was lowered. A node's `reserved` is
+the most that it may be spending: it rises only by what is free, and falls only when the node itself says that it spends
+less, or when it is gone for so long that nothing of it can be under way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, delete, func, insert, select, text, update
+
+from pollerd.errors import InvalidValueError
+from pollerd.ranges import BUDGET
+from pollerd.storage.encoding import split_names
+from pollerd.storage.engine import Database
+from pollerd.storage.schema import allocation, budget_grant, node, shared_budget
+from pollerd.storage.statements import Statements
+from pollerd.storage.values import AllocationRow
+
+if TYPE_CHECKING:
+    from pollerd.storage.node_session import NodeSession
+
+
+SETTLE_SECONDS = 15.0
+"""Time from when a node's session is missed until what it had is free: above the time for which a node whose session
+does not answer goes on polling, 10 s."""
+_UNIT = 2.0**-20
+"""Grants are multiples of this, so that sums of them are exact."""
+
+Divide = Callable[
+    [float, NDArray[np.float64], Sequence[bytes | None], NDArray[np.float64]], tuple[float, NDArray[np.float64]]
+]
+"""Divides a budget among n nodes with costs float64[n], curves, and last targets float64[n], nan: none; returns price
+and targets float64[n], whose sum is at most the budget: `pollerd.allocation.budget_split.divide_reported`."""
+
+
+@dataclass(frozen=True)
+class GrantReport:
+    """What a node says of itself.
+
+    node: its name, which no later process takes over. spending: polls per second that its pacer is set to, and stays
+    set to until it is answered; 0: it writes no request. cost: of a poll of each of its sites, in sum. curve: bytes of
+    its `PriceCurve`; None: it has no belief. Raises InvalidValueError for numbers that are not finite or below 0.
+    """
+
+    node: str
+    spending: float
+    cost: float
+    curve: bytes | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("spending", "cost"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InvalidValueError(name, "a finite number of at least 0", getattr(self, name))
+        if not self.node:
+            raise InvalidValueError("node", "a name", self.node)
+
+
+@dataclass(frozen=True)
+class GrantRow:
+    """A node's share of the budget, in polls per second; times in epoch seconds of the database's clock.
+
+    reserved: the most that it may be spending. spending: what it last said it does. target: what it is to have; None
+    before the first division. price: value of one more poll per second at the division of its last report. gone_at:
+    when its session was first missed; None: it is there.
+    """
+
+    node: str
+    reserved: float
+    spending: float
+    target: float | None
+    price: float
+    cost: float
+    curve: bytes | None
+    reported_at: float
+    gone_at: float | None
+
+
+@dataclass(frozen=True)
+class GrantAnswer:
+    """What a node may spend from now on.
+
+    grant: polls per second. If that is less than it spends, it lowers its pacer at once and reports again: only then is
+    the difference free for others. target: what it gets as soon as so much is free. price: value of one more poll per
+    second, the same at all nodes. budget: of all nodes.
+    """
+
+    grant: float
+    target: float
+    price: float
+    budget: float
+
+
+def settled(
+    rows: Mapping[str, GrantRow],
+    report: GrantReport,
+    living: Collection[str],
+    *,
+    budget: float,
+    now: float,
+    divide: Divide,
+    settle_seconds: float = SETTLE_SECONDS,
+) -> tuple[GrantAnswer, dict[str, GrantRow]]:
+    """Returns the answer to a report, and the rows of all nodes after it.
+
+    living: names of the nodes whose sessions are there; the reporting node is. A node that reports more than it has
+    reserved (it was given up, and went on) is answered by what it has.
+    """
+    after = {
+        name: row
+        for name, row in ((name, _seen(row, name in living, now)) for name, row in rows.items())
+        if row.gone_at is None or now - row.gone_at < settle_seconds or name == report.node
+    }
+    before = after.get(report.node)
+    own = min(_up(report.spending), before.reserved if before else 0.0)
+    after[report.node] = GrantRow(
+        node=report.node,
+        reserved=own,
+        spending=report.spending,
+        target=before.target if before else None,
+        price=0.0,
+        cost=report.cost,
+        curve=report.curve,
+        reported_at=now,
+        gone_at=None,
+    )
+    price, targets = _targets(after, budget, divide)
+    for name, target in targets.items():
+        after[name] = replace(after[name], target=target)
+    free = max(budget - sum(row.reserved for row in after.values()), 0.0)
+    target = targets[report.node]
+    grant = _down(min(target, own + free))
+    after[report.node] = replace(after[report.node], reserved=max(own, grant), price=price)
+    return GrantAnswer(grant, target, price, budget), after
+
+
+def _seen(row: GrantRow, there: bool, now: float) -> GrantRow:
+    if there:
+        return replace(row, gone_at=None)
+    return row if row.gone_at is not None else replace(row, gone_at=now)
+
+
+def _targets(rows: Mapping[str, GrantRow], budget: float, divide: Divide) -> tuple[float, dict[str, float]]:
+    """Returns the price, and what each node that is there is to have; nodes in the order of their names."""
+    there = [rows[name] for name in sorted(rows) if rows[name].gone_at is None]
+    held = np.array([math.nan if row.target is None else row.target for row in there])
+    price, targets = divide(budget, np.array([row.cost for row in there]), [row.curve for row in there], held)
+    return price, dict(zip((row.node for row in there), targets.tolist(), strict=True))
+
+
+def _down(value: float) -> float:
+    return math.floor(value / _UNIT) * _UNIT
+
+
+def _up(value: float) -> float:
+    return math.ceil(value / _UNIT) * _UNIT
+
+
+# One budget for several nodes, in the database: each report is one transaction under the lock of one row.
+#
+# There is no leader: whichever node reports divides the budget anew for all. The server orders the reports, since each
+# holds the lock until it is committed; of a report whose answer was lost the next one says what came of it.
+
+_ROW = 1
+"""Id of the only row of `shared_budget`."""
+
+_FIRST = text("INSERT INTO shared_budget (id, budget) VALUES (:id, :budget) ON CONFLICT DO NOTHING")
+_COLUMNS = tuple(budget_grant.c[name] for name in GrantRow.__dataclass_fields__)
+
+Living = Callable[[Connection], Collection[str]]
+"""Returns the names of the nodes whose sessions are there; called in the transaction, under the lock."""
+
+
+def server_time(connection: Connection) -> float:
+    """Returns PostgreSQL's present time, not that of the transaction's beginning, in epoch seconds."""
+    return float(connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one())
+
+
+@dataclass(frozen=True)
+class BudgetStatus:
+    """The budget of all nodes as it stands.
+
+    budget: polls per second; None: no node has reported yet. in_force: what all may be spending at most: the budget,
+    or, after it was lowered, what nodes have not yet acknowledged to have given back.
+    """
+
+    budget: float | None
+    in_force: float
+    nodes: tuple[GrantRow, ...]
+
+
+class GrantStore:
+    """The grants of all nodes, on PostgreSQL. Methods raise `DatabaseUnavailableError` as those of `Store` do.
+
+    A report runs on the session on which the node's commits run, so a node whose session ended gets no grant.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        divide: Divide,
+        settle_seconds: float = SETTLE_SECONDS,
+        clock: Callable[[Connection], float] = server_time,
+    ) -> None:
+        """settle_seconds: time from when a node's session is missed until what it had is free.
+
+        clock: epoch seconds; the same for all nodes.
+        """
+        self._database, self._divide = database, divide
+        self._settle_seconds, self._clock = settle_seconds, clock
+
+    async def report(self, report: GrantReport, living: Living, first_budget: float) -> GrantAnswer:
+        """Stores a node's report, divides the budget anew, and returns what the node may spend from now on.
+
+        A node has one report under way at a time. After an error it goes on spending what it did, and reports again.
+        first_budget: the budget, where none is stored yet.
+        """
+        BUDGET.check(first_budget)
+        return await self._database.write(lambda c: self._report(c, report, living, first_budget))
+
+    def _report(self, connection: Connection, report: GrantReport, living: Living, first: float) -> GrantAnswer:
+        budget = _locked(connection, first)
+        before = _rows(connection)
+        answer, after = settled(
+            before,
+            report,
+            living(connection),
+            budget=budget,
+            now=self._clock(connection),
+            divide=self._divide,
+            settle_seconds=self._settle_seconds,
+        )
+        for name in before.keys() - after.keys():
+            connection.execute(delete(budget_grant).where(budget_grant.c.node == name))
+        for name, row in after.items():
+            if name not in before:
+                connection.execute(insert(budget_grant).values(asdict(row)))
+            elif row != before[name]:
+                connection.execute(update(budget_grant).where(budget_grant.c.node == name).values(_changed(row)))
+        return answer
+
+    async def set_budget(self, budget: float) -> None:
+        """Stores another budget of all nodes, in polls per second; nodes follow with their next reports.
+
+        Raises InvalidValueError if it is out of range.
+        """
+        BUDGET.check(budget)
+
+        def work(connection: Connection) -> None:
+            _locked(connection, budget)
+            connection.execute(update(shared_budget).where(shared_budget.c.id == _ROW).values(budget=budget))
+
+        await self._database.write(work)
+
+    async def leave(self, node: str) -> None:
+        """Frees what a node has that stops, and has written its last request; it reports no more."""
+
+        def work(connection: Connection) -> None:
+            connection.execute(select(shared_budget.c.id).with_for_update())
+            connection.execute(delete(budget_grant).where(budget_grant.c.node == node))
+
+        await self._database.write(work)
+
+    async def status(self) -> BudgetStatus:
+        """Returns how the budget stands, nodes by name, in one snapshot."""
+
+        def work(connection: Connection) -> BudgetStatus:
+            joined = select(shared_budget.c.budget, *_COLUMNS).select_from(
+                shared_budget.outerjoin(budget_grant, shared_budget.c.id == _ROW)
+            )
+            found = connection.execute(joined.order_by(budget_grant.c.node)).all()
+            budget = float(found[0][0]) if found else None
+            nodes = tuple(GrantRow(*row[1:]) for row in found if row[1] is not None)
+            return BudgetStatus(budget, max(budget or 0.0, sum(row.reserved for row in nodes)), nodes)
+
+        return await self._database.read(work)
+
+
+def _locked(connection: Connection, first: float) -> float:
+    """Returns the budget, with its row locked until the transaction ends; stores the first one where there is none."""
+    wanted = select(shared_budget.c.budget).where(shared_budget.c.id == _ROW).with_for_update()
+    budget = connection.execute(wanted).scalar_one_or_none()
+    if budget is None:
+        connection.execute(_FIRST, {"id": _ROW, "budget": first})
+        budget = connection.execute(wanted).scalar_one()
+    return float(budget)
+
+
+def _rows(connection: Connection) -> dict[str, GrantRow]:
+    return {row[0]: GrantRow(*row) for row in connection.execute(select(*_COLUMNS))}
+
+
+def _changed(row: GrantRow) -> dict[str, object]:
+    values = asdict(row)
+    del values["node"]
+    return values
+
+
+# The allocation of all nodes: one row, written under the lock under which nodes join.
+#
+# So nobody joins between a look at who is there and a change that depends on it.
+
+Choose = Callable[[AllocationRow | None], AllocationRow]
+"""Returns the allocation to store, of the one that is stored."""
+Check = Callable[[AllocationRow, Sequence[str]], None]
+"""Raises if the nodes of these names, beside the one that asks, cannot have this allocation."""
+_SHARED_ALLOCATION_COLUMNS = tuple(
+    allocation.c[name] for name in ("allocator", "objective", "budget", "shadows", "deadline")
+)
+
+
+class SharedAllocation:
+    """Reads and writes it on the node's own session. Methods raise `DatabaseUnavailableError`."""
+
+    def __init__(self, *, database: Database, sql: Statements, session: NodeSession) -> None:
+        self._database, self._sql, self._session = database, sql, session
+
+    async def join(self, choose: Choose, check: Check) -> AllocationRow:
+        """Joins the others and returns their allocation; the first node stores what it chooses.
+
+        Raises what `check` raises; the node has not joined then.
+        """
+
+        def work(connection: Connection) -> AllocationRow:
+            others = self._others(connection)
+            kept = _stored(connection)
+            row = kept if others and kept is not None else choose(kept)
+            check(row, others)
+            if not others or kept is None:
+                self._store(connection, row)
+                # Nobody spends anything now: what is granted is divided anew with the next report.
+                connection.execute(update(shared_budget).values(budget=row.budget))
+            connection.execute(update(node).where(node.c.id == self._session.node_id).values(joined=True))
+            return row
+
+        row = await self._database.write(work)
+        self._session.joined = True
+        return row
+
+    async def change(self, choose: Choose, check: Check) -> AllocationRow:
+        """Stores what `choose` makes of the stored allocation, for all nodes, and returns it; they follow the news.
+
+        Raises what `check` raises; nothing has changed then.
+        """
+
+        def work(connection: Connection) -> AllocationRow:
+            others = self._others(connection)
+            row = choose(_stored(connection))
+            check(row, others)
+            self._store(connection, row)
+            return row
+
+        return await self._database.write(work)
+
+    async def stored(self) -> AllocationRow | None:
+        """Returns the allocation, without what was learned; None before the first node."""
+        return await self._database.read(_stored)
+
+    def _others(self, connection: Connection) -> list[str]:
+        """Returns the names of the other nodes that have joined, and keeps out others until the transaction ends."""
+        connection.execute(text("LOCK TABLE allocation IN SHARE ROW EXCLUSIVE MODE"))
+        living = self._session.look(connection).nodes - {self._session.node_id}
+        c = node.c
+        return list(connection.execute(select(c.name).where(c.id.in_(living), c.joined).order_by(c.id)).scalars())
+
+    def _store(self, connection: Connection, row: AllocationRow) -> None:
+        values: dict[str, Any] = {"allocator": row.allocator, "objective": row.objective, "budget": row.budget}
+        values |= {"shadows": ",".join(row.shadows), "deadline": row.deadline}
+        statement = self._sql.insert_for(allocation).values(id=1, **values)
+        connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
+
+
+def _stored(connection: Connection) -> AllocationRow | None:
+    row = connection.execute(select(*_SHARED_ALLOCATION_COLUMNS)).one_or_none()
+    if row is None:
+        return None
+    names = split_names(row.shadows)
+    return AllocationRow(row.allocator, row.objective, row.budget, deadline=row.deadline, shadows=names)

@@ -1,0 +1,257 @@
+"""Jobs in the database.
+
+Values of jobs. Times are epoch seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from pollerd.errors import NotFoundError
+from pollerd.model import JobAction, JobState
+from pollerd.storage import encoding
+from pollerd.storage.engine import Database
+from pollerd.storage.schema import job, job_change, site
+from pollerd.storage.site_lists import SiteListing
+from pollerd.storage.statements import Statements, run_each
+from pollerd.storage.values import ListPage, SiteFilter
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What is to be done: to the sites that fit the filter, or to those with these ids."""
+
+    action: JobAction
+    value: Mapping[str, Any]
+    """What the action needs, by name."""
+    filter: SiteFilter | None = None
+    ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job and how far it is."""
+
+    id: int
+    spec: JobSpec
+    newest_id: int
+    """Newer sites are left alone."""
+    by: str
+    state: JobState
+    total: int
+    """Sites that fitted when it began."""
+    total_is_exact: bool
+    """False: there were more."""
+    position: int
+    """All sites with ids up to this one were seen; while it is undone, of those that it changed."""
+    seen: int
+    changed: int
+    refused: int
+    restored: int
+    detail: str
+    """Why it failed, or why the first site was refused."""
+    created_at: float
+    ended_at: float | None
+    undo_until: float | None
+    """Until then it can be undone; None: it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteBefore:
+    """A site that a job changed, and what it was before."""
+
+    site_id: int
+    before: Mapping[str, Any]
+
+
+# Jobs in the database: each method is one transaction.
+
+BATCH = 1_000
+"""Sites that are changed in one transaction."""
+UNDO_SECONDS = 86_400.0
+"""Time for which a job can be undone, and its deleted sites stay."""
+KEPT_SECONDS = 30 * 86_400.0
+"""Time for which ended jobs are listed."""
+
+
+class JobStore:
+    """Jobs, and what they changed. Methods raise `DatabaseUnavailableError` as those of `Store` do."""
+
+    def __init__(self, *, database: Database, sql: Statements, listing: SiteListing) -> None:
+        self._database, self._sql, self._listing = database, sql, listing
+
+    async def start(self, spec: JobSpec, by: str, now: float) -> Job:
+        """Stores a new job. Raises `InvalidValueError` for a filter with too many words."""
+        return await self._database.write(lambda c: self._start(c, spec, by, now))
+
+    def _start(self, connection: Connection, spec: JobSpec, by: str, now: float) -> Job:
+        newest = connection.execute(select(func.coalesce(func.max(site.c.id), 0))).scalar_one()
+        total, exact = self._total(connection, spec)
+        given = insert(job).values(
+            action=spec.action.value,
+            value=msgspec.json.encode(spec.value).decode(),
+            filter=None if spec.filter is None else msgspec.json.encode(spec.filter).decode(),
+            ids=None if spec.ids is None else msgspec.json.encode(sorted(set(spec.ids))).decode(),
+            newest_id=newest,
+            by=by,
+            state=JobState.RUNNING.value,
+            total=total,
+            total_is_exact=exact,
+            created_at=now,
+            undo_until=None if spec.action is JobAction.POLL else now + UNDO_SECONDS,
+        )
+        [job_id] = connection.execute(given.returning(job.c.id)).scalars()
+        return _get(connection, job_id)
+
+    def _total(self, connection: Connection, spec: JobSpec) -> tuple[int, bool]:
+        if spec.ids is not None:
+            return len(set(spec.ids)), True
+        counted = self._listing.count(connection, spec.filter or SiteFilter())
+        if counted is not None:
+            return counted.sites, counted.is_exact
+        return connection.execute(select(func.count()).select_from(site)).scalar_one(), True
+
+    async def get(self, job_id: int) -> Job:
+        """Returns the job. Raises `NotFoundError`."""
+        return await self._database.read(lambda c: _get(c, job_id))
+
+    async def list_jobs(self, limit: int = 100, cursor: str | None = None) -> ListPage[Job]:
+        """Returns jobs, newest first. Raises `InvalidValueError` for a bad cursor or limit (1 to 1000)."""
+        position = encoding.Position.of("j", cursor, None, unnamed=encoding.Order.NEWEST)
+        rows = position.select(select(job), job.c.id, limit)
+        found = await self._database.read(lambda c: [_job(row) for row in c.execute(rows)])
+        return position.page(found, limit)
+
+    async def open_jobs(self) -> list[int]:
+        """Returns the ids of jobs that have not ended, oldest first."""
+        wanted = select(job.c.id).where(job.c.ended_at.is_(None)).order_by(job.c.id)
+        return await self._database.read(lambda c: list(c.execute(wanted).scalars()))
+
+    async def next_sites(self, one: Job) -> list[int]:
+        """Returns ids of the sites that come next, ascending; fewer than `BATCH`: there are no more."""
+        spec = one.spec
+        if spec.ids is not None:
+            return [site_id for site_id in spec.ids if one.position < site_id <= one.newest_id][:BATCH]
+        wanted = spec.filter or SiteFilter()
+        return await self._database.read(
+            lambda c: self._listing.ids_after(c, wanted, one.position, one.newest_id, BATCH)
+        )
+
+    async def keep(self, job_id: int, before: Sequence[SiteBefore]) -> None:
+        """Keeps what sites were, before they are changed. Those kept already stay, and are not counted twice."""
+        if before:
+            await self._database.write(lambda c: self._keep(c, job_id, before))
+
+    def _keep(self, connection: Connection, job_id: int, before: Sequence[SiteBefore]) -> None:
+        ids = self._sql.many(one.site_id for one in before)
+        c = job_change.c
+        there = select(c.site_id).where(c.job_id == job_id, self._sql.among(c.site_id, "sites"))
+        kept = set(connection.execute(there, {"sites": ids}).scalars())
+        rows = [
+            (job_id, one.site_id, msgspec.json.encode(one.before).decode()) for one in before if one.site_id not in kept
+        ]
+        run_each(connection, self._sql.insert_job_change, rows)
+        changed = job.c.changed + len(rows)
+        connection.execute(update(job).where(job.c.id == job_id).values(changed=changed))
+
+    async def advance(self, one: Job, position: int, *, seen: int, refused: int, detail: str) -> Job:
+        """Notes that sites up to `position` were seen, and how many of them. Returns the job as it is then."""
+        values = {"position": position, "seen": job.c.seen + seen, "refused": job.c.refused + refused}
+
+        def work(connection: Connection) -> Job:
+            mine = update(job).where(job.c.id == one.id)
+            connection.execute(mine.values(**values, detail=one.detail or detail))
+            # Sites that were changed just before a kill may not fit the filter any more.
+            connection.execute(mine.where(job.c.seen < job.c.changed).values(seen=job.c.changed))
+            return _get(connection, one.id)
+
+        return await self._database.write(work)
+
+    async def end(self, one: Job, state: JobState, now: float, detail: str | None = None) -> Job:
+        """Ends the job in this state."""
+        more = {} if detail is None else {"detail": detail}
+        return await self._change(
+            one.id, {"state": state.value, "ended_at": now, "seen": max(one.seen, one.changed), **more}
+        )
+
+    async def begin_undo(self, job_id: int) -> Job:
+        """Lets the job be undone."""
+        return await self._change(job_id, {"state": JobState.UNDOING.value, "ended_at": None, "position": 0})
+
+    async def next_changes(self, one: Job) -> list[SiteBefore]:
+        """Returns what is undone next, by site id; none: that was all."""
+        c = job_change.c
+        wanted = select(c.site_id, c.before).where(c.job_id == one.id, c.site_id > one.position)
+        rows = await self._database.read(lambda k: k.execute(wanted.order_by(c.site_id).limit(BATCH)).all())
+        return [SiteBefore(site_id, msgspec.json.decode(before)) for site_id, before in rows]
+
+    async def advance_undo(self, one: Job, position: int, *, restored: int) -> Job:
+        """Notes that changes of sites up to `position` are undone, and of how many."""
+        return await self._change(one.id, {"position": position, "restored": job.c.restored + restored})
+
+    async def forget_expired(self, now: float) -> None:
+        """Forgets what jobs changed that can no longer be undone, some at a time, and old jobs."""
+
+        def work(connection: Connection) -> bool:
+            connection.execute(delete(job).where(job.c.ended_at < now - KEPT_SECONDS, job.c.undo_until.is_(None)))
+            expired = select(job.c.id).where(job.c.undo_until < now, job.c.ended_at.is_not(None)).limit(1)
+            job_id = connection.execute(expired).scalar_one_or_none()
+            if job_id is None:
+                return False
+            c = job_change.c
+            some = select(c.site_id).where(c.job_id == job_id).order_by(c.site_id).limit(10 * BATCH)
+            last = connection.execute(select(func.max(some.subquery().c.site_id))).scalar_one()
+            if last is None:
+                connection.execute(update(job).where(job.c.id == job_id).values(undo_until=None))
+            else:
+                connection.execute(delete(job_change).where(c.job_id == job_id, c.site_id <= last))
+            return True
+
+        while await self._database.write(work):
+            pass
+
+    async def _change(self, job_id: int, values: dict[str, Any]) -> Job:
+        def work(connection: Connection) -> Job:
+            connection.execute(update(job).where(job.c.id == job_id).values(values))
+            return _get(connection, job_id)
+
+        return await self._database.write(work)
+
+
+def _get(connection: Connection, job_id: int) -> Job:
+    row = connection.execute(select(job).where(job.c.id == job_id)).one_or_none()
+    if row is None:
+        raise NotFoundError("job", job_id)
+    return _job(row)
+
+
+def _job(row: Any) -> Job:
+    spec = JobSpec(
+        action=JobAction(row.action),
+        value=msgspec.json.decode(row.value),
+        filter=None if row.filter is None else msgspec.json.decode(row.filter, type=SiteFilter),
+        ids=None if row.ids is None else msgspec.json.decode(row.ids, type=tuple[int, ...]),
+    )
+    return Job(
+        id=row.id,
+        spec=spec,
+        newest_id=row.newest_id,
+        by=row.by,
+        state=JobState(row.state),
+        total=row.total,
+        total_is_exact=row.total_is_exact,
+        position=row.position,
+        seen=row.seen,
+        changed=row.changed,
+        refused=row.refused,
+        restored=row.restored,
+        detail=row.detail,
+        created_at=row.created_at,
+        ended_at=row.ended_at,
+        undo_until=row.undo_until,
+    )

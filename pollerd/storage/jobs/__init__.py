@@ -1,1 +1,0 @@
-"""Jobs: what is done to many sites, and how it is undone."""

@@ -1,0 +1,411 @@
+"""The session on which a node writes: it holds the node's locks, so that who lost one cannot commit.
+
+A lock belongs to a session of the server. All commits of a node run on the session that took its locks, one after the
+other. When that session ends, for whatever reason, the server first rolls its transaction back and then releases its
+locks, so whoever takes one of them afterwards sees everything that was committed under it, and nothing more follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import asyncpg
+import structlog
+from sqlalchemy import Connection, text
+
+from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, SchemaError
+from pollerd.storage.engine import Database
+from pollerd.storage.locks import OpenConnection, SessionLock, WriterLocks, class_here, key_here, try_for_a_while
+from pollerd.storage.migrate import head
+from pollerd.storage.sites import NEWS_CHANNEL, POLL_REQUEST, SETTINGS_POLL
+
+# What is stored and told of nodes.
+
+SILENT_SECONDS = 10.0
+"""Silence of the server after which a node starts no poll."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeInfo:
+    """A node, as it introduces itself."""
+
+    name: str
+    address: str
+    """Where other nodes reach its REST, as a URL; empty: nowhere."""
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LivingNode:
+    """A node that is here."""
+
+    id: int
+    name: str
+    address: str
+    version: str
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LockTable:
+    """Who is here and holds what, as the database server's table of locks has it."""
+
+    nodes: frozenset[int]
+    """Ids of the living nodes."""
+    holders: Mapping[int, int]
+    """Unit -> id of the node that holds it."""
+
+    def held_by(self, node: int) -> list[int]:
+        """Returns the units that the node holds, ascending."""
+        return sorted(unit for unit, its in self.holders.items() if its == node)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUnit:
+    """A unit that a node has just taken."""
+
+    unit: int
+    after_death: bool
+    """Whether the last holder did not release it, so that its requests may still be under way."""
+    noticed_ago: float = 0.0
+    """How long ago another node noticed that, s; 0: nobody did before."""
+
+
+_SERVER_PATIENCE_SECONDS = 15
+"""Silence of a node after which the server ends its session; longer, so that the node has stopped before."""
+_CLOCK_WARNS_SECONDS, _CLOCK_REFUSES_SECONDS = 2.0, 30.0
+"""Differences from the server's clock. As sessions come back, a node goes on with a larger one, and warns."""
+wall_clock: Callable[[], float] = time.time
+_UNSIGNED = 1 << 32
+
+_TAKE = text("SELECT unit FROM unnest(CAST(:units AS int[])) AS unit WHERE pg_try_advisory_lock(:class, unit)")
+_RELEASE = text("SELECT pg_advisory_unlock(:class, unit) FROM unnest(CAST(:units AS int[])) AS unit")
+_LOOK = text(
+    "SELECT classid, objid, pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND classid IN (:nodes, :units)"
+)
+_TAKE_AGAIN = (
+    "SELECT pg_try_advisory_lock($1, $2) AND"
+    " (EXISTS (SELECT 1 FROM holding WHERE unit = $2 AND node_id = $3) OR NOT pg_advisory_unlock($1, $2))"
+)
+_ADD_NODE = "INSERT INTO node (name, address, version, started_at) VALUES ($1, $2, $3, $4) RETURNING id"
+_ADD_AGAIN = (
+    "INSERT INTO node (id, name, address, version, started_at, joined) VALUES ($1, $2, $3, $4, $5, $6)"
+    " ON CONFLICT (id) DO NOTHING"
+)
+
+
+class NodeSession(SessionLock):
+    """The writing session of one node."""
+
+    application = "pollerd node"
+
+    def __init__(self, info: NodeInfo) -> None:
+        super().__init__(shared=True)
+        self.info = info
+        self.node_id = 0
+        """Its id, from its first connection on."""
+        self.held: set[int] = set()
+        """Units whose locks this session holds."""
+        self.joined = False
+        """Whether the node has joined the others (see `SharedAllocation.join`)."""
+        self.lost: set[int] = set()
+        """Units that it held and that others took; see `may_start`."""
+        self._classes, self._started_at = (0, 0), time.time()
+        self._answered_at = float("-inf")
+        self._connection: asyncpg.Connection | None = None
+
+    @property
+    def session_settings(self) -> dict[str, str]:
+        """The server ends a session from which it has not heard for a while: its locks are free then."""
+        return {
+            "idle_session_timeout": f"{_SERVER_PATIENCE_SECONDS}s",
+            "idle_in_transaction_session_timeout": f"{_SERVER_PATIENCE_SECONDS}s",
+            "tcp_keepalives_idle": "5",
+            "tcp_keepalives_interval": "3",
+            "tcp_keepalives_count": "3",
+            "tcp_user_timeout": f"{_SERVER_PATIENCE_SECONDS * 1000}",
+        }
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long ago this node sent what the server last answered on this session."""
+        return time.monotonic() - self._answered_at
+
+    @property
+    def may_start(self) -> bool:
+        """Whether the node may start requests: its session is open, and has answered within the last ten seconds.
+
+        Not while there is something in `lost`: the node may still poll what is another's.
+        """
+        open_ = self._connection is not None and not self._connection.is_closed()
+        return open_ and not self.lost and self.silent_seconds < SILENT_SECONDS
+
+    def answered(self, asked_at: float) -> None:
+        """Notes that the server has answered what was sent on this session at `asked_at` (monotonic s), or later.
+
+        What counts is when it was sent: a process that stood still may read an answer that is a minute old.
+        """
+        self._answered_at = max(self._answered_at, asked_at)
+
+    def end(self) -> None:
+        """Ends the session, and all its locks with it: it is not known what it holds."""
+        if self._connection is not None:
+            self._connection.terminate()
+
+    async def take(self, connection: asyncpg.Connection, open_one: OpenConnection) -> None:
+        """Introduces the node on a new connection, and takes again what it held on the last one, unless others have.
+
+        Raises `DatabaseInUseError` while a daemon that is no node holds the database, `SchemaError` if its schema is
+        not this program's, and `ConfigError` behind a connection pooler that gives each transaction another session,
+        and for a clock that differs by more than 30 s.
+        """
+        if await _behind_pooler(connection, open_one):
+            # It may have left out what was asked for at the start of the connection.
+            for setting in self.session_settings.items():
+                await connection.fetchval("SELECT set_config($1, $2, false)", *setting)
+        place, key = await key_here(connection, "pollerd")
+        if not await try_for_a_while(connection, self.attempt, key):
+            why = "as one does with the focused crawler, and with an allocator that cannot be split"
+            raise DatabaseInUseError(f"a daemon that runs alone holds the database {place}, {why}")
+        # Under the lock nobody migrates. While this node had no session, another program may have.
+        revision = await connection.fetchval("SELECT version_num FROM alembic_version")
+        if revision != head():
+            raise SchemaError(
+                f"the database's schema is {revision}, not {head()}, as this node ({self.info.name}) needs it"
+            )
+        await self._compare_clocks(connection)
+        self._classes = await class_here(connection, "pollerd nodes"), await class_here(connection, "pollerd units")
+        await self._introduce(connection, place)
+        kept, asked_at = set[int](), time.monotonic()
+        for unit in sorted(self.held):
+            # Another may have taken and released it meanwhile: what this node knows of it is outdated then.
+            if await connection.fetchval(_TAKE_AGAIN, self._classes[1], unit, self.node_id):
+                kept.add(unit)
+        self.lost |= self.held - kept
+        self.held = kept
+        self._connection = connection
+        self.answered(asked_at)
+
+    async def _compare_clocks(self, connection: asyncpg.Connection) -> None:
+        """Warns if this machine's clock differs from the server's. Raises `ConfigError` for too much when it joins.
+
+        Nodes write times that others go by: when a site was polled, until when it waits, when a change was detected.
+        """
+        before = wall_clock()
+        server = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+        after = wall_clock()
+        ahead = 0.0 if before <= server <= after else min(before - server, after - server, key=abs)
+        if abs(ahead) < _CLOCK_WARNS_SECONDS:
+            return
+        said = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} that of the database's server"
+        if abs(ahead) > _CLOCK_REFUSES_SECONDS and not self.node_id:
+            raise ConfigError(
+                f"node {self.info.name}: the clock of this machine is {said}; nodes may differ by"
+                f" {_CLOCK_REFUSES_SECONDS:g} s: synchronise the clocks (NTP), and start the node again"
+            )
+        structlog.get_logger("pollerd.cluster").warning("clock_differs", node=self.info.name, clock=said)
+
+    async def _introduce(self, connection: asyncpg.Connection, place: str) -> None:
+        """Adds the node's row, and takes its lock before anybody sees the row: a row without lock is a dead node's."""
+        info = self.info
+        row = info.name, info.address, info.version, self._started_at
+        async with connection.transaction():
+            if self.node_id:  # while the session was lost, another node may have tidied up
+                await connection.execute(_ADD_AGAIN, self.node_id, *row, self.joined)
+            else:
+                self.node_id = await connection.fetchval(_ADD_NODE, *row)
+            own = "SELECT pg_try_advisory_lock($1, $2)"
+            if not await try_for_a_while(connection, own, self._classes[0], self.node_id):
+                raise DatabaseInUseError(f"another session holds the lock of node {self.node_id} of {place}")
+
+    def look(self, connection: Connection) -> LockTable:
+        """Returns who is here and holds what."""
+        nodes, units = self._classes
+        rows = connection.execute(_LOOK, {"nodes": nodes, "units": units}).all()
+        of_session = {pid: number for class_, number, pid in rows if class_ == nodes}
+        holders = {
+            _signed(number): of_session[pid] for class_, number, pid in rows if class_ == units and pid in of_session
+        }
+        return LockTable(frozenset(of_session.values()), holders)
+
+    def lock(self, connection: Connection, units: Sequence[int]) -> list[int]:
+        """Takes those of the units that are free; returns them."""
+        rows = connection.execute(_TAKE, {"class": self._classes[1], "units": list(units)})
+        taken = list(rows.scalars())
+        self.held.update(taken)
+        return taken
+
+    def unlock(self, connection: Connection, units: Sequence[int]) -> None:
+        """Releases units that this session holds."""
+        connection.execute(_RELEASE, {"class": self._classes[1], "units": list(units)})
+        self.held.difference_update(units)
+
+
+def _signed(number: int) -> int:
+    return number - _UNSIGNED if number >= _UNSIGNED // 2 else number
+
+
+async def _behind_pooler(connection: asyncpg.Connection, open_one: OpenConnection) -> bool:
+    """Returns whether a connection pooler stands between, one that keeps the session for the whole connection.
+
+    Raises `ConfigError` if transactions of this connection run on changing sessions of the server. A pooler answers the
+    start of a connection itself, with another process id than that of the session behind it. In its transaction mode it
+    lends the session out: a second connection then finds itself on the first one's.
+    """
+    behind = await connection.fetchval("SELECT pg_backend_pid()")
+    if behind == connection.get_server_pid():
+        return False
+    key = await connection.fetchval("SELECT (random() * 2147483647)::int")
+    await connection.fetchval("SELECT pg_advisory_lock(2147483647, $1)", key)
+    held = await connection.fetchval(
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND objid = $1", key
+    )
+    other = await open_one()
+    try:
+        async with other.transaction():
+            lent = await other.fetchval("SELECT pg_backend_pid()") == behind
+    finally:
+        other.terminate()
+    if lent or not held:
+        raise ConfigError(
+            "database: must be reached without a connection pooler, or through one in session mode, where several nodes"
+            " share it; the one between hands sessions on after each transaction"
+        )
+    await connection.fetchval("SELECT pg_advisory_unlock(2147483647, $1)", key)
+    return True
+
+
+# News of what a node changed, for the others: told by the database itself with the commit that changed it.
+#
+# Triggers tell which rows of a few tables were written, and that the outbox has something new. Of these polls write
+# only the signal source that they are, if they are one.
+
+_FUNCTION = f"""
+    CREATE OR REPLACE FUNCTION pollerd_notify() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_notify('{NEWS_CHANNEL}', current_schema() || ' ' || TG_TABLE_NAME || ' '
+            || coalesce(to_jsonb(coalesce(NEW, OLD)) ->> TG_ARGV[0], '0'));
+        RETURN NULL;
+    END $$
+"""
+
+
+class NewsTable(StrEnum):
+    """Tables of which news tell, by name."""
+
+    SITE = "site"
+    SITE_MARK = "site_mark"
+    TAG = "tag"
+    RULE = "rule"
+    CHANNEL = "channel"
+    SOURCE = "source"
+    JOB = "job"
+    HOST_OVERRIDE = "host_override"
+    ALLOCATION = "allocation"
+    OUTBOX = "outbox"
+    """Messages to be sent: told once for all that a statement adds, without keys."""
+    SIGNAL_SOURCE = "signal_source"
+    """Also written when one was read: after what it said."""
+    HUB_SUBSCRIPTION = "hub_subscription"
+    INTEREST = "interest"
+    """Half-lives that were learned from reads: written when one moved noticeably."""
+    POLL_REQUEST = POLL_REQUEST
+    """No table: somebody asked for a poll of a site."""
+    SETTINGS_POLL = SETTINGS_POLL
+    """No table: a site has settings by which it may be read now."""
+
+
+_KEYS = {
+    NewsTable.SITE_MARK: "site_id",
+    NewsTable.TAG: "name",
+    NewsTable.HOST_OVERRIDE: "host_id",
+    NewsTable.INTEREST: "site_id",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Rows that were written."""
+
+    table: NewsTable
+    key: str
+    """Of the row: its id, or the name of a tag; 0 where rows are told of together."""
+
+
+def create_triggers(connection: Connection, locks: WriterLocks) -> None:
+    """Has the database tell of what is written; may be repeated.
+
+    Where it does already nothing is written: a trigger's creation waits for every transaction on its table.
+    """
+    wanted = set(NewsTable) - {NewsTable.POLL_REQUEST, NewsTable.SETTINGS_POLL}
+    there = "SELECT count(*) FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid WHERE tgname = 'pollerd_news'"
+    there += " AND c.relnamespace = current_schema()::regnamespace"
+    if connection.execute(text(there)).scalar_one() == len(wanted):
+        return
+    locks.make_triggers(connection)
+    connection.execute(text(_FUNCTION))
+    for table in sorted(wanted):
+        key = _KEYS.get(table, "id")
+        connection.execute(text(f"DROP TRIGGER IF EXISTS pollerd_news ON {table.value}"))
+        once = table is NewsTable.OUTBOX
+        when = "INSERT" if once else "INSERT OR UPDATE OR DELETE"
+        each = "STATEMENT" if once else "ROW"
+        connection.execute(
+            text(
+                f"CREATE TRIGGER pollerd_news AFTER {when} ON {table.value}"
+                f" FOR EACH {each} EXECUTE FUNCTION pollerd_notify('{key}')"
+            )
+        )
+
+
+# Listens to the news. Who was away has to look at everything again, and is told so.
+
+_RETRY_SECONDS = 1.0
+_ALIVE_SECONDS = 30.0
+
+
+class NewsListener:
+    """Listens on a connection of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._log = structlog.get_logger("pollerd.storage")
+
+    async def listen(self) -> AsyncIterator[News | None]:
+        """Yields news for ever; None first, and whenever some may have been missed: look at everything then."""
+        while True:
+            try:
+                async for news in self._of_one_connection():
+                    yield news
+            except DatabaseUnavailableError as error:
+                self._log.warning("listening_failed", reason=str(error), instead="tried again every second")
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _of_one_connection(self) -> AsyncIterator[News | None]:
+        """Yields the news of one connection until it ends. Raises `DatabaseUnavailableError`."""
+        queue: asyncio.Queue[str | None] = asyncio.Queue()
+        listening = self._database.listening(NEWS_CHANNEL, queue.put_nowait, lambda: queue.put_nowait(None))
+        async with listening as read:
+            schema = await read(_schema)
+            yield None
+            while True:
+                try:
+                    payload = await asyncio.wait_for(queue.get(), _ALIVE_SECONDS)
+                except TimeoutError:
+                    await read(_schema)  # notices a connection that the network lost
+                    continue
+                if payload is None:
+                    return
+                where, table, key = payload.split(" ", 2)
+                if where == schema:
+                    yield News(NewsTable(table), key)
+
+
+def _schema(connection: Connection) -> str:
+    return str(connection.execute(text("SELECT current_schema()")).scalar_one())

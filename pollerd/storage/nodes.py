@@ -1,0 +1,406 @@
+"""The nodes of a database.
+
+The secret of the cluster: made once, at the first start of a node, and read by all.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, Double, cast, delete, extract, func, select, update
+
+from pollerd.errors import DatabaseUnavailableError, InvalidValueError
+from pollerd.partitions import PARTITIONS, PARTITIONS_MOST, partition_of
+from pollerd.storage import migrate
+from pollerd.storage.encryption import Encryption
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.node_session import LivingNode, LockTable, News, NewsListener, TakenUnit, create_triggers
+from pollerd.storage.schedule import hosts_among
+from pollerd.storage.schema import cluster_secret, holding, host, host_partition, node, node_state, partitioning, site
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.site_marks import is_marked
+from pollerd.storage.statements import Statements
+from pollerd.storage.values import HostRow
+
+if TYPE_CHECKING:
+    from pollerd.storage.node_session import NodeSession
+
+
+_BYTES = 32
+_FIELD = "cluster_secret"
+
+
+def cluster_secret_of(connection: Connection, sql: Statements, encryption: Encryption) -> bytes:
+    """Returns the secret; makes it where there is none.
+
+    It is encrypted if `secret_key` is set; one that was stored before it was set is encrypted now. Without a key it is
+    stored as it is: it opens no more than the database does. Raises `ConfigError` if another key encrypted it.
+    """
+    c = cluster_secret.c
+    upsert = sql.insert_for(cluster_secret)
+    fresh = secrets.token_hex(_BYTES)
+    stored, encrypted = _as_stored(fresh, encryption)
+    given = {"id": 1, "secret": stored, "encrypted": encrypted}
+    connection.execute(upsert.on_conflict_do_nothing(index_elements=["id"]), given)
+    row = connection.execute(select(c.secret, c.encrypted)).one()
+    if row.encrypted:
+        return encryption.open_text(row.secret).encode()
+    text = row.secret.decode()
+    stored, encrypted = _as_stored(text, encryption)
+    if encrypted:
+        connection.execute(update(cluster_secret).values(secret=stored, encrypted=True))
+    return bytes(row.secret)
+
+
+def _as_stored(secret: str, encryption: Encryption) -> tuple[bytes, bool]:
+    """Returns the secret as it is stored, and whether it is encrypted."""
+    try:
+        return encryption.close_text(secret, _FIELD), True
+    except InvalidValueError:  # there is no key
+        return secret.encode(), False
+
+
+# Partitions of hosts: how many there are, and in which one each host is.
+
+_PIECE = 5_000
+
+
+class HostPartitions:
+    """Reads and fills in the partitions of hosts."""
+
+    def __init__(self, sql: Statements) -> None:
+        self._sql = sql
+        self._number: int | None = None
+
+    def number(self, connection: Connection) -> int:
+        """Returns the number of partitions; sets it at the first node's start."""
+        if self._number is None:
+            first = self._sql.insert_for(partitioning).values(id=1, partitions=PARTITIONS)
+            connection.execute(first.on_conflict_do_nothing())
+            self._number = connection.execute(select(partitioning.c.partitions)).scalar_one()
+        return self._number
+
+    def assign(self, connection: Connection, hosts: Mapping[str, int]) -> None:
+        """Gives hosts, name -> id, their partitions; those that have one keep it."""
+        number = self.number(connection)
+        rows = [{"host_id": id_, "partition": partition_of(name, number)} for name, id_ in hosts.items()]
+        if rows:
+            connection.execute(self._sql.insert_for(host_partition).on_conflict_do_nothing(), rows)
+
+    def assign_missing(self, connection: Connection) -> int:
+        """Gives partitions to up to 5,000 hosts that have none, because a daemon that ran alone added them.
+
+        Returns to how many; 0: all have one.
+        """
+        without = select(host.c.name, host.c.id).outerjoin(host_partition, host_partition.c.host_id == host.c.id)
+        some = connection.execute(without.where(host_partition.c.host_id.is_(None)).limit(_PIECE)).all()
+        self.assign(connection, dict(some))
+        return len(some)
+
+    def hosts_in(self, connection: Connection, partition: int, after: int, limit: int) -> list[int]:
+        """Returns ids above `after` of hosts in the partition, ascending."""
+        c = host_partition.c
+        found = select(c.host_id).where(c.partition == partition, c.host_id > after).order_by(c.host_id)
+        return list(connection.execute(found.limit(limit)).scalars())
+
+    def sites_of(self, connection: Connection, host_ids: Iterable[int]) -> list[int]:
+        """Returns the ids of the sites of these hosts, ascending."""
+        found = select(site.c.id).where(self._sql.among(site.c.host_id, "hosts"), ~is_marked(site.c.id))
+        given = {"hosts": self._sql.many(list(host_ids))}
+        return list(connection.execute(found.order_by(site.c.id), given).scalars())
+
+    def of_host(self, connection: Connection, name: str) -> int:
+        """Returns the partition of the host "name:port": the stored one, or that which it would get."""
+        found = select(host_partition.c.partition).join(host, host.c.id == host_partition.c.host_id)
+        stored = connection.execute(found.where(host.c.name == name)).scalar_one_or_none()
+        return partition_of(name, self.number(connection)) if stored is None else int(stored)
+
+    def of_sites(self, connection: Connection, site_ids: Iterable[int]) -> dict[int, int]:
+        """Returns site id -> partition, of those of these sites that are there."""
+        found = select(site.c.id, host_partition.c.partition).join(
+            host_partition, host_partition.c.host_id == site.c.host_id
+        )
+        rows = connection.execute(found.where(self._sql.among(site.c.id, "sites")), {"sites": self._sql.many(site_ids)})
+        return dict(rows.all())
+
+
+def set_partitions(connection: Connection, sql: Statements, number: int) -> None:
+    """Sets the number of partitions, 1 to 4096, while no node is there; hosts are dealt out anew at the next start.
+
+    Raises `InvalidValueError` for another number.
+    """
+    if not 1 <= number <= PARTITIONS_MOST:
+        raise InvalidValueError("partitions", f"1 to {PARTITIONS_MOST}", number)
+    connection.execute(delete(host_partition))
+    new = sql.insert_for(partitioning).values(id=1, partitions=number)
+    connection.execute(new.on_conflict_do_update(index_elements=["id"], set_={"partitions": number}))
+
+
+# Sets the number of partitions of a database that no daemon holds.
+
+
+async def set_number_of_partitions(url: str, number: int) -> None:
+    """Sets the number, 1 to 4096.
+
+    Raises `InvalidValueError`, also for SQLite, `DatabaseInUseError` while a daemon holds the database, and
+    `DatabaseUnavailableError`.
+    """
+    target = database_url(url)
+    if target.get_backend_name() == "sqlite":
+        raise InvalidValueError("database", "PostgreSQL's, which alone several nodes can share", "sqlite")
+    await migrate.upgrade(url, create=False)
+    database = Database(target, StorageSettings(), create=False, exclusive=True)
+    try:
+        await database.lock()
+        sql = Statements(database.engine.dialect)
+        await database.write(lambda c: set_partitions(c, sql, number))
+    finally:
+        await database.close()
+
+
+# The nodes of a database: who is here, who holds what, and what is in a partition.
+
+_HOSTS_AT_ONCE = 500
+_STATE_SECONDS = 30 * 86_400.0
+"""How long what a node learned in common is kept for one of its name, since it was stored."""
+_MOST_KNOWN = 10_000
+"""Hosts whose partitions, and nodes whose addresses, are kept in memory: neither changes while a node runs."""
+NOBODY = 0
+"""In `holding`: released, but requests of a holder that died may be under way; `since`: when its end was noticed."""
+_SERVER_NOW = cast(extract("epoch", func.clock_timestamp()), Double)
+
+
+class ClusterStore:
+    """What a node asks of the database about nodes and partitions. All of it runs on the node's own session."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        sql: Statements,
+        session: NodeSession,
+        partitions: HostPartitions,
+        encryption: Encryption,
+    ) -> None:
+        self._database, self._sql, self._session, self._partitions = database, sql, session, partitions
+        self._encryption, self._secret = encryption, b""
+        self._known_partitions: dict[str, int] = {}
+        self._known_nodes: dict[int, LivingNode] = {}
+        self.last_look = LockTable(frozenset(), {})
+        """What the newest `look` found."""
+
+    @property
+    def node_id(self) -> int:
+        """This node's id."""
+        return self._session.node_id
+
+    @property
+    def name(self) -> str:
+        """This node's name."""
+        return self._session.info.name
+
+    @property
+    def held(self) -> frozenset[int]:
+        """Units whose locks this node's session holds."""
+        return frozenset(self._session.held)
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long ago this node sent what the server last answered on its session."""
+        return self._session.silent_seconds
+
+    def may_write(self) -> bool:
+        """Returns whether this node may start requests (see `NodeSession.may_start`)."""
+        return self._session.may_start
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """Units that were lost with a session; nothing may be written until they are `dropped`."""
+        return frozenset(self._session.lost)
+
+    def dropped(self, units: Iterable[int]) -> None:
+        """Notes that nothing of these lost units is in memory or under way any more."""
+        self._session.lost.difference_update(units)
+
+    @property
+    def secret(self) -> bytes:
+        """By what the nodes sign what they ask of one another; empty before `prepare`."""
+        return self._secret
+
+    async def prepare(self) -> int:
+        """Gives every host a partition, and the nodes their secret; returns the number of partitions.
+
+        Raises `ConfigError` if the secret was encrypted with another key.
+        """
+        await self._database.write(lambda c: create_triggers(c, self._sql.locks))
+        while await self._database.write(self._partitions.assign_missing):
+            """Some more."""
+        self._secret = await self._database.write(lambda c: cluster_secret_of(c, self._sql, self._encryption))
+        return await self.partitions()
+
+    async def partitions(self) -> int:
+        """Returns the number of partitions."""
+        return await self._database.write(self._partitions.number)
+
+    async def look(self) -> LockTable:
+        """Returns who is here and holds what; the server has heard from this node then."""
+        self.last_look = await self._database.write(self._session.look)
+        return self.last_look
+
+    def living_names(self, connection: Connection) -> set[str]:
+        """Returns the living nodes by the names under which they have grants: their ids as text."""
+        return {str(one) for one in self._session.look(connection).nodes}
+
+    async def living(self, ids: Sequence[int]) -> list[LivingNode]:
+        """Returns the nodes with these ids."""
+
+        def work(connection: Connection) -> list[LivingNode]:
+            columns = (node.c[name] for name in LivingNode.__dataclass_fields__)
+            rows = connection.execute(select(*columns).where(node.c.id.in_(ids)).order_by(node.c.id)).mappings()
+            return [LivingNode(**row) for row in rows]
+
+        return await self._database.read(work)
+
+    async def forget_dead(self) -> None:
+        """Deletes nodes that are gone and hold nothing any more, and what was learned by those long gone."""
+
+        def work(connection: Connection) -> None:
+            # In this order: each node has its lock before its row is seen, so a new one is not taken for dead.
+            known = set(connection.execute(select(node.c.id)).scalars())
+            gone = known - self._session.look(connection).nodes
+            held = select(holding.c.node_id)
+            connection.execute(delete(node).where(node.c.id.in_(gone), node.c.id.not_in(held)))
+            connection.execute(delete(node_state).where(node_state.c.saved_at < _SERVER_NOW - _STATE_SECONDS))
+
+        await self._database.write(work)
+
+    async def take(self, units: Sequence[int], now: float) -> list[TakenUnit]:
+        """Takes those of the units that are free."""
+        mine = self._session.node_id
+
+        def work(connection: Connection) -> list[TakenUnit]:
+            taken = self._session.lock(connection, units)
+            c = holding.c
+            asked = select(c.unit, c.node_id, _SERVER_NOW - c.since).where(c.unit.in_(taken))
+            last = {unit: (its, ago if its == NOBODY else 0.0) for unit, its, ago in connection.execute(asked)}
+            if taken:
+                upsert = self._sql.insert_for(holding)
+                new = {name: upsert.excluded[name] for name in ("node_id", "since")}
+                rows = [{"unit": unit, "node_id": mine, "since": now} for unit in taken]
+                connection.execute(upsert.on_conflict_do_update(index_elements=["unit"], set_=new), rows)
+            before = [(unit, *last.get(unit, (mine, 0.0))) for unit in taken]
+            return [TakenUnit(unit, its != mine, max(float(ago), 0.0)) for unit, its, ago in before]
+
+        try:
+            return await self._database.write(work)
+        except BaseException:
+            # Locks may have been taken although this failed: the session's end releases them.
+            self._session.end()
+            raise
+
+    async def release(self, units: Sequence[int], unsettled: Mapping[int, float] | None = None) -> None:
+        """Releases units of which nothing of this node is under way; their next holder need not wait.
+
+        unsettled: those of which something of an earlier holder may be, and how long ago its end was noticed, s: their
+        next holder waits for the rest.
+        """
+        mine, waits = self._session.node_id, unsettled or {}
+        settled = [unit for unit in units if unit not in waits]
+
+        def work(connection: Connection) -> None:
+            connection.execute(delete(holding).where(holding.c.unit.in_(settled), holding.c.node_id == mine))
+            for unit, ago in waits.items():
+                row = update(holding).where(holding.c.unit == unit, holding.c.node_id == mine)
+                connection.execute(row.values(node_id=NOBODY, since=_SERVER_NOW - ago))
+
+        await self._database.write(work)
+        # Only now: who takes them must see that they were released.
+        await self._database.write(lambda c: self._session.unlock(c, units))
+
+    async def contents(self, partition: int) -> AsyncIterator[tuple[list[HostRow], list[int]]]:
+        """Yields hosts of the partition and the ids of their sites, some hundred hosts at a time."""
+        after = -1
+        while True:
+
+            def work(connection: Connection, after: int = after) -> tuple[list[HostRow], list[int]]:
+                ids = self._partitions.hosts_in(connection, partition, after, _HOSTS_AT_ONCE)
+                return hosts_among(connection, self._sql, ids), self._partitions.sites_of(connection, ids)
+
+            hosts, sites = await self._database.read(work)
+            if not hosts:
+                return
+            yield hosts, sites
+            after = hosts[-1].id
+
+    async def hosts(self, host_ids: Sequence[int]) -> list[HostRow]:
+        """Returns those of these hosts that are there, by id."""
+        return await self._database.read(lambda c: hosts_among(c, self._sql, host_ids))
+
+    def listen(self) -> AsyncIterator[News | None]:
+        """Yields what any node writes (see `NewsListener.listen`)."""
+        return NewsListener(self._database).listen()
+
+    async def holder(self, site_id: int) -> LivingNode | None:
+        """Returns the node that holds a site's partition; None: no node does, or there is no such site."""
+        found = (await self.partitions_of_sites([site_id])).get(site_id)
+        holder = None if found is None else (await self.look()).holders.get(found)
+        living = [] if holder is None else await self.living([holder])
+        return living[0] if living else None
+
+    async def partition_of_host(self, name: str) -> int:
+        """Returns the partition of the host "name:port", also of one without sites."""
+        known = self._known_partitions.get(name)
+        if known is None:
+            known = await self._database.read(lambda c: self._partitions.of_host(c, name))
+            if len(self._known_partitions) >= _MOST_KNOWN:
+                self._known_partitions.clear()
+            self._known_partitions[name] = known
+        return known
+
+    async def last_holder(self, partition: int) -> LivingNode | None:
+        """Returns the node that held a partition at the newest `look`; None: none did, or it is gone since."""
+        node_id = self.last_look.holders.get(partition)
+        if node_id is None:
+            return None
+        if node_id not in self._known_nodes:
+            if len(self._known_nodes) >= _MOST_KNOWN:
+                self._known_nodes.clear()
+            self._known_nodes.update((one.id, one) for one in await self.living([node_id]))
+        return self._known_nodes.get(node_id)
+
+    async def others(self) -> list[LivingNode]:
+        """Returns the living nodes without this one."""
+        table = await self.look()
+        return await self.living(sorted(table.nodes - {self.node_id}))
+
+    async def partitions_of_sites(self, site_ids: Sequence[int]) -> dict[int, int]:
+        """Returns site id -> partition, of those of these sites that are there."""
+        return await self._database.read(lambda c: self._partitions.of_sites(c, site_ids))
+
+    async def settings_changed_at(self, site_ids: Sequence[int]) -> dict[int, float]:
+        """Returns site id -> when its settings changed, epoch s, of those of these sites whose settings ever did."""
+        c = site.c
+        changed = select(c.id, c.settings_changed_at).where(self._sql.among(c.id, "sites"))
+        changed = changed.where(c.settings_changed_at.is_not(None))
+        given = {"sites": self._sql.many(site_ids)}
+        return await self._database.read(lambda connection: dict(connection.execute(changed, given).all()))
+
+    async def load_common(self, allocator: str) -> bytes | None:
+        """Returns what this allocator of the node of this name had learned of its sites in common; None: nothing.
+
+        Where there was no node of this name: what another one stored last, which is more than nothing.
+        """
+        c = node_state.c
+        known = select(c.shared_state).where(c.allocator == allocator)
+        known = known.order_by((c.name == self.name).desc(), c.saved_at.desc()).limit(1)
+        return await self._database.read(lambda connection: connection.execute(known).scalar_one_or_none())
+
+    async def leave(self) -> None:
+        """Deletes this node's row at a clean end, when it holds nothing. A failure is left to the others' tidying."""
+        mine = self._session.node_id
+        try:
+            await self._database.write(lambda c: c.execute(delete(node).where(node.c.id == mine)))
+        except DatabaseUnavailableError:
+            return

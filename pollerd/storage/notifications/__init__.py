@@ -1,1 +1,0 @@
-"""Channels, rules, the outbox and the delivery log."""

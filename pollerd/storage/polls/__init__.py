@@ -1,1 +1,0 @@
-"""Polls, changes, contents: commit, reading, retention."""

@@ -1,1 +1,0 @@
-"""Signal sources in the database, and what they said."""

@@ -1,0 +1,255 @@
+"""Adds many sites, and restores what an export says of them.
+
+Adds sites: from one to hundreds of thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, delete, exists, select
+
+from pollerd.errors import InvalidValueError
+from pollerd.model import Site
+from pollerd.site_settings import SiteSpec, Tags
+from pollerd.storage.encryption import Encryption
+from pollerd.storage.schedule import encode_windows
+from pollerd.storage.schema import deleted_url, host, site
+from pollerd.storage.site_marks import any_marked, unmark
+from pollerd.storage.site_order import WordIndex, text_row
+from pollerd.storage.sites import Sites, check_spec
+from pollerd.storage.statements import SITE_COLUMNS, Statements, run, run_each
+from pollerd.storage.values import AddResult, NewSettings, RestoreResult, SiteRestore
+from pollerd.urls import host_of
+
+# Small enough for the event loop to run between two pieces.
+PIECE = 2_000
+_columns = attrgetter(*SITE_COLUMNS)
+
+
+class PlacesHosts(Protocol):
+    """Gives hosts what several nodes need of them."""
+
+    def assign(self, connection: Connection, hosts: Mapping[str, int]) -> None:
+        """Gives new hosts, name -> id, their partitions."""
+
+
+class SiteImport:
+    """Adds sites and reports the result of each."""
+
+    def __init__(self, sql: Statements, encryption: Encryption, partitions: PlacesHosts | None = None) -> None:
+        """partitions: those of hosts, where several nodes add sites."""
+        self._sql, self._encryption, self._words = sql, encryption, WordIndex(sql)
+        self._partitions = partitions
+        self._hosts_named = sql.rows_at(host.c.name, "names", host.c.name, host.c.id)
+        self._sites_at = sql.rows_at(site.c.url, "urls", site.c.url, site.c.id)
+        self._deleted_at = sql.rows_at(deleted_url.c.url, "urls", deleted_url.c.url)
+        self._any_deleted = select(exists().select_from(deleted_url))
+        self._restore = delete(deleted_url).where(sql.among(deleted_url.c.url, "urls"))
+
+    def add(
+        self,
+        connection: Connection,
+        specs: Sequence[SiteSpec],
+        hosts: Sequence[str],
+        now: float,
+        *,
+        respect_deleted: bool,
+    ) -> AddResult:
+        """Adds new sites; `hosts` names the host of each spec.
+
+        A URL that a user deleted is left out if `respect_deleted` is true, and restored otherwise; a site that a job
+        deleted is brought back.
+        """
+        if len(specs) != len(hosts):
+            raise InvalidValueError("hosts", f"one for each of {len(specs)} specs", len(hosts))
+        result = AddResult([], [], [])
+        self._sql.locks.add_sites(connection)
+        any_deleted = bool(connection.execute(self._any_deleted).scalar_one())
+        for start in range(0, len(specs), PIECE):
+            wanted = list(range(start, min(start + PIECE, len(specs))))
+            if any_deleted:
+                wanted = self._without_deleted(connection, specs, wanted, respect_deleted, result)
+            self._add_piece(connection, specs, hosts, wanted, now, result)
+        return result
+
+    def host_id(self, connection: Connection, name: str) -> int:
+        """Returns the id of a host; adds a new one."""
+        return self._host_ids(connection, [name])[name]
+
+    def known_hosts(self, connection: Connection, names: Sequence[str]) -> dict[str, int]:
+        """Returns the ids of the existing hosts among these."""
+        return self._ids(connection, self._hosts_named, {"names": self._sql.texts(names)})
+
+    def _add_piece(
+        self,
+        connection: Connection,
+        specs: Sequence[SiteSpec],
+        hosts: Sequence[str],
+        wanted: list[int],
+        now: float,
+        result: AddResult,
+    ) -> None:
+        for i in wanted:
+            check_spec(specs[i])
+        urls = self._sql.texts(specs[i].url for i in wanted)
+        known = self._ids(connection, self._sites_at, {"urls": urls})
+        if known and any_marked(connection):
+            result.returned.extend(unmark(connection, self._sql, list(known.values())))
+        first: dict[str, int] = {}
+        for i in wanted:
+            if specs[i].url not in known:
+                first.setdefault(specs[i].url, i)
+        host_ids = self._host_ids(connection, [hosts[i] for i in first.values()])
+        new = [(specs[i], host_ids[hosts[i]]) for i in first.values()]
+        ids = known | self._insert(connection, new, now)
+        self._insert_rest(connection, [(ids[url], specs[i]) for url, i in first.items()])
+        for i in wanted:
+            url = specs[i].url
+            if first.get(url) == i:
+                result.added.append((ids[url], i, host_ids[hosts[i]]))
+            else:
+                result.existing.append((ids[url], i))
+
+    def _without_deleted(
+        self,
+        connection: Connection,
+        specs: Sequence[SiteSpec],
+        wanted: list[int],
+        respect_deleted: bool,
+        result: AddResult,
+    ) -> list[int]:
+        """Returns the wanted sites that no user deleted; if `respect_deleted` is false, all, and forgets their
+        deletion.
+        """
+        urls = self._sql.texts(specs[i].url for i in wanted)
+        if not respect_deleted:
+            connection.execute(self._restore, {"urls": urls})
+            return wanted
+        deleted = set(connection.execute(self._deleted_at, {"urls": urls}).scalars())
+        result.deleted.extend(i for i in wanted if specs[i].url in deleted)
+        return [i for i in wanted if specs[i].url not in deleted]
+
+    def _host_ids(self, connection: Connection, names: list[str]) -> dict[str, int]:
+        """Returns ids of hosts by name; adds new hosts."""
+        unique = list(dict.fromkeys(names))
+        if not unique:
+            return {}
+        parameters = {"names": self._sql.texts(unique)}
+        self._sql.locks.add_sites(connection)
+        known = self._ids(connection, self._hosts_named, parameters)
+        missing = [name for name in unique if name not in known]
+        if missing:
+            new = dict(run(connection, self._sql.insert_hosts, self._sql.texts(missing)))
+            if self._partitions is not None:
+                self._partitions.assign(connection, new)
+            known |= new
+        return known
+
+    @staticmethod
+    def _ids(connection: Connection, statement: Any, parameters: dict[str, Any]) -> dict[str, int]:
+        return {row[0]: row[1] for row in connection.execute(statement, parameters).all()}
+
+    def _insert(self, connection: Connection, sites: list[tuple[SiteSpec, int]], now: float) -> dict[str, int]:
+        """Inserts new sites and their states; returns URL -> id."""
+        if not sites:
+            return {}
+        rows = [_site_row(spec, host_id, now) for spec, host_id in sites]
+        first = run(connection, self._sql.last_site_id)[0][0] + 1 if self._sql.is_sqlite else 0
+        inserted: list[tuple[Any, ...]] = []
+        for parameters in self._sql.site_insertions(first, rows):
+            inserted += run(connection, self._sql.insert_sites, *parameters)
+        if self._sql.is_sqlite:
+            run(connection, self._sql.insert_states, first)
+            run(connection, self._sql.insert_times, first)
+            return {spec.url: first + place for place, (spec, _) in enumerate(sites)}
+        ids: dict[str, int] = dict(inserted)
+        run(connection, self._sql.insert_states, list(ids.values()))
+        run(connection, self._sql.insert_times, list(ids.values()))
+        return ids
+
+    def _insert_rest(self, connection: Connection, sites: list[tuple[int, SiteSpec]]) -> None:
+        self._words.insert(connection, [text_row(site_id, spec) for site_id, spec in sites])
+        sealed = [(self._encryption.close(spec.access), site_id) for site_id, spec in sites if spec.access]
+        run_each(connection, self._sql.set_access, sealed)
+        windows = [(encode_windows(spec.windows), site_id) for site_id, spec in sites if spec.windows is not None]
+        run_each(connection, self._sql.set_windows, windows)
+        tags = [(site_id, tag, place) for site_id, spec in sites for place, tag in enumerate(dict.fromkeys(spec.tags))]
+        run_each(connection, self._sql.insert_tag, tags)
+
+
+def _site_row(spec: SiteSpec, host_id: int, now: float) -> tuple[Any, ...]:
+    settings = (None if value == "" else value for value in _columns(spec))
+    return (now, spec.paused, *settings, spec.url, host_id)
+
+
+# Restores the contents of an export, each kind in one transaction: all or nothing.
+
+Admit = Callable[[Sequence[SiteRestore], Mapping[str, Site]], None]
+"""Called with every piece and the existing sites by URL; raises if it cannot be accepted."""
+
+
+class Restore:
+    """Restores sites and marks of deleted URLs, in pieces within one transaction."""
+
+    def __init__(self, sql: Statements, sites: Sites, imports: SiteImport) -> None:
+        self._sql, self._sites, self._imports = sql, sites, imports
+
+    def sites(
+        self, connection: Connection, pieces: Iterator[list[SiteRestore]], admit: Admit, now: float, tags: Tags
+    ) -> RestoreResult:
+        """Adds new sites; existing ones get the settings of the export. An exception of `admit` ends it.
+
+        tags: those that have settings.
+        """
+        result = RestoreResult()
+        for piece in pieces:
+            there = self._sites.at(connection, [one.spec.url for one in piece])
+            admit(piece, there)
+            fresh = [one.spec for one in piece if one.spec.url not in there]
+            hosts = [host_of(spec.url) for spec in fresh]
+            added = self._imports.add(connection, fresh, hosts, now, respect_deleted=False)
+            back = set(added.returned)
+            returned = [NewSettings(id_, fresh[i], resumed=False) for id_, i in added.existing if id_ in back]
+            self._sites.put_settings(connection, returned, now, tags)
+            result.touched.extend(back)
+            result.added += len(back)
+            differing = [_settled(there[one.spec.url], one) for one in piece if _differs(there, one)]
+            self._sites.put_settings(connection, differing, now, tags)
+            result.touched.extend(site_id for site_id, _, _ in added.added)
+            result.touched.extend(one.site_id for one in differing)
+            result.added += len(added.added)
+            result.changed += len(differing)
+            result.unchanged += len(piece) - len(added.added) - len(back) - len(differing)
+        return result
+
+    def mark_deleted(self, connection: Connection, pieces: Iterator[list[tuple[str, float]]]) -> tuple[int, int, int]:
+        """Marks URLs that are no sites as deleted; returns how many were added, changed (none) and unchanged."""
+        added = unchanged = 0
+        for piece in pieces:
+            urls = [url for url, _ in piece]
+            known = self._sites.at(connection, urls).keys() | self._sites.deleted(connection, urls)
+            rows = [{"url": url, "deleted_at": at} for url, at in dict(piece).items() if url not in known]
+            if rows:
+                connection.execute(self._sql.insert_for(deleted_url).on_conflict_do_nothing(), rows)
+            added, unchanged = added + len(rows), unchanged + len(piece) - len(rows)
+        return added, 0, unchanged
+
+
+def deleted_urls(connection: Connection, after: str, limit: int) -> Sequence[tuple[str, float]]:
+    """Returns URLs that a user deleted, with times (epoch s), by URL, after `after`."""
+    c = deleted_url.c
+    rows = connection.execute(select(c.url, c.deleted_at).where(c.url > after).order_by(c.url).limit(limit))
+    return [(url, at) for url, at in rows]
+
+
+def _differs(there: dict[str, Site], one: SiteRestore) -> bool:
+    site = there.get(one.spec.url)
+    return site is not None and one.changes(site.spec)
+
+
+def _settled(site: Site, one: SiteRestore) -> NewSettings:
+    spec = one.over(site.spec)
+    return NewSettings(site.id, spec, resumed=site.spec.paused and not spec.paused)

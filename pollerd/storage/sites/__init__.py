@@ -1,1 +1,0 @@
-"""Sites, hosts and schedules."""

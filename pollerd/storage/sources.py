@@ -1,0 +1,551 @@
+"""Sources of sites in the database.
+
+Sources in the database: each method is one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Table, and_, delete, exists, func, insert, select, update
+
+from pollerd.errors import DuplicateError, NotFoundError
+from pollerd.model import SiteState, Validators
+from pollerd.site_settings import SiteSpec
+from pollerd.storage import encoding
+from pollerd.storage.encoding import decode_header, encode_header, storable_word
+from pollerd.storage.engine import Database
+from pollerd.storage.schema import site, site_state, source, source_site
+from pollerd.storage.statements import Statements
+from pollerd.storage.values import AddResult, ListPage
+
+# Values of sources. Times are epoch seconds, durations seconds.
+
+_NO_VALIDATORS = Validators()
+
+
+class MemberState(StrEnum):
+    """Where a page of a source stands: listed by it, or no longer."""
+
+    JOINED = "joined"
+    VANISHED = "vanished"
+
+
+class SourceSpec(Struct, frozen=True):
+    """User settings of a source."""
+
+    url: str
+    kind: str = "sitemap"
+    """"sitemap" or "feed"."""
+    tags: tuple[str, ...] = ()
+    weight: float = 1.0
+    """Tags and weight of the sites that it adds."""
+    site_limit: int = 100_000
+    """Maximum number of sites that it may have."""
+    pattern: str | None = None
+    hosts: str = "same"
+    """"same": pages of its own host, and of hosts whose robots.txt names it; "any"."""
+    interval: float | None = None
+    """Seconds between two readings; None: learned."""
+    most_shrink: float = 0.5
+    """Largest share by which the list may shrink and still be believed."""
+    paused: bool = False
+
+
+class ReadDocument(Struct, frozen=True):
+    """A document that a reading fetched, with the validators of its answer."""
+
+    url: str
+    validators: Validators = _NO_VALIDATORS
+    sitemaps: tuple[str, ...] = ()
+    """Further documents that it lists."""
+    entries: int = 0
+    """Number of pages that it lists, before the pattern."""
+    keys: bytes = b""
+    """64-bit hashes of the pages that it brought: a document that did not change is not read again to know them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source as stored."""
+
+    id: int
+    spec: SourceSpec
+    created_at: float
+    last_read_at: float | None = None
+    next_read_at: float | None = None
+    pace: float | None = None
+    """The learned interval; None: not read yet."""
+    entries: int | None = None
+    """Number of pages that the last believed reading listed, before the pattern."""
+    failures: int = 0
+    """Consecutive readings that failed or were not believed."""
+    last_detail: str = ""
+    joined: int = 0
+    vanished: int = 0
+    """Numbers of its pages, by state; both 0 where they were not asked for."""
+
+
+class Member(Struct, frozen=True, gc=False):
+    """A page of a source, and its site."""
+
+    url: str
+    """As listed; the user may have moved the site."""
+    site_id: int
+    joined: bool
+    since: float = 0.0
+    paused: bool = False
+    """Whether the source paused the site."""
+
+    @property
+    def id(self) -> int:
+        """The site's id, by which pages of the list are read."""
+        return self.site_id
+
+
+class StoredMember(Struct, frozen=True, gc=False):
+    """A page of a source as an export has it: by URLs, as ids are those of one database."""
+
+    url: str
+    site: str
+    """URL of its site."""
+    joined: bool
+    added: bool
+    paused: bool
+    since: float
+
+    def fields(self) -> dict[str, str | bool | float]:
+        """Returns the values by name."""
+        return {name: getattr(self, name) for name in self.__struct_fields__}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRead:
+    """The end of a reading, to store after all that it changed."""
+
+    at: float
+    next_at: float
+    pace: float | None
+    entries: int | None
+    failures: int
+    detail: str
+    documents: Sequence[ReadDocument] | None
+    """None: those of the reading before stay."""
+
+
+# Which sites a source lists, and what its readings change of them. Works within the caller's transaction.
+
+_OTHER = source_site.alias("other")
+_JOINED, _VANISHED = MemberState.JOINED.value, MemberState.VANISHED.value
+
+
+def join(
+    connection: Connection, sql: Statements, source_id: int, specs: Sequence[SiteSpec], result: AddResult, now: float
+) -> None:
+    """Notes the added and the existing sites as listed by the source.
+
+    Raises `NotFoundError` if it is gone or was paused: nothing joins then.
+    """
+    living = select(source.c.id).where(source.c.id == source_id, source.c.paused.is_(False))
+    if connection.execute(living).scalar() is None:
+        raise NotFoundError("source", source_id)
+    added = {i: site_id for site_id, i, _ in result.added}
+    there = added | {i: site_id for site_id, i in result.existing}
+    rows = [
+        {
+            "source_id": source_id,
+            "url": specs[i].url,
+            "site_id": site_id,
+            "state": _JOINED,
+            "since": now,
+            "added": i in added,
+            "paused": False,
+        }
+        for i, site_id in there.items()
+    ]
+    if rows:
+        connection.execute(sql.insert_for(source_site).on_conflict_do_nothing(), rows)
+
+
+def members(connection: Connection, source_id: int) -> list[Member]:
+    """Returns all pages of the source."""
+    c = source_site.c
+    rows = connection.execute(select(c.url, c.site_id, c.state, c.since, c.paused).where(c.source_id == source_id))
+    return [Member(url, site_id, state == _JOINED, *rest) for url, site_id, state, *rest in rows]
+
+
+def vanish(connection: Connection, sql: Statements, source_id: int, urls: Sequence[str], now: float) -> list[int]:
+    """Notes pages as no longer listed; returns ids of the sites that this pauses.
+
+    Those are sites that a source added, that no source lists, and that are not paused yet.
+    """
+    ids = _turned(connection, sql, source_id, urls, {"state": _VANISHED, "since": now})
+    here = source_site.c
+    listed = exists().where(here.site_id == site.c.id, here.state == _JOINED)
+    added = exists().where(here.site_id == site.c.id, here.added)
+    wanted = and_(sql.among(site.c.id, "ids"), site.c.paused.is_(False), added, ~listed)
+    parameters = {"ids": sql.many(ids)}
+    paused = list(connection.execute(select(site.c.id).where(wanted), parameters).scalars())
+    if paused:
+        parameters = {"ids": sql.many(paused)}
+        connection.execute(update(site).where(sql.among(site.c.id, "ids")).values(paused=True), parameters)
+        own = and_(here.source_id == source_id, sql.among(here.site_id, "ids"))
+        connection.execute(update(source_site).where(own).values(paused=True), parameters)
+    return paused
+
+
+def come_back(connection: Connection, sql: Statements, source_id: int, urls: Sequence[str], now: float) -> list[int]:
+    """Notes pages as listed again; returns ids of the sites that this resumes: those that a source had paused.
+
+    They begin anew, without the backoff that they had.
+    """
+    ids = _turned(connection, sql, source_id, urls, {"state": _JOINED, "since": now})
+    here = source_site.c
+    by_source = exists().where(here.site_id == site.c.id, here.paused)
+    wanted = and_(sql.among(site.c.id, "ids"), site.c.paused.is_(True), by_source)
+    resumed = list(connection.execute(select(site.c.id).where(wanted), {"ids": sql.many(ids)}).scalars())
+    if resumed:
+        parameters = {"ids": sql.many(resumed)}
+        connection.execute(update(site).where(sql.among(site.c.id, "ids")).values(paused=False), parameters)
+        anew = {"state": SiteState.ACTIVE.value, "not_before": None, "failures": 0}
+        connection.execute(update(site_state).where(sql.among(site_state.c.site_id, "ids")).values(anew), parameters)
+        forget_pauses(connection, sql, resumed)
+    return resumed
+
+
+def _turned(
+    connection: Connection, sql: Statements, source_id: int, urls: Sequence[str], values: Mapping[str, Any]
+) -> list[int]:
+    """Sets the state of these pages of the source; returns the ids of their sites."""
+    c = source_site.c
+    wanted = and_(c.source_id == source_id, sql.among(c.url, "urls"), c.state != values["state"])
+    changed = update(source_site).where(wanted).values(values).returning(c.site_id)
+    return list(dict.fromkeys(connection.execute(changed, {"urls": sql.texts(urls)}).scalars()))
+
+
+def forget_pauses(connection: Connection, sql: Statements, site_ids: Sequence[int] | NDArray[np.int64]) -> None:
+    """Notes that what these sites' pauses are is the user's doing: no source resumes them."""
+    wanted = and_(sql.among(source_site.c.site_id, "ids"), source_site.c.paused)
+    connection.execute(update(source_site).where(wanted).values(paused=False), {"ids": sql.many(site_ids)})
+
+
+def removable(connection: Connection, source_id: int, limit: int) -> list[int]:
+    """Returns ids of sites that the source added, and that no other source lists."""
+    here, other = source_site.c, _OTHER.c
+    elsewhere = exists().where(other.site_id == here.site_id, other.source_id != source_id, other.state == _JOINED)
+    wanted = select(here.site_id).where(here.source_id == source_id, here.added, ~elsewhere).distinct().limit(limit)
+    return list(connection.execute(wanted).scalars())
+
+
+def bequeath(connection: Connection, source_id: int) -> None:
+    """Hands on to other sources of its sites what a source that goes has added or paused."""
+    here, other = source_site.c, _OTHER.c
+    for flag in ("added", "paused"):
+        own = exists().where(other.site_id == here.site_id, other.source_id == source_id, other[flag])
+        connection.execute(update(source_site).where(here.source_id != source_id, own).values({flag: True}))
+
+
+def stored(connection: Connection, source_id: int, after: str, limit: int) -> list[StoredMember]:
+    """Returns pages of the source by URL, after `after`."""
+    c = source_site.c
+    wanted = (
+        select(c.url, site.c.url.label("site"), c.state, c.added, c.paused, c.since)
+        .join_from(source_site, site, site.c.id == c.site_id)
+        .where(c.source_id == source_id, c.url > after)
+        .order_by(c.url)
+        .limit(limit)
+    )
+    return [
+        StoredMember(url, at, state == _JOINED, added, paused, since)
+        for url, at, state, added, paused, since in connection.execute(wanted)
+    ]
+
+
+def known(connection: Connection, sql: Statements, given: Sequence[tuple[str, StoredMember]]) -> set[tuple[str, str]]:
+    """Returns (URL of the source, URL of the page) of those that are noted already."""
+    c = source_site.c
+    wanted = select(source.c.url, c.url).join_from(source_site, source, source.c.id == c.source_id)
+    wanted = wanted.where(sql.among(c.url, "urls"), sql.among(source.c.url, "sources"))
+    parameters = {"urls": sql.texts(one.url for _, one in given), "sources": sql.texts({at for at, _ in given})}
+    there = {(at, url) for at, url in connection.execute(wanted, parameters)}
+    return there & {(at, one.url) for at, one in given}
+
+
+def put(connection: Connection, sql: Statements, given: Sequence[tuple[str, StoredMember]]) -> tuple[int, int]:
+    """Notes pages of sources and sites that are there; returns how many are new, and how many are not noted anew."""
+    sources = _ids(connection, sql, source, [at for at, _ in given])
+    sites = _ids(connection, sql, site, [one.site for _, one in given])
+    there = known(connection, sql, given)
+    rows = [
+        {
+            "source_id": sources[at],
+            "url": one.url,
+            "site_id": sites[one.site],
+            "state": _JOINED if one.joined else _VANISHED,
+            "since": one.since,
+            "added": one.added,
+            "paused": one.paused,
+        }
+        for at, one in {(at, one.url): (at, one) for at, one in given}.values()
+        if at in sources and one.site in sites and (at, one.url) not in there
+    ]
+    if rows:
+        connection.execute(sql.insert_for(source_site).on_conflict_do_nothing(), rows)
+    return len(rows), len(given) - len(rows)
+
+
+def _ids(connection: Connection, sql: Statements, table: Table, urls: Sequence[str]) -> dict[str, int]:
+    found = select(table.c.url, table.c.id).where(sql.among(table.c.url, "urls"))
+    return {row.url: row.id for row in connection.execute(found, {"urls": sql.texts(dict.fromkeys(urls))})}
+
+
+_TABLE = source
+_SHOWN = [column for column in source.c if column.name != "documents"]
+_PLAIN = ("url", "kind", "weight", "site_limit", "pattern", "hosts", "interval", "most_shrink", "paused")
+
+
+class SourceStore:
+    """Sources, and which sites they list.
+
+    Every method raises `DatabaseUnavailableError` as those of `Store` do.
+    """
+
+    def __init__(self, *, database: Database, sql: Statements) -> None:
+        self._database, self._sql = database, sql
+
+    async def all(self) -> list[Source]:
+        """Returns all sources, by id, without the numbers of their sites."""
+        return await self._database.read(
+            lambda c: [_source(row) for row in c.execute(select(*_SHOWN).order_by(source.c.id))]
+        )
+
+    async def page(self, limit: int = 100, cursor: str | None = None) -> ListPage[Source]:
+        """Returns sources by id. Raises `InvalidValueError` for a bad cursor or limit (1 to 1000)."""
+
+        def work(connection: Connection) -> ListPage[Source]:
+            wanted = select(*_SHOWN).order_by(source.c.id).limit(encoding.check_limit(limit) + 1)
+            last = encoding.decode("q", cursor)
+            rows = connection.execute(wanted if last is None else wanted.where(source.c.id > last)).all()
+            counts = _counts(connection, self._sql, [row.id for row in rows[:limit]])
+            items = [_source(row, counts[row.id]) for row in rows[:limit]]
+            return ListPage(items, encoding.encode("q", items[-1].id) if len(rows) > limit else None)
+
+        return await self._database.read(work)
+
+    async def get(self, source_id: int) -> Source:
+        """Returns the source. Raises `NotFoundError`."""
+        return await self._database.read(lambda c: _one(c, self._sql, source_id))
+
+    async def at(self, urls: Sequence[str]) -> dict[str, Source]:
+        """Returns the sources at these URLs, by URL."""
+        wanted = select(*_SHOWN).where(self._sql.among(source.c.url, "urls"))
+
+        def work(connection: Connection) -> dict[str, Source]:
+            return {row.url: _source(row) for row in connection.execute(wanted, {"urls": self._sql.texts(urls)})}
+
+        return await self._database.read(work)
+
+    async def add(self, spec: SourceSpec, now: float, *, read_at: float) -> Source:
+        """Adds a source, to be read at `read_at` (epoch s). Raises `DuplicateError`."""
+
+        def work(connection: Connection) -> Source:
+            there = connection.execute(select(source.c.id).where(source.c.url == spec.url)).scalar()
+            if there is not None:
+                raise DuplicateError("source", spec.url, there)
+            values = {**_values(spec), "created_at": now, "next_read_at": read_at}
+            new = connection.execute(insert(source).values(values).returning(source.c.id)).scalar_one()
+            return _one(connection, self._sql, new)
+
+        return await self._database.write(work)
+
+    async def update(self, source_id: int, spec: SourceSpec, *, read_at: float | None) -> Source:
+        """Sets the settings, but for the URL. read_at: when to read all of it next, None: as before.
+
+        Raises `NotFoundError`.
+        """
+
+        def work(connection: Connection) -> Source:
+            values = _values(spec)
+            del values["url"]
+            if read_at is not None:
+                values |= {"next_read_at": read_at, "documents": None}
+            connection.execute(update(source).where(source.c.id == source_id).values(values))
+            return _one(connection, self._sql, source_id)
+
+        return await self._database.write(work)
+
+    async def delete(self, source_id: int) -> None:
+        """Deletes the source; its sites stay as they are. Raises `NotFoundError`."""
+
+        def work(connection: Connection) -> None:
+            bequeath(connection, source_id)
+            if not connection.execute(delete(source).where(source.c.id == source_id)).rowcount:
+                raise NotFoundError("source", source_id)
+
+        await self._database.write(work)
+
+    async def removable(self, source_id: int, limit: int) -> list[int]:
+        """Returns ids of at most `limit` sites that the source added, and that no other source lists."""
+        return await self._database.read(lambda c: removable(c, source_id, limit))
+
+    async def ask_read(self, source_id: int, now: float) -> Source:
+        """Makes the source due now. Raises `NotFoundError`."""
+
+        def work(connection: Connection) -> Source:
+            connection.execute(update(source).where(source.c.id == source_id).values(next_read_at=now))
+            return _one(connection, self._sql, source_id)
+
+        return await self._database.write(work)
+
+    # Readings.
+
+    async def documents(self, source_id: int) -> list[ReadDocument]:
+        """Returns what the last complete reading fetched."""
+        wanted = select(source.c.documents).where(source.c.id == source_id)
+        return await self._database.read(lambda c: _documents(c.execute(wanted).scalar() or b""))
+
+    async def members(self, source_id: int) -> list[Member]:
+        """Returns all pages of the source."""
+        return await self._database.read(lambda c: members(c, source_id))
+
+    async def vanish(self, source_id: int, urls: Sequence[str], now: float) -> list[int]:
+        """Notes pages as no longer listed; returns ids of the sites that this pauses."""
+        return await self._database.write(lambda c: vanish(c, self._sql, source_id, urls, now))
+
+    async def come_back(self, source_id: int, urls: Sequence[str], now: float) -> list[int]:
+        """Notes pages as listed again; returns ids of the sites that this resumes."""
+        return await self._database.write(lambda c: come_back(c, self._sql, source_id, urls, now))
+
+    async def end_read(self, source: Source, read: SourceRead) -> bool:
+        """Notes the end of a reading of the source as it was; returns False if it is gone.
+
+        If its settings have changed meanwhile, it is due at once, and read whole.
+        """
+        values: dict[str, Any] = {
+            "last_read_at": read.at,
+            "next_read_at": read.next_at,
+            "pace": read.pace,
+            "entries": read.entries,
+            "failures": read.failures,
+            "last_detail": storable_word(read.detail),
+            **({} if read.documents is None else {"documents": _written(read.documents)}),
+        }
+
+        def work(connection: Connection) -> bool:
+            row = connection.execute(select(*_SHOWN).where(_TABLE.c.id == source.id)).one_or_none()
+            if row is None:
+                return False
+            anew = {} if _source(row).spec == source.spec else {"next_read_at": read.at, "documents": None}
+            connection.execute(update(_TABLE).where(_TABLE.c.id == source.id).values({**values, **anew}))
+            return True
+
+        return await self._database.write(work)
+
+    # Exports.
+
+    async def stored_members(self, source_id: int, after: str, limit: int) -> list[StoredMember]:
+        """Returns pages of the source by URL, after `after`."""
+        return await self._database.read(lambda c: stored(c, source_id, after, limit))
+
+    async def put_members(self, pieces: Callable[[], Iterator[Sequence[tuple[str, StoredMember]]]]) -> tuple[int, int]:
+        """Notes pages of the sources at these URLs, all or none; known ones stay. Returns how many: new, others."""
+
+        def work(connection: Connection) -> tuple[int, int]:
+            counts = [put(connection, self._sql, piece) for piece in pieces()]
+            return sum(new for new, _ in counts), sum(others for _, others in counts)
+
+        return await self._database.write(work)
+
+    async def known_members(self, given: Sequence[tuple[str, StoredMember]]) -> int:
+        """Returns how many of these pages, each with the URL of its source, are noted already."""
+        return await self._database.read(lambda c: len(known(c, self._sql, given)))
+
+    async def sites_of(
+        self, source_id: int, state: MemberState | None = None, limit: int = 100, cursor: str | None = None
+    ) -> ListPage[Member]:
+        """Returns pages of a source by the ids of their sites.
+
+        Raises `NotFoundError`, and `InvalidValueError` for a bad cursor or limit (1 to 1000).
+        """
+
+        def work(connection: Connection) -> ListPage[Member]:
+            _one(connection, self._sql, source_id)
+            c, last = source_site.c, encoding.decode("m", cursor)
+            wanted = select(c.url, c.site_id, c.state, c.since, c.paused).where(c.source_id == source_id)
+            wanted = wanted.where(c.site_id > last) if last is not None else wanted
+            wanted = wanted.where(c.state == state.value) if state is not None else wanted
+            rows = connection.execute(wanted.order_by(c.site_id).limit(encoding.check_limit(limit) + 1)).all()
+            items = [Member(url, at, kept == MemberState.JOINED, *rest) for url, at, kept, *rest in rows]
+            return ListPage(items[:limit], encoding.encode("m", items[limit - 1].id) if len(items) > limit else None)
+
+        return await self._database.read(work)
+
+
+def _values(spec: SourceSpec) -> dict[str, Any]:
+    return {**{name: getattr(spec, name) for name in _PLAIN}, "tags": json.dumps(spec.tags)}
+
+
+def _written(documents: Sequence[ReadDocument]) -> bytes:
+    return msgspec.msgpack.encode(
+        [
+            (one.url, encode_header(one.validators.etag), encode_header(one.validators.last_modified), *_rest(one))
+            for one in documents
+        ]
+    )
+
+
+def _rest(one: ReadDocument) -> tuple[tuple[str, ...], int, bytes]:
+    return one.sitemaps, one.entries, one.keys
+
+
+def _documents(data: bytes) -> list[ReadDocument]:
+    if not data:
+        return []
+    return [
+        ReadDocument(url, Validators(decode_header(etag), decode_header(modified)), tuple(sitemaps), entries, keys)
+        for url, etag, modified, sitemaps, entries, keys in msgspec.msgpack.decode(data)
+    ]
+
+
+def _one(connection: Connection, sql: Statements, source_id: int) -> Source:
+    row = connection.execute(select(*_SHOWN).where(source.c.id == source_id)).one_or_none()
+    if row is None:
+        raise NotFoundError("source", source_id)
+    return _source(row, _counts(connection, sql, [source_id])[source_id])
+
+
+def _counts(connection: Connection, sql: Statements, source_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+    """Returns numbers of pages by source and state."""
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    c = source_site.c
+    wanted = select(c.source_id, c.state, func.count()).where(sql.among(c.source_id, "ids"))
+    for at, state, number in connection.execute(wanted.group_by(c.source_id, c.state), {"ids": sql.many(source_ids)}):
+        counts[at][state] = number
+    return counts
+
+
+def _source(row: Any, counts: Mapping[str, int] | None = None) -> Source:
+    counts = counts or {}
+    spec = SourceSpec(**{name: getattr(row, name) for name in _PLAIN}, tags=tuple(json.loads(row.tags)))
+    return Source(
+        id=row.id,
+        spec=spec,
+        created_at=row.created_at,
+        last_read_at=row.last_read_at,
+        next_read_at=row.next_read_at,
+        pace=row.pace,
+        entries=row.entries,
+        failures=row.failures,
+        last_detail=row.last_detail,
+        joined=counts.get(MemberState.JOINED, 0),
+        vanished=counts.get(MemberState.VANISHED, 0),
+    )

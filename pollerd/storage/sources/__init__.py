@@ -1,1 +1,0 @@
-"""Sources of sites in the database: sitemaps and feeds, and which sites they list."""

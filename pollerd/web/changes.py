@@ -1,0 +1,170 @@
+"""The inbox of changes, their differences, and what pages said."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Request, Response
+from starlette.exceptions import HTTPException
+
+from pollerd.api.diff import Comparer, Difference, Form, describe, since_change, stored_pair
+from pollerd.api.parameters import MAX_ID, ChangeId, Cursor, SiteId, Words
+from pollerd.api.sites import Explanation
+from pollerd.model import Change, Media
+from pollerd.storage.changes import ChangeFilter
+from pollerd.web.http import Posted, query, within
+from pollerd.web.page import Page, Shown, page_router
+
+router = page_router()
+_ROWS = 50
+_SEARCHED = 100_000
+"""Words are looked for in so many of the newest changes: each is read."""
+_CONTEXT = 3
+_DIFF_ROWS = 2_000
+"""Most rows of a difference on a page; the whole is a file."""
+_UNSEEN_COUNTED = 1_000
+Text = Annotated[Words, Query(max_length=200)]
+OptionalId = Annotated[int | None, Query(ge=1, le=MAX_ID)]
+View = Annotated[str, Query(alias="view", pattern="^(inline|side)$")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which changes the list shows: the query of its address."""
+
+    q: Text = ""
+    tag: Text = ""
+    site: OptionalId = None
+    rule: OptionalId = None
+    show: Annotated[str, Query(pattern="^(unseen|all)$")] = "unseen"
+    matters: Annotated[str, Query(pattern="^(true|all)$")] = "true"
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether something is searched for."""
+        return bool(self.q or self.tag or self.site or self.rule)
+
+    def filter(self, reader: str, after: int | None) -> ChangeFilter:
+        """Returns the filter of the database; words are looked for in changes with ids above `after` only."""
+        return ChangeFilter(
+            site_id=self.site,
+            tag=self.tag or None,
+            matters=True if self.matters == "true" else None,
+            unseen_by=reader if self.show == "unseen" else None,
+            words=self.q or None,
+            rule_id=self.rule,
+            after=after,
+        )
+
+
+@router.get("/changes")
+async def list_changes(page: Shown, wanted: Annotated[_Wanted, Depends()], cursor: Cursor = None) -> Response:
+    """Changes, newest first; those that were not seen, unless all are asked for."""
+    history, reader, filters = page.ports.store.history, page.reader, asdict(wanted)
+    newest = await history.last_change_id()
+    after = await history.id_before_newest(_SEARCHED) if wanted.q else None
+    found = await history.list_changes(wanted.filter(reader, after), _ROWS, cursor)
+    unseen = await history.count_unseen(reader, _UNSEEN_COUNTED)
+    rules = await page.ports.store.notifications.rules()
+    older = {**filters, "cursor": found.next_cursor}
+    return page.show(
+        "changes.html",
+        changes=found.items,
+        unseen=unseen,
+        unseen_text=f"{unseen:,}" if unseen < _UNSEEN_COUNTED else f"more than {_UNSEEN_COUNTED:,}",
+        filters=filters,
+        narrowed=wanted.narrowed,
+        newest=newest,
+        searched=_SEARCHED if after else None,
+        rules=[(one.id, one.spec.name) for one in rules],
+        here=f"/changes{query(**filters)}",
+        cursor=cursor,
+        older=f"/changes{query(**older)}" if found.next_cursor else None,
+    )
+
+
+@router.post("/changes/seen")
+async def put_seen(page: Shown, form: Posted) -> Response:
+    """Notes which changes were seen, or were not; a script gets no page for an answer."""
+    ranges = [(one, one) for one in form.numbers("id")]
+    if form.has("all"):
+        ranges = [(1, max(form.numbers("newest"), default=0))]
+    await page.ports.store.history.put_seen(page.reader, ranges, seen=not form.has("unseen"))
+    if page.is_fragment:
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+    return page.go(within(form.text("back"), "/changes"))
+
+
+@router.get("/changes/{change_id:id}")
+async def show_change(
+    page: Shown, request: Request, change_id: ChangeId, view: View = "inline", since: OptionalId = None
+) -> Response:
+    """One change with its difference; a script gets the difference alone."""
+    change, others = await page.ports.store.history.get_change(change_id), []
+    if not page.is_fragment:
+        earlier = await page.ports.store.history.list_changes(ChangeFilter(site_id=change.site_id), _ROWS)
+        others = [one for one in earlier.items if (one.id or 0) < change_id and one.selection == change.selection]
+    return await _difference(page, request, change, view, since, others)
+
+
+@router.get("/sites/{site_id:id}/compare")
+async def compare(
+    page: Shown,
+    site_id: SiteId,
+    first: Annotated[int, Query(alias="from", ge=1, le=MAX_ID)],
+    last: Annotated[int, Query(alias="to", ge=1, le=MAX_ID)],
+) -> Response:
+    """Goes to the difference between what two changes of a site led to."""
+    if first == last:
+        return page.go(f"/changes/{last}")
+    first, last = sorted((first, last))
+    return page.go(f"/changes/{last}?since={first}")
+
+
+async def _difference(
+    page: Page, request: Request, change: Change, view: str, since: int | None, others: list[Change]
+) -> Response:
+    history = page.ports.store.history
+    comparer: Comparer = request.app.state.comparer
+    values: dict[str, Any] = {"change": change, "view": view, "since": since, "others": others}
+    if comparer.full:
+        return page.show(
+            "change.html", status=HTTPStatus.SERVICE_UNAVAILABLE, difference=None, why="busy", cut=False, **values
+        )
+    async with comparer.turn():
+        pair = await stored_pair(history, await since_change(history, change, since))
+        if pair is None:
+            return page.show("change.html", difference=None, why="pruned", cut=False, **values)
+        difference = await asyncio.to_thread(describe, pair, Form.SIDE_BY_SIDE, _CONTEXT)
+    cut = _cut(difference)
+    if cut:
+        difference.rows = (difference.rows or [])[:_DIFF_ROWS]
+    return await asyncio.to_thread(page.show, "change.html", difference=difference, why="", cut=cut, **values)
+
+
+def _cut(difference: Difference) -> bool:
+    return difference.truncated or len(difference.rows or ()) > _DIFF_ROWS
+
+
+@router.get("/sites/{site_id:id}/text")
+async def show_text(page: Shown, site_id: SiteId) -> Response:
+    """What the page said when it was last read: as text, whatever it is."""
+    store = page.ports.store
+    site = await store.sites.get(site_id)
+    newest = await store.history.list_changes(ChangeFilter(site_id=site_id), 1)
+    content_id = newest.items[0].after_content_id if newest.items else None
+    if content_id is None:
+        contexts = await store.sites.contexts([site_id])
+        content_id = contexts[site_id].content_id if site_id in contexts else None
+    if content_id is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND, "Nothing of this page is stored.")
+    content = await store.history.get_content(content_id)
+    text = None if content.media is Media.BINARY else content.body.decode("utf-8", "replace")
+    mask = Explanation.model_validate(await page.ports.control.sites.explain(site_id)).mask
+    return await asyncio.to_thread(page.show, "text.html", site=site, text=text, content=content, mask=mask)
+
+
+ROUTERS = (router,)

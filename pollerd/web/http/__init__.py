@@ -1,1 +1,0 @@
-"""What every page goes through: templates, headers, errors, forms, assets."""

@@ -1,0 +1,394 @@
+"""How a page is made: templates, assets, markup.
+
+How a page is made: a template, what it shows, and what all pages have in common.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from importlib import resources
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from pollerd.api.context import ApiPorts
+from pollerd.api.http import SignedIn, caller_of, check_csrf, csrf_token, reader_of
+from pollerd.api.problems import allowed_by
+from pollerd.errors import (
+    DatabaseInUseError,
+    DatabaseUnavailableError,
+    DuplicateError,
+    InvalidValueError,
+    NotFoundError,
+    SchemaError,
+)
+from pollerd.planning import about
+from pollerd.plots import moment_text
+from pollerd.quantities import counted
+from pollerd.timestamps import rfc3339
+from pollerd.web import words
+from pollerd.web.http import PAGE_HEADERS, POLICY, posted_form, query
+from pollerd.web.words import Moment, Part, Strong, visible
+
+# The stylesheet and the scripts: kept in memory, under addresses that change with their contents.
+
+router = APIRouter(prefix="/assets", include_in_schema=False)
+_ASSETS_MEDIA = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One file."""
+
+    media: str
+    plain: bytes
+    packed: bytes
+    """By gzip."""
+
+
+class Assets:
+    """All files, and the address that they have in common."""
+
+    def __init__(self) -> None:
+        folder = resources.files("pollerd.web") / "assets"
+        contents = {file.name: file.read_bytes() for file in sorted(folder.iterdir(), key=lambda one: one.name)}
+        self.files: Mapping[str, Asset] = {
+            name: Asset(_ASSETS_MEDIA[name[name.rindex(".") :]], body, gzip.compress(body, 9, mtime=0))
+            for name, body in contents.items()
+            if name[name.rindex(".") :] in _ASSETS_MEDIA
+        }
+        digest = hashlib.sha256(b"\0".join(part for name, body in contents.items() for part in (name.encode(), body)))
+        self.build = digest.hexdigest()[:16]
+        """Names this state of the files."""
+
+    def url(self, name: str) -> str:
+        """Returns the address of a file. Raises KeyError."""
+        if name not in self.files:
+            raise KeyError(name)
+        return f"/assets/{self.build}/{name}"
+
+
+@router.get("/{build}/{name}", response_class=Response)
+async def asset(request: Request, build: str, name: str) -> Response:
+    """A file. One of another version of the program is not found: then the page that asks for it is an old one."""
+    assets: Assets = request.app.state.web.assets
+    found = assets.files.get(name)
+    if found is None or build != assets.build:
+        raise HTTPException(HTTPStatus.NOT_FOUND)
+    packed = "gzip" in request.headers.get("accept-encoding", "")
+    headers = {"Cache-Control": _FOR_EVER, "Vary": "Accept-Encoding", **POLICY}
+    if packed:
+        headers["Content-Encoding"] = "gzip"
+    return Response(found.packed if packed else found.plain, media_type=found.media, headers=headers)
+
+
+PAGE_FORM = "page"
+"""Name of the forms of pages: one token serves all forms of a session."""
+_FRAGMENT = "x-fragment"
+_MEDIA = "text/html; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class PageParts:
+    """What the pages share."""
+
+    assets: Assets
+    environment: Environment
+    version: str
+    settings: Mapping[str, tuple[str, str]]
+    """Each setting as it may be shown, and where it comes from."""
+    log_lines: Callable[[str], Sequence[str]]
+    """Returns the last lines of the log, of a level or above."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What a page keeps between readers, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One request for a page, and the ports to read from."""
+
+    request: Request
+    ports: ApiPorts
+    newest_change: int
+    """Id of the newest change when it was asked for, before anything was read: events after it are news to it."""
+
+    @classmethod
+    def of(cls, request: Request) -> Page:
+        """Returns the page that a request asks for."""
+        ports: ApiPorts = request.app.state.ports
+        return cls(request, ports, ports.store.history.newest_change)
+
+    @property
+    def caller(self) -> SignedIn | None:
+        """Who is signed in; None: nobody has to be."""
+        return caller_of(self.request)
+
+    @property
+    def now(self) -> float:
+        """The time, epoch s."""
+        return time.time()  # noqa: TID251 (this is where pages get it)
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether a script asks for a part, to put it into the page that it runs in."""
+        return _FRAGMENT in self.request.headers
+
+    @property
+    def reader(self) -> str:
+        """Names who reads, for what was seen; without users there is one reader."""
+        return reader_of(self.request)
+
+    @property
+    def web(self) -> PageParts:
+        """What the pages share."""
+        web: PageParts = self.request.app.state.web
+        return web
+
+    def show(self, template: str, *, status: int = HTTPStatus.OK, **values: Any) -> Response:
+        """Returns the page of a template."""
+        text = self.web.environment.get_template(template).render(frame=self._frame(), **values)
+        headers = {**PAGE_HEADERS, "Vary": "X-Fragment, Cookie"}
+        if self.is_fragment:
+            headers["X-Fragment"] = "1"
+        return Response(text.encode("utf-8", "replace"), status, headers, _MEDIA)
+
+    def go(self, path: str) -> Response:
+        """Returns the way to another page after a form was taken."""
+        return RedirectResponse(path, HTTPStatus.SEE_OTHER, PAGE_HEADERS)
+
+    def _frame(self) -> dict[str, Any]:
+        """Returns what the header and footer of all pages show."""
+        status, caller = self.ports.control.health.status(), caller_of(self.request)
+        return {
+            "path": self.request.url.path,
+            "status": status,
+            "version": self.web.version,
+            "fragment": self.is_fragment,
+            "csrf": csrf_token(caller, PAGE_FORM),
+            "caller": caller,
+            "may_write": caller is None or caller.may_write,
+            "newest_change": self.newest_change,
+        }
+
+
+async def _page(request: Request) -> Page:
+    return Page.of(request)
+
+
+Shown = Annotated[Page, Depends(_page)]
+
+
+# The one place where markup is made outside of templates: its inputs are numbers, or are escaped here.
+
+_LONG = 200_000
+"""Most characters of a page's text that are shown."""
+
+
+def moment(at: float | None) -> Markup:
+    """Returns a time, epoch s, as an element that says its zone; a script writes it in the reader's."""
+    if at is None:
+        return Markup("–")
+    return Markup('<time datetime="{}">{} UTC</time>').format(rfc3339(at), moment_text(at))
+
+
+def sentence(parts: Iterable[Part]) -> Markup:
+    """Returns a sentence with its times and what stands out."""
+    return Markup("").join(map(_part, parts))
+
+
+def whole(text: str) -> Markup:
+    """Returns text to be edited: all of it, as it is."""
+    return escape(text)
+
+
+def cut(text: str) -> Markup:
+    """Returns a long text, such as that of a page, made visible and cut."""
+    return escape(visible(text, _LONG))
+
+
+def drawing(svg: str) -> Markup:
+    """Returns an SVG of ours. Its builders draw from numbers alone, and escape the texts of their titles."""
+    return Markup(svg)
+
+
+def marked(text: str, marks: Iterable[tuple[int, int]]) -> Markup:
+    """Returns a line of a difference with the parts `marks`, [from, to) in characters, as `<mark>`."""
+    made, done = Markup(""), 0
+    for start, end in marks:
+        made += escape(visible(text[done:start])) + Markup("<mark>{}</mark>").format(visible(text[start:end]))
+        done = end
+    return made + escape(visible(text[done:]))
+
+
+def _part(part: Part) -> Markup:
+    if isinstance(part, Moment):
+        return moment(part.at)
+    if isinstance(part, Strong):
+        return Markup("<strong>{}</strong>").format(visible(part.text))
+    return escape(visible(part))
+
+
+# The templates' environment: everything is escaped, and names that are not there are errors.
+
+_TAG_COLOURS = 8
+
+
+def environment(asset_url: Callable[[str], str]) -> Environment:
+    """Returns the environment; all templates are compiled here, so that a fault in one shows at the start."""
+    made = Environment(
+        loader=PackageLoader("pollerd.web", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.globals |= {"asset": asset_url, "query": query}
+    made.filters |= {
+        "words": sentence,
+        "at": moment,
+        "whole": whole,
+        "cut": cut,
+        "marked": marked,
+        "figure": words.figure,
+        "percent": words.percent,
+        "about": about,
+        "how_often": words.how_often,
+        "counted": counted,
+        "link": _link,
+        "tag_colour": _tag_colour,
+        "shown_url": _shown_url,
+    }
+    for name in made.list_templates():
+        made.get_template(name)
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """Makes the text of an expression visible; what is markup already stays."""
+    if value is None:
+        return ""
+    return visible(value) if type(value) is str else value
+
+
+def _link(url: str) -> str | None:
+    """Returns an address that a link may have; None for schemes that would run something."""
+    return url if url.lower().startswith(("http://", "https://")) else None
+
+
+def _shown_url(url: str) -> str:
+    """Returns an address as people read it: without scheme, and the slash at its end."""
+    return url.partition("://")[2].removesuffix("/") or url
+
+
+def _tag_colour(tag: str) -> int:
+    """Returns which of the colours a tag has."""
+    return sum(tag.encode("utf-8", "replace")) % _TAG_COLOURS
+
+
+# Routes of pages: their errors are pages, too.
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+_ANSWERED = (
+    HTTPException,
+    RequestValidationError,
+    ValidationError,
+    InvalidValueError,
+    NotFoundError,
+    DuplicateError,
+    DatabaseUnavailableError,
+    DatabaseInUseError,
+    SchemaError,
+)
+
+
+class PageRoute(APIRoute):
+    """A route whose known errors are shown as pages; a fault goes on to the server's log."""
+
+    def get_route_handler(self) -> Handler:
+        """Returns the handler of a request."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                if request.method == "POST":
+                    await _check_form(request)
+                return await handle(request)
+            except _ANSWERED as error:
+                return error_page(request, error)
+
+        return answer
+
+
+async def _check_form(request: Request) -> None:
+    """Raises 403 unless the form was made by this session, where there is one."""
+    if csrf_token(caller_of(request), PAGE_FORM):
+        form = await posted_form(request)
+        check_csrf(request, PAGE_FORM, form.text("csrf"))
+
+
+def page_router(prefix: str = "") -> APIRouter:
+    """Returns a router whose routes are pages."""
+    return APIRouter(prefix=prefix, route_class=PageRoute, include_in_schema=False)
+
+
+def wants_page(request: Request) -> bool:
+    """Returns whether somebody reads the answer in a browser, and not a program of the API."""
+    of_pages = not request.url.path.startswith("/api/")
+    return of_pages and "text/html" in request.headers.get("accept", "")
+
+
+def error_page(request: Request, error: Exception) -> Response:
+    """Returns a known error as a page."""
+    status, heading, detail = _described(request, error)
+    page = Page.of(request)
+    existing = error.existing_id if isinstance(error, DuplicateError) and error.what == "site" else None
+    return page.show("error.html", status=status, heading=heading, detail=detail, existing=existing)
+
+
+def _described(request: Request, error: Exception) -> tuple[int, str, str]:
+    """Returns status, heading and explanation of an error."""
+    if isinstance(error, HTTPException):
+        details = {HTTPStatus.NOT_FOUND: "There is no such page."}
+        return (
+            error.status_code,
+            HTTPStatus(error.status_code).phrase,
+            details.get(HTTPStatus(error.status_code), str(error.detail)),
+        )
+    if isinstance(error, RequestValidationError | ValidationError):
+        first = error.errors()[0]
+        place = first["loc"][1:] if isinstance(error, RequestValidationError) else first["loc"]
+        if first["loc"][0] == "path":
+            return HTTPStatus.NOT_FOUND, "Not found", "There is no such page."
+        field = ".".join(map(str, place))
+        return HTTPStatus.UNPROCESSABLE_ENTITY, "That cannot be used", f"{field}: must be {allowed_by(first)}"
+    if isinstance(error, InvalidValueError):
+        return HTTPStatus.UNPROCESSABLE_ENTITY, "That cannot be used", f"{error.field}: must be {error.allowed}"
+    if isinstance(error, NotFoundError):
+        return HTTPStatus.NOT_FOUND, "Not found", f"{error}."
+    if isinstance(error, DuplicateError):
+        heading = "Watched already" if error.what == "site" else "There is one already"
+        return HTTPStatus.CONFLICT, heading, f"{error}."
+    why = f"The database does not answer: {error}. Polling goes on for what is known."
+    return HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer", why
+
+
+ROUTERS = (router,)

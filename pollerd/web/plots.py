@@ -1,0 +1,349 @@
+"""Plots of beliefs, benefits, calibration and polls.
+
+What plots have in common: scales, and the frame with what is read aloud instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.plots import time_ticks
+from pollerd.quantities import counted
+from pollerd.storage.values import StripColumns
+from pollerd.web.words import figure, how_often, percent
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Maps values to whole coordinates, linearly or by their logarithm."""
+
+    low: float
+    high: float
+    start: int
+    end: int
+    log: bool = False
+
+    def __call__(self, value: float) -> int:
+        low, high, at = self.low, self.high, min(max(value, self.low), self.high)
+        if self.log:
+            low, high, at = math.log(low), math.log(high), math.log(at)
+        return round(self.start + (at - low) / (high - low) * (self.end - self.start))
+
+
+def framed(inside: str, width: int, height: int, *, key: str, title: str, description: str) -> str:
+    """Returns an SVG of shapes and texts, whose colours are those of the page's stylesheet.
+
+    key: letters and hyphens, unique on the page.
+    """
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="100%" class="plot {key}" role="img" '
+        f'aria-labelledby="{key}-title {key}-desc"><title id="{key}-title">{escape(title)}</title>'
+        f'<desc id="{key}-desc">{escape(description)}</desc>{inside}</svg>'
+    )
+
+
+def text(x: int, y: int, words: str, *, anchor: str = "start", name: str = "") -> str:
+    """Returns a text of ours at a place."""
+    marked = f' class="{name}"' if name else ""
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{marked}>{escape(words)}</text>'
+
+
+# Draws what is believed of a page's rate of change, and how often it is polled.
+
+WIDTH, HEIGHT = 720, 84
+_LEFT, _RIGHT, _LINE = 20, 20, 36
+_LABEL = 90
+"""Half of the widest label."""
+_MARKS = (
+    ("1/month", 12 / 365.25),
+    ("1/week", 1 / 7),
+    ("1/day", 1.0),
+    ("1/hour", 24.0),
+    ("1/min", 1_440.0),
+)
+_LOWEST, _HIGHEST = 6 / 365.25, 5_760.0
+
+
+@dataclass(frozen=True, slots=True)
+class PageBelief:
+    """What is believed of a page, in changes a day, and how often it is polled."""
+
+    rate: float
+    low: float | None
+    """Of the 90 % interval; None: the allocator has none."""
+    high: float | None
+    polled: float | None
+    """Polls a day."""
+    known: bool
+    """Whether polls support it, or it is only the prior."""
+
+
+def belief_plot(belief: PageBelief) -> str:
+    """Returns the plot."""
+    rate, low, high, polled = belief.rate, belief.low, belief.high, belief.polled
+    x = Scale(_LOWEST, _HIGHEST, _LEFT, WIDTH - _RIGHT, log=True)
+    inside = [f'<path class="axis" d="M{_LEFT} {_LINE}H{WIDTH - _RIGHT}"/>']
+    for name, at in _MARKS:
+        inside.append(f'<path class="axis" d="M{x(at)} {_LINE}v8"/>')
+        inside.append(text(x(at), _LINE + 22, name, anchor="middle"))
+    description = f"Believed to change {how_often(rate)}"
+    if low is not None and high is not None:
+        width = max(x(high) - x(low), 2)
+        shape = "interval" if belief.known else "interval prior"
+        inside.append(f'<rect class="{shape}" x="{x(low)}" y="{_LINE - 8}" width="{width}" height="16" rx="3"/>')
+        description += f", 90 % sure: between {how_often(low)} and {how_often(high)}"
+    inside.append(f'<circle class="mean" cx="{x(rate)}" cy="{_LINE}" r="6"/>')
+    if polled is not None:
+        at = x(polled)
+        inside.append(f'<path class="polled" d="M{at} {_LINE - 12}l-6 -10h12z"/>')
+        inside.append(text(min(max(at, _LABEL), WIDTH - _LABEL), 10, f"polled {how_often(polled)}", anchor="middle"))
+        description += f"; polled {how_often(polled)}"
+    inside.append(text(_LEFT, HEIGHT - 6, "● mean   ▬ 90 % interval   ▼ how often it is polled", name="key"))
+    said, title = f"{description}.", "Believed rate of change"
+    return framed("".join(inside), WIDTH, HEIGHT, key="belief-plot", title=title, description=said)
+
+
+# Draws what each budget would find: the best split, the even one, and where the daemon is now.
+
+BENEFIT_WIDTH, BENEFIT_HEIGHT = 560, 220
+_BENEFIT_LEFT, _BENEFIT_RIGHT, _TOP, _BOTTOM = 60, 64, 24, 30
+
+
+@dataclass(frozen=True, slots=True)
+class BenefitRow:
+    """One budget of the curve."""
+
+    budget: float
+    """Polls/s."""
+    found: float
+    """An hour, at the best split."""
+    x: int
+    sentence: str
+
+    @property
+    def budget_text(self) -> str:
+        """The budget as it may be set."""
+        return f"{self.budget:.3g}"
+
+
+@dataclass(frozen=True, slots=True)
+class BenefitPlot:
+    """The plot, and the same numbers as rows."""
+
+    svg: str
+    rows: Sequence[BenefitRow]
+    step: int
+    """The chosen row."""
+
+    @property
+    def sentence(self) -> str:
+        """Of the chosen row."""
+        return self.rows[self.step].sentence
+
+    @property
+    def budget(self) -> float:
+        """Of the chosen row."""
+        return self.rows[self.step].budget
+
+
+def benefit_plot(
+    curve: Sequence[tuple[float, float]],
+    budget: float,
+    scheduled: float,
+    uniform: float | None,
+    step: int | None = None,
+) -> BenefitPlot | None:
+    """Returns the plot of (budget, found an hour at the best split), ascending; None without two budgets.
+
+    budget: the present one; scheduled, uniform: what it finds an hour as it is scheduled, and evenly split; step: the
+    chosen row, by default that of the present budget.
+    """
+    curve = [(polls, found) for polls, found in curve if polls > 0]
+    if len(curve) < 2 or curve[0][0] >= curve[-1][0]:
+        return None
+    most = max(max(found for _, found in curve), scheduled, uniform or 0.0)
+    if most <= 0:
+        return None
+    x = Scale(curve[0][0], curve[-1][0], _BENEFIT_LEFT, BENEFIT_WIDTH - _BENEFIT_RIGHT, log=True)
+    y = Scale(0.0, most, BENEFIT_HEIGHT - _BOTTOM, _TOP)
+    now = min(range(len(curve)), key=lambda n: abs(curve[n][0] - budget))
+    chosen = now if step is None else min(max(step, 0), len(curve) - 1)
+    rows = [BenefitRow(polls, found, x(polls), _sentence(polls, found, budget, scheduled)) for polls, found in curve]
+    return BenefitPlot(_drawn(rows, x, y, (budget, scheduled, uniform), chosen), rows, chosen)
+
+
+def _sentence(polls: float, found: float, budget: float, scheduled: float) -> str:
+    if abs(polls / budget - 1.0) < 0.02:
+        return f"At {figure(polls)} polls/s, as now, about {figure(scheduled)} an hour."
+    return f"At {figure(polls)} polls/s about {figure(found)} an hour instead of {figure(scheduled)}."
+
+
+def _drawn(rows: Sequence[BenefitRow], x: Scale, y: Scale, now: tuple[float, float, float | None], chosen: int) -> str:
+    budget, scheduled, uniform = now
+    bottom = BENEFIT_HEIGHT - _BOTTOM
+    path = "L".join(f"{row.x} {y(row.found)}" for row in rows)
+    inside = [
+        f'<path class="axis" d="M{_BENEFIT_LEFT} {_TOP}V{bottom}H{BENEFIT_WIDTH - _BENEFIT_RIGHT}"/>',
+        text(_BENEFIT_LEFT - 6, y(y.high) + 4, figure(y.high), anchor="end"),
+        text(_BENEFIT_LEFT - 6, bottom, "0", anchor="end"),
+        *(text(x(at), BENEFIT_HEIGHT - 10, figure(at), anchor="middle") for at in (x.low, budget, x.high)),
+        text(BENEFIT_WIDTH - _BENEFIT_RIGHT + 20, BENEFIT_HEIGHT - 10, "polls/s"),
+        f'<path class="best" d="M{path}"/>',
+        text(BENEFIT_WIDTH - _BENEFIT_RIGHT + 6, y(rows[-1].found) + 4, "best"),
+    ]
+    if uniform is not None and uniform > 0:
+        inside.append(f'<path class="uniform" d="M{x(budget) - 24} {y(uniform)}H{x(budget) + 24}"/>')
+        inside.append(text(x(budget) + 28, y(uniform) + 4, "evenly"))
+    inside.append(f'<circle class="now" cx="{x(budget)}" cy="{y(scheduled)}" r="5"/>')
+    inside.append(text(x(budget) - 8, y(scheduled) - 8, "now", anchor="end"))
+    inside.append(f'<path class="chosen" id="benefit-line" d="M{rows[chosen].x} {_TOP}V{bottom}"/>')
+    first, last = rows[0], rows[-1]
+    description = (
+        f"{first.sentence} {last.sentence} Now {figure(scheduled)} an hour"
+        + ("" if uniform is None else f", evenly split {figure(uniform)}")
+        + "."
+    )
+    return framed(
+        "".join(inside),
+        BENEFIT_WIDTH,
+        BENEFIT_HEIGHT,
+        key="benefit-plot",
+        title="Found an hour, by budget",
+        description=description,
+    )
+
+
+# Draws how often changes came that were foretold with a probability.
+
+SIZE = 260
+_CALIBRATION_LEFT, _CALIBRATION_BOTTOM, _CALIBRATION_TOP = 40, 34, 10
+_Z = 1.6448536269514722
+"""Of a two-sided 90 % interval."""
+_ENOUGH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DecilePoint:
+    """Polls whose predicted probability lay in one tenth."""
+
+    polls: int
+    predicted: float
+    found: float
+
+
+def wilson(found: float, polls: int) -> tuple[float, float]:
+    """Returns the 90 % score interval of a share `found` of `polls` (Wilson 1927)."""
+    spread = _Z * _Z / polls
+    middle = (found + spread / 2) / (1 + spread)
+    half = _Z / (1 + spread) * math.sqrt(found * (1 - found) / polls + spread / (4 * polls))
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def calibration_plot(points: Sequence[DecilePoint]) -> str:
+    """Returns the plot of the tenths in which there were polls."""
+    x, y = Scale(0.0, 1.0, _CALIBRATION_LEFT, SIZE - 10), Scale(0.0, 1.0, SIZE - _CALIBRATION_BOTTOM, _CALIBRATION_TOP)
+    inside = [
+        f'<path class="axis" d="M{_CALIBRATION_LEFT} {_CALIBRATION_TOP}V{SIZE - _CALIBRATION_BOTTOM}H{SIZE - 10}"/>',
+        f'<path class="uniform" d="M{x(0)} {y(0)}L{x(1)} {y(1)}"/>',
+        *(text(x(at), SIZE - 14, f"{100 * at:.0f} %", anchor="middle") for at in (0.0, 0.5, 1.0)),
+        *(text(_CALIBRATION_LEFT - 4, y(at) + 4, f"{100 * at:.0f} %", anchor="end") for at in (0.0, 0.5, 1.0)),
+    ]
+    most = max((point.polls for point in points), default=1)
+    for point in points:
+        low, high = wilson(point.found, point.polls)
+        radius = round(3 + 6 * math.sqrt(point.polls / most))
+        shape = "mean" if point.polls >= _ENOUGH else "mean few"
+        inside.append(f'<path class="whisker" d="M{x(point.predicted)} {y(low)}V{y(high)}"/>')
+        inside.append(f'<circle class="{shape}" cx="{x(point.predicted)}" cy="{y(point.found)}" r="{radius}"/>')
+    said = sentence(points) or "No poll was foretold yet."
+    return framed("".join(inside), SIZE, SIZE, key="calibration-plot", title="Foretold and found", description=said)
+
+
+def sentence(points: Sequence[DecilePoint]) -> str:
+    """Returns what the best supported tenth says; empty without any."""
+    if not points:
+        return ""
+    best = max(points, key=lambda point: point.polls)
+    return f"When it said {percent(best.predicted)}, it was {percent(best.found)} (of {best.polls:,} polls)."
+
+
+# Draws a page's polls over time in three lanes: changes found, polls, failures.
+
+STRIP_WIDTH, STRIP_HEIGHT = 720, 88
+COLUMNS = 360
+_STRIP_LEFT, _STRIP_RIGHT = 56, 4
+_FOUND, _POLLS, _FAILED, _AXIS = 24, 44, 48, 84
+"""Bottom of the lane of changes, bottom of the polls', top of the failures', base line of the axis' texts."""
+_LANES = {"found": _FOUND, "polls": _POLLS, "failed": 62}
+"""Name of each lane -> base line of its name."""
+_FOUND_HEIGHT, _POLLS_HEIGHT, _FAILED_HEIGHT = 20, 14, 16
+_LEAST = 4
+_TICKS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The plot, and its numbers by column: (from, polls, found, failed), without empty ones."""
+
+    svg: str
+    rows: Sequence[tuple[float, int, int, int]]
+
+
+def poll_strip(polls: StripColumns, since: float, until: float, expected: float | None = None) -> Strip:
+    """Returns the strip of the time from `since` to `until` (epoch s).
+
+    expected: when the next poll is expected; it is drawn within the axis, which ends no earlier.
+    """
+    end = until if expected is None else max(until, min(expected, until + (until - since)))
+    inside_range = (polls.at >= since) & (polls.at <= until)
+    column = ((polls.at[inside_range] - since) / (end - since) * COLUMNS).astype(np.int64).clip(0, COLUMNS - 1)
+    lanes = [
+        np.bincount(column[chosen], minlength=COLUMNS)
+        for chosen in (slice(None), polls.changed[inside_range], polls.failed[inside_range])
+    ]
+    every, found, failed = lanes
+    x = Scale(since, end, _STRIP_LEFT, STRIP_WIDTH - _STRIP_RIGHT)
+    width = (STRIP_WIDTH - _STRIP_RIGHT - _STRIP_LEFT) / COLUMNS
+    places = [round(_STRIP_LEFT + n * width) for n in range(COLUMNS)]
+    drawn = [
+        *(
+            text(_STRIP_LEFT - 6, at, name, anchor="end")
+            for at, name in ((_FOUND, "found"), (_POLLS, "polls"), (62, "failed"))
+        ),
+        f'<path class="axis" d="M{_STRIP_LEFT} {_POLLS + 1}H{STRIP_WIDTH - _STRIP_RIGHT}"/>',
+        *(text(x(tick.at), _AXIS, tick.text, anchor="middle") for tick in time_ticks(since, end, _TICKS)),
+        _lane("found", places, found, _FOUND, -_FOUND_HEIGHT),
+        _lane("polls", places, every, _POLLS, -_POLLS_HEIGHT),
+        _lane("failed", places, failed, _FAILED, _FAILED_HEIGHT),
+    ]
+    if expected is not None and expected >= until:
+        drawn.append(f'<path class="expected" d="M{x(expected)} 4V{_FAILED}"/>')
+    rows = [
+        (since + n * (end - since) / COLUMNS, int(every[n]), int(found[n]), int(failed[n]))
+        for n in np.flatnonzero(every)
+    ]
+    total = (int(every.sum()), int(found.sum()), int(failed.sum()))
+    said = f"{counted(total[0], 'poll')}, {total[1]:,} found a change, {total[2]:,} failed."
+    return Strip(
+        framed("".join(drawn), STRIP_WIDTH, STRIP_HEIGHT, key="strip-plot", title="Polls over time", description=said),
+        rows,
+    )
+
+
+def _lane(name: str, places: Sequence[int], counts: NDArray[np.int64], base: int, height: int) -> str:
+    """Returns one path: an upright line for each column that is not empty, as long as its count."""
+    most = int(counts.max(initial=0))
+    if not most:
+        return ""
+    sign = -1 if height < 0 else 1
+    lines = [
+        f"M{places[n]} {base}v{sign * max(_LEAST, round(abs(height) * int(counts[n]) / most))}"
+        for n in np.flatnonzero(counts).tolist()
+    ]
+    return f'<path class="{name}" d="{"".join(lines)}"/>'

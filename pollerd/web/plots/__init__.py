@@ -1,1 +1,0 @@
-"""Plots of the pages as SVG, drawn by pure functions of numbers."""

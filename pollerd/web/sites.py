@@ -1,0 +1,158 @@
+"""The list of sites, and what is done to many of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import Depends, Query, Response
+
+from pollerd.api.context import Caller
+from pollerd.api.jobs import BulkChange
+from pollerd.api.parameters import Words
+from pollerd.api.sites import MAX_CURSOR, NewSite, number_of_sites, shown_sites, site_filter
+from pollerd.errors import InvalidValueError
+from pollerd.model import JobAction, SiteState
+from pollerd.quantities import counted
+from pollerd.storage.site_order import SiteOrder
+from pollerd.storage.values import SiteFilter
+from pollerd.web.http import Posted, PostedForm, number_of, one_of, query, seconds_of, within
+from pollerd.web.page import Shown, page_router
+
+router = page_router(prefix="/sites")
+_ROWS = 50
+_SORTS = [
+    ("-last_change", "last change"),
+    ("-rate", "changes most often"),
+    ("rate", "changes least often"),
+    ("-failures", "fails longest"),
+    ("url", "address"),
+    ("title", "title"),
+    ("-last_poll", "last poll"),
+    ("next_poll", "next poll"),
+]
+_RATES = [("24", "at least hourly"), ("1", "at least daily"), ("0.14", "at least weekly")]
+_SPANS = [("1h", "in the last hour"), ("1d", "in the last day"), ("7d", "in the last week")]
+_STATES = [(state.value, name) for state, name in (
+    (SiteState.ACTIVE, "fine"), (SiteState.BACKING_OFF, "failing"), (SiteState.BLOCKED, "blocked"),
+    (SiteState.GONE, "gone"), (SiteState.PAUSED, "paused"),
+)]  # fmt: skip
+Text = Annotated[Words, Query(max_length=200)]
+LongCursor = Annotated[str | None, Query(max_length=MAX_CURSOR)]
+
+
+@dataclass(frozen=True, slots=True)
+class SitesWanted:
+    """Which sites the list shows, and in what order: the query of its address."""
+
+    q: Text = ""
+    tag: Text = ""
+    state: Text = ""
+    rate_min: Text = ""
+    """Least believed changes a day."""
+    changed: Text = ""
+    """A change was found within this time."""
+    sort: Text = ""
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether not all sites are shown."""
+        return bool(self.q or self.tag or self.state or self.rate_min or self.changed)
+
+    def filter(self) -> SiteFilter:
+        """Returns the filter of the database. Raises `InvalidValueError`."""
+        return site_filter(
+            q=self.q or None,
+            tag=self.tag or None,
+            state=one_of(SiteState, "state", self.state) if self.state else None,
+            host=None,
+            source=None,
+            rate_min=_at_least_0("rate_min", self.rate_min, number_of),
+            rate_max=None,
+            changed=_at_least_0("changed", self.changed, seconds_of),
+        )
+
+
+Wanted = Annotated[SitesWanted, Depends()]
+
+
+@router.get("")
+async def list_sites(page: Shown, wanted: Wanted, cursor: LongCursor = None) -> Response:
+    """Sites that fit every filter."""
+    order = SiteOrder.of(wanted.sort) if wanted.sort else None
+    found = await page.ports.store.sites.listed(wanted.filter(), order, _ROWS, cursor, count=wanted.narrowed)
+    filters = asdict(wanted)
+    here = f"/sites{query(**filters)}"
+    return page.show(
+        "sites.html",
+        sites=await shown_sites(page.ports, found.items),
+        total=await number_of_sites(page.ports),
+        count=None if found.count is None else _counted(found.count, exact=found.count_is_exact),
+        filters=filters,
+        narrowed=wanted.narrowed,
+        states=_STATES,
+        sorts=_SORTS,
+        rates=_RATES,
+        spans=_SPANS,
+        here=here,
+        newer=_at(here, found.previous_cursor),
+        older=_at(here, found.next_cursor),
+    )
+
+
+def _at(here: str, cursor: str | None) -> str | None:
+    return f"{here}&{urlencode({'cursor': cursor})}" if cursor else None
+
+
+def _counted(count: int, *, exact: bool) -> str:
+    return counted(count, "page") if exact else f"more than {count:,} pages"
+
+
+def _at_least_0(name: str, text: str, read: Callable[[str, str], float]) -> float | None:
+    value = read(name, text) if text else None
+    if value is not None and not 0 <= value < math.inf:
+        raise InvalidValueError(name, "0 or more", text)
+    return value
+
+
+@router.post("")
+async def add_site(page: Shown, form: Posted) -> Response:
+    """Adds one site, and goes to it."""
+    new = NewSite.model_validate({"url": form.text("url"), "title": form.text("title"), "tags": form.tags("tags")})
+    added = await page.ports.control.sites.add_one(new.spec())
+    return page.go(f"/sites/{added.id}")
+
+
+@router.post("/bulk")
+async def change_many(page: Shown, form: Posted, caller: Caller) -> Response:
+    """Does one thing to the selected sites, or to all that match: as a job, which can be undone."""
+    given: dict[str, Any] = {"action": form.text("action"), "value": _value(form)}
+    if form.has("all"):
+        wanted = SitesWanted(**{one.name: form.text(f"of_{one.name}") for one in fields(SitesWanted)})
+        spec = BulkChange.model_validate(given | {"filter": {}}).spec()
+        spec = replace(spec, filter=wanted.filter())
+    else:
+        ids = form.numbers("id")
+        if not ids:
+            raise InvalidValueError("id", "of at least one selected page", "none")
+        spec = BulkChange.model_validate(given | {"ids": ids}).spec()
+    job = await page.ports.control.jobs.start(spec, by=caller)
+    return page.go(f"/jobs/{job.id}{query(back=within(form.text('back'), '/sites'))}")
+
+
+def _value(form: PostedForm) -> dict[str, Any]:
+    """Returns what the action needs."""
+    action = form.text("action")
+    if action in (JobAction.TAG, JobAction.UNTAG):
+        return {"tag": form.text("tag")}
+    if action == JobAction.WEIGHT:
+        return {"weight": form.optional_number("weight")}
+    if action == JobAction.LIMITS:
+        return {"min_interval": form.optional_duration("min_interval")}
+    return {}
+
+
+ROUTERS = (router,)

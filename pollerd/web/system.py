@@ -1,0 +1,74 @@
+"""The machine itself: allocators, calibration, settings, log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query, Response
+
+from pollerd.allocation import registry
+from pollerd.allocation.registered import OBJECTIVES
+from pollerd.api.allocation import AllocationPatch
+from pollerd.errors import InvalidValueError
+from pollerd.web import plots
+from pollerd.web.http import Posted, PostedForm
+from pollerd.web.page import Shown, drawing, page_router
+
+router = page_router(prefix="/system")
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+@router.get("")
+async def show_system(page: Shown, level: Annotated[str, Query(max_length=10)] = "info") -> Response:
+    """All of it."""
+    if level not in _LEVELS:
+        raise InvalidValueError("level", "one of " + ", ".join(_LEVELS), level)
+    view: Any = await page.ports.control.allocation.over_budgets()
+    points = [
+        plots.DecilePoint(one.polls, one.predicted, one.found)
+        for one in view.calibration.deciles
+        if one.polls and one.predicted is not None and one.found is not None
+    ]
+    database = await page.ports.control.health.not_ready()
+    cluster = None if database else await page.ports.control.cluster.view()
+    return page.show(
+        "system.html",
+        cluster=cluster,
+        allocation=view,
+        allocators=registry.names(),
+        objectives=OBJECTIVES,
+        points=points,
+        calibration=drawing(plots.calibration_plot(points)),
+        calibration_sentence=plots.sentence(points),
+        database=database,
+        settings=page.web.settings,
+        lines=page.web.log_lines(level),
+        level=level,
+        levels=[(one, one) for one in _LEVELS],
+    )
+
+
+@router.post("/allocation")
+async def set_allocation(page: Shown, form: Posted) -> Response:
+    """Changes budget, allocator or objective."""
+    given: dict[str, Any] = {name: form.text(name) for name in ("allocator", "objective") if form.text(name)}
+    if form.text("budget"):
+        given["budget"] = form.optional_number("budget")
+    if form.text("deadline"):
+        given["deadline"] = form.text("deadline")
+    patch = AllocationPatch.model_validate(given)
+    await page.ports.control.allocation.set(
+        allocator=patch.allocator,
+        objective=patch.objective,
+        deadline=patch.deadline,
+        budget=patch.budget,
+        shadows=None,
+    )
+    return page.go(_back(form))
+
+
+def _back(form: PostedForm) -> str:
+    return form.text("back") if form.text("back") in ("/", "/system") else "/system"
+
+
+ROUTERS = (router,)

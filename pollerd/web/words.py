@@ -1,0 +1,129 @@
+"""Words of pages: numbers, sentences, text from outside.
+
+Sentences with marked parts: times, which browsers write in the reader's zone, and figures to stand out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pollerd.plots import moment_text
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time, epoch s."""
+
+    at: float
+
+    def __str__(self) -> str:
+        return f"{moment_text(self.at)} UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Strong:
+    """Text that stands out."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Part = str | Moment | Strong
+Sentence = tuple[Part, ...]
+
+
+def plain(sentence: Iterable[Part]) -> str:
+    """Returns the sentence as text, with times in UTC."""
+    return "".join(map(str, sentence))
+
+
+# Numbers as sentences name them: two digits that count, and how often.
+
+_PER = (
+    ("a second", 86_400.0),
+    ("a minute", 1_440.0),
+    ("an hour", 24.0),
+    ("a day", 1.0),
+    ("a week", 1.0 / 7.0),
+    ("a month", 12.0 / 365.25),
+    ("a year", 1.0 / 365.25),
+)
+_ONCE_BELOW = 1.35
+_SMALLEST = 1e-9
+
+
+def figure(value: float) -> str:
+    """Writes a number with two digits that count, as in 0.015, 3.2, 48 and 1,204; whole from 10 on."""
+    if not math.isfinite(value):
+        return "unknown"
+    if abs(value) < _SMALLEST:
+        return "0"
+    decimals = max(0, 1 - math.floor(math.log10(abs(value))))
+    rounded = round(value, decimals)
+    text = f"{rounded:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def percent(share: float) -> str:
+    """Writes a share of 0 to 1 as percent; never "100 %" or "0 %" for what is only near it."""
+    if not math.isfinite(share):
+        return "unknown"
+    value = 100.0 * share
+    if 0.0 < value < 0.001:
+        return "under 0.001 %"
+    if 99.5 <= value < 100.0:
+        return "over 99 %"
+    return f"{figure(value)} %"
+
+
+def how_often(per_day: float) -> str:
+    """Writes a rate as people say it: "6 times a day", "once a week", "less than once a year"."""
+    if not math.isfinite(per_day) or per_day < 0:
+        return "unknown"
+    for unit, times in _PER:
+        count = per_day / times
+        if count >= 0.95:
+            return f"once {unit}" if count < _ONCE_BELOW else f"{figure(count)} times {unit}"
+    return "less than once a year"
+
+
+# Makes text from outside harmless to look at: control and direction characters become symbols, long text is cut.
+
+SHOWN = 2_000
+"""Most characters of one text on a page."""
+_NAMES = {
+    "\N{LEFT-TO-RIGHT MARK}": "LRM",
+    "\N{RIGHT-TO-LEFT MARK}": "RLM",
+    "\N{ARABIC LETTER MARK}": "ALM",
+    "\N{LEFT-TO-RIGHT EMBEDDING}": "LRE",
+    "\N{RIGHT-TO-LEFT EMBEDDING}": "RLE",
+    "\N{POP DIRECTIONAL FORMATTING}": "PDF",
+    "\N{LEFT-TO-RIGHT OVERRIDE}": "LRO",
+    "\N{RIGHT-TO-LEFT OVERRIDE}": "RLO",
+    "\N{LEFT-TO-RIGHT ISOLATE}": "LRI",
+    "\N{RIGHT-TO-LEFT ISOLATE}": "RLI",
+    "\N{FIRST STRONG ISOLATE}": "FSI",
+    "\N{POP DIRECTIONAL ISOLATE}": "PDI",
+    "\N{ZERO WIDTH NO-BREAK SPACE}": "BOM",
+    "\N{ZERO WIDTH SPACE}": "ZWSP",
+    "\x1b": "ESC",
+    "\x7f": "DEL",
+}
+_HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def visible(text: str, most: int = SHOWN) -> str:
+    """Returns the text with what would hide or reorder it made visible, as in "⟨RLO⟩", and cut after `most`."""
+    cut = text if len(text) <= most else f"{text[:most]}…"
+    return _HIDDEN.sub(_symbol, _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", cut))
+
+
+def _symbol(match: re.Match[str]) -> str:
+    letter = match[0]
+    return f"⟨{_NAMES.get(letter) or f'{ord(letter):02X}'}⟩"

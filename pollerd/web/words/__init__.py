@@ -1,1 +1,0 @@
-"""Sentences of the pages, as values: pure functions of numbers and states, tested without a page."""
