@@ -22,7 +22,7 @@ from typing import Any, cast
 from aiohttp import web
 from msgspec.structs import replace
 
-from pollerd.daemon.announcing import Announcer
+from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.poll_result import PollResult
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.workers import WorkerPool

@@ -24,12 +24,12 @@ from pollerd.app.live_parts import (
     SignalParts,
     explaining_parts,
     index_now_reports,
+    notifier_of,
     polling_parts,
     result_parts,
     signal_parts,
+    source_reader,
 )
-from pollerd.app.optional_parts import notifier_of, source_reader
-from pollerd.crawler.topics import TopicSettings
 from pollerd.daemon.budget import Budget
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.control import AnswersNodes, Control
@@ -76,6 +76,7 @@ from pollerd.storage.values import RunInfo
 from pollerd.telemetry import Instruments
 
 if TYPE_CHECKING:
+    from pollerd.crawler.topics import TopicSettings
     from pollerd.rendering.renderer import Renderer
 
 
@@ -158,7 +159,7 @@ def _node_answering(
     """Returns what answers the other nodes, and the polls that are shown: those of all nodes."""
     if polling.node_redirects is None:
         return None, results.poll_feed
-    from pollerd.app.optional_parts import node_answering  # what a daemon that is alone does not need
+    from pollerd.app.nodes import node_answering  # what a daemon that is alone does not need
 
     return node_answering(
         polling.node_redirects,
@@ -284,7 +285,7 @@ def _node(
     """Returns what a daemon has that is one of several nodes; None: it is alone."""
     if store.cluster is None:
         return None
-    from pollerd.app.optional_parts import node_parts  # what a daemon that is alone does not need
+    from pollerd.app.nodes import node_parts  # what a daemon that is alone does not need
 
     seconds = fetching.total_timeout_seconds
     return node_parts(store, store.cluster, scheduler, clock=clock, seconds=seconds, instruments=instruments)
@@ -341,7 +342,7 @@ async def _common(
     chooser = Chooser(scheduler.sites, scheduler.hosts, scheduler.settings)
     hook: PageHook = NoCrawl()
     if settings.topic is not None:
-        from pollerd.app.crawl import crawl_hook  # 1.5 MB that a daemon without a topic does not need
+        from pollerd.crawler.room import crawl_hook  # 1.5 MB that a daemon without a topic does not need
 
         hook = await crawl_hook(store.crawl, scheduler, chooser, settings.topic, settings.seeds, runtime)
     budget = Budget(
@@ -445,7 +446,7 @@ def _cluster(  # noqa: PLR0913 (what follows the other nodes)
     """Returns what takes part in a cluster; None: the daemon is alone."""
     if common.node is None or polling.node_redirects is None:
         return None
-    from pollerd.app.optional_parts import NodeFollowers, cluster_part  # what a daemon that is alone does not need
+    from pollerd.app.nodes import NodeFollowers, cluster_part  # what a daemon that is alone does not need
 
     followers = NodeFollowers(
         notifier=notifier,

@@ -9,10 +9,10 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pollerd.crawler.crawl import CollectionReporter
-from pollerd.daemon.announcing import Announcer
+from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.budget import Budget
-from pollerd.daemon.control.sites import SiteRemoval
+from pollerd.daemon.collection import CollectionReporter
+from pollerd.daemon.control.sites import SiteControl, SiteRemoval
 from pollerd.daemon.crawl_hook import PageHook
 from pollerd.daemon.dispatcher import Dispatcher, InFlight, PollTasks
 from pollerd.daemon.explain import ScheduleExplainer, SiteViews
@@ -21,7 +21,9 @@ from pollerd.daemon.gauges import Gauges
 from pollerd.daemon.hubs import HubCallbacks, HubOffers, HubSubscriber
 from pollerd.daemon.index_now import IndexNowKeys, IndexNowReports
 from pollerd.daemon.journal import Journal
+from pollerd.daemon.nodes.loans import HostBorrower, NodeRedirectPolicies
 from pollerd.daemon.noise import NoiseStep
+from pollerd.daemon.notifier import DaemonEvents, Delivers, FailingWatch, Notifier
 from pollerd.daemon.outage_filter import OutageFilter
 from pollerd.daemon.pages import PageClient, PageRequests
 from pollerd.daemon.poll_result import SiteCache
@@ -37,12 +39,14 @@ from pollerd.daemon.shadows import Shadows
 from pollerd.daemon.signal_control import SignalControl
 from pollerd.daemon.signal_reader import DocumentSignals, IndexReadings, SignalReader
 from pollerd.daemon.signals import SignalSettings, SignalSources, SignalYield
+from pollerd.daemon.sources import ReadsSources, SourceReader
 from pollerd.daemon.transition import StatusStep
 from pollerd.daemon.views import PollFeed
 from pollerd.fetching.poster import Poster
 from pollerd.fetching.request import Request
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import Outcome
+from pollerd.notifications.settings import NotificationSettings
 from pollerd.scheduling.choice import Chooser
 from pollerd.storage.grants import GrantStore
 from pollerd.storage.nodes import ClusterStore
@@ -289,7 +293,7 @@ def _node_redirects(
 ) -> NodeRedirectPolicies | None:
     if common.node is None:
         return None
-    from pollerd.app.optional_parts import node_redirects  # what a daemon that is alone does not need
+    from pollerd.app.nodes import node_redirects  # what a daemon that is alone does not need
 
     return node_redirects(common, common.node.borrower, local=local, robots=robots, journal=results.journal)
 
@@ -367,3 +371,67 @@ def explaining_parts(common: CommonParts, results: ResultParts) -> ExplainingPar
             clock=runtime.clock,
         ),
     )
+
+
+# Builds what notifies: events of the daemon, and the delivery, which is loaded with the first channel.
+
+
+def notifier_of(
+    common: CommonParts, results: ResultParts, explaining: ExplainingParts, settings: NotificationSettings
+) -> Notifier:
+    """Returns what keeps rules and channels, watches for events, and delivers."""
+    store, runtime, filled = common.store, common.runtime, results.outbox_filled
+    daemon_events = DaemonEvents(
+        store=store.notifications,
+        announcer=results.announcer,
+        late_sites=explaining.explainer.late_sites,
+        filled=filled,
+        runtime=runtime,
+    )
+    failing_watch = FailingWatch(
+        store=store,
+        scheduler=common.scheduler,
+        announcer=results.announcer,
+        journal=results.journal,
+        site_cache=common.site_cache,
+        filled=filled,
+        runtime=runtime,
+    )
+
+    def delivery() -> Delivers:
+        # what a daemon without channels does not need
+
+        from pollerd.app.delivery import delivery_loop  # what a daemon without channels does not need
+
+        return delivery_loop(store.notifications, daemon_events, results.announcer, filled, settings, runtime)
+
+    return Notifier(
+        store=store.notifications,
+        announcer=results.announcer,
+        journal=results.journal,
+        site_cache=common.site_cache,
+        make_delivery=delivery,
+        watchers=(daemon_events, failing_watch),
+        runtime=runtime,
+    )
+
+
+# Builds what reads sources of sites: its parts are loaded when the first source is due.
+
+
+def source_reader(common: CommonParts, polling: PollingParts, results: ResultParts, sites: SiteControl) -> SourceReader:
+    """Returns what reads sources. sites: adds and removes what they list."""
+
+    def readings() -> ReadsSources:
+        from pollerd.app.source_readings import source_readings  # what a daemon without sources does not need
+
+        return source_readings(
+            store=common.store.sources,
+            scheduler=common.scheduler,
+            sites=sites,
+            requests=polling.requests,
+            outage_filter=results.outage_filter,
+            runtime=common.runtime,
+        )
+
+    return SourceReader(store=common.store.sources, make_reading=readings, runtime=common.runtime)

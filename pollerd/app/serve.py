@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import structlog
@@ -26,8 +26,7 @@ from pollerd.api.server import MOST_CONNECTIONS, Admission, ApiServer
 from pollerd.api.settings import ApiSettings, is_loopback
 from pollerd.app import gc_tuning
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.app.config import DEFAULT_URL, Config
-from pollerd.app.crawl import read_mission
+from pollerd.app.config import DEFAULT_URL, Config, Options
 from pollerd.app.reload import Reload, warn_of_short_tokens
 from pollerd.app.url_list import read_list
 from pollerd.daemon.control.control import Control
@@ -40,10 +39,13 @@ from pollerd.errors import ConfigError, DatabaseUnavailableError, SchemaError
 from pollerd.fetching.settings import FetchSettings
 from pollerd.logs import RECENT, end_tasks
 from pollerd.storage.engine import check_place
-from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.store import Store
 from pollerd.storage.values import AllocationRow
 from pollerd.telemetry import Instruments
+
+if TYPE_CHECKING:
+    from pollerd.crawler.topics import TopicSettings
 
 # Starts the parts that need the database, with retries while it is unreachable, refuses or is full.
 
@@ -144,6 +146,15 @@ def run(config: Config, watch: Watch | None = None, again: Again | None = None) 
     uvloop.run(serve(config, watch, again))
 
 
+def mission(options: Options) -> tuple[TopicSettings | None, list[str]]:
+    """Reads the topic and the seeds of the focused crawler, an optional room. Raises as `read_mission` does."""
+    if options.topic is None and options.seeds is None:
+        return None, []
+    from pollerd.crawler.room import read_mission
+
+    return read_mission(options.topic, options.seeds)
+
+
 async def serve(config: Config, watch: Watch | None = None, again: Again | None = None) -> None:
     """Runs the daemon with its API in one loop. If any task fails, all are stopped, with its cause."""
     registry = CollectorRegistry()
@@ -201,7 +212,7 @@ async def _begin(
     resources.push_async_callback(store.close)
     descriptors = _raise_descriptor_limit()
     settings, fetching = _fitted(settings, config.fetching, descriptors)
-    topic, seeds = read_mission(config.options.topic, config.options.seeds)
+    topic, seeds = mission(config.options)
     live = LiveSettings(
         daemon=settings,
         scheduling=config.scheduling,

@@ -58,19 +58,19 @@ def _alone() -> None:
 
 
 COMMANDS: Commands = {
-    "run": ("run.command:app", "Polls the sites of a list, and those added over REST, until Ctrl-C."),
+    "run": ("run:app", "Polls the sites of a list, and those added over REST, until Ctrl-C."),
     "demo": ("demo.demo:demo", "Starts a small changing web on loopback and polls it live."),
-    "sites": ("sites.commands:app", "The sites of a running daemon."),
-    "jobs": ("jobs.jobs:app", "What was done to many sites, and how it is undone."),
+    "sites": ("site_commands:app", "The sites of a running daemon."),
+    "jobs": ("jobs:app", "What was done to many sites, and how it is undone."),
     "sources": ("sources:app", "Sitemaps and feeds whose pages become sites of a running daemon."),
     "reads": ("reads:app", "Reads of changes: from them half-lives of interest are learned."),
     "signals": ("signals:app", "Signal sources: sites and programs that say when pages change."),
-    "tags": ("sites.tags:app", "What the sites of a tag inherit."),
-    "rules": ("notifications.rules:app", "Who is told of what."),
-    "channels": ("notifications.channels:app", "Where it is told."),
-    "deliveries": ("notifications.deliveries:app", "What was told to whom, and when."),
+    "tags": ("tags:app", "What the sites of a tag inherit."),
+    "rules": ("rules:app", "Who is told of what."),
+    "channels": ("channels:app", "Where it is told."),
+    "deliveries": ("deliveries:app", "What was told to whom, and when."),
     "changes": ("changes:changes", "Lists the changes found, newest first."),
-    "values": ("sites.values:values", "Lists the values of a site as they were read, newest first."),
+    "values": ("selections:values", "Lists the values of a site as they were read, newest first."),
     "diff": ("changes:diff", "Shows what a change changed."),
     "export": ("transfer:export", "Writes all that was set."),
     "import": (
@@ -80,15 +80,15 @@ COMMANDS: Commands = {
     "plan": ("plan:plan", "Says what budget is needed to learn of changes in time."),
     "doctor": ("doctor:doctor", "Says how the daemon is, a line each."),
     "collection": ("collection:app", "What the focused crawler of a running daemon has found."),
-    "users": ("accounts.users:app", "Who may sign in."),
-    "tokens": ("accounts.tokens:app", "Makes a token."),
+    "users": ("accounts:app", "Who may sign in."),
+    "tokens": ("accounts:tokens_app", "Makes a token."),
     "config": ("config:app", "What is set, and where it came from."),
     "db": ("db:app", "The database's schema."),
     "simulate": (
-        "experiments.simulate:simulate",
+        "simulate:simulate",
         "Drives allocators through their contract and prints what they reach.",
     ),
-    "reproduce": ("experiments.reproduce:reproduce", "Runs experiments of the papers and ours, and writes reports."),
+    "reproduce": ("reproduce:reproduce", "Runs experiments of the papers and ours, and writes reports."),
 }
 
 app = group_of(

@@ -11,7 +11,6 @@ from typing import Any
 
 from pollerd.app import serve as application
 from pollerd.app.config import load
-from pollerd.app.crawl import read_mission
 from pollerd.app.url_list import check_list
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.views import Status
@@ -54,7 +53,7 @@ def serve(flags: Mapping[str, Any], config: Path | None) -> None:
     set_up_logs(settings.options.log_format, settings.options.log_level)
     if settings.options.urls is not None:
         check_list(settings.options.urls)
-    read_mission(settings.options.topic, settings.options.seeds)
+    application.mission(settings.options)
     if not redraws(sys.stderr):
         application.run(settings, None, again)
         return

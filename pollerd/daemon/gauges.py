@@ -7,8 +7,8 @@ import math
 import time
 
 from pollerd.allocation.objectives import ExpectedTimeliness
-from pollerd.crawler.crawl import CollectionReporter
 from pollerd.daemon.budget import Budget
+from pollerd.daemon.collection import CollectionReporter
 from pollerd.daemon.explain import ScheduleExplainer
 from pollerd.daemon.forecast import Forecast
 from pollerd.daemon.scheduler_state import SchedulerState

@@ -11,7 +11,7 @@ import orjson
 import structlog
 from msgspec.structs import replace
 
-from pollerd.daemon.announcing import Announcer
+from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.journal import Journal
 from pollerd.daemon.poll_result import SiteCache
 from pollerd.daemon.process import BlindCause, BlindPeriod

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import EvidenceBatch
-from pollerd.daemon.announcing import Announcer
+from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.crawl_hook import PageHook
 from pollerd.daemon.gathering import free_to_wait
 from pollerd.daemon.noise import NoiseStep

@@ -28,7 +28,7 @@ from pollerd.daemon.views import (
 from pollerd.errors import DatabaseUnavailableError, HolderUnavailableError
 from pollerd.storage.grants import SharedAllocation
 from pollerd.storage.history import HistoryStore, YieldMinute
-from pollerd.storage.node_session import LivingNode
+from pollerd.storage.node_values import LivingNode
 
 _SHADOW_STATES = ("dropped", "learning", "following")
 """A shadow of several nodes is in the first of these in which it is at any."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 from pollerd.detection.selection.document import known_table, text, whole_number
 from pollerd.errors import InvalidValueError
 from pollerd.notifications.channels.apprise import AppriseSettings
-from pollerd.notifications.channels.mail import MailSettings
+from pollerd.notifications.channels.mail_settings import MailSettings
 from pollerd.notifications.channels.settings import (
     ParsedChannel,
     change_channel,

@@ -14,7 +14,7 @@ from pollerd.events import EventKind, Notice
 from pollerd.model import DEFAULT_SELECTION, Baseline, Poll, Redirect, SiteState
 from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.encoding import Packed, encode_header, pack, storable, storable_word, window_columns
-from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.schema import allocation
 from pollerd.storage.schema import poll as poll_table
 from pollerd.storage.selection_states import load_selection_states, reading_rows, state_row

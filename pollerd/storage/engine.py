@@ -23,8 +23,8 @@ from pollerd.storage.locks import FileLock
 from pollerd.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
-    from pollerd.storage.locks import SessionLock
     from pollerd.storage.postgres import PostgresDatabase
+    from pollerd.storage.session_lock import SessionLock
     from pollerd.storage.sqlite import SqliteDatabase
 
 
@@ -359,8 +359,8 @@ def _sqlite(url: URL, path: Path | None, settings: StorageSettings) -> SqliteDat
 
 
 def _postgres(url: URL, settings: StorageSettings, exclusive: bool, session: SessionLock | None) -> PostgresDatabase:
-    from pollerd.storage.locks import SessionLock
     from pollerd.storage.postgres import PostgresDatabase
+    from pollerd.storage.session_lock import SessionLock
 
     return PostgresDatabase(url, settings, session or (SessionLock() if exclusive else None))
 

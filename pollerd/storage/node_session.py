@@ -7,73 +7,17 @@ locks, so whoever takes one of them afterwards sees everything that was committe
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Sequence
 
 import asyncpg
 import structlog
 from sqlalchemy import Connection, text
 
-from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, SchemaError
-from pollerd.storage.engine import Database
-from pollerd.storage.locks import OpenConnection, SessionLock, WriterLocks, class_here, key_here, try_for_a_while
+from pollerd.errors import ConfigError, DatabaseInUseError, SchemaError
 from pollerd.storage.migrate import head
-from pollerd.storage.sites import NEWS_CHANNEL, POLL_REQUEST, SETTINGS_POLL
-
-# What is stored and told of nodes.
-
-SILENT_SECONDS = 10.0
-"""Silence of the server after which a node starts no poll."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NodeInfo:
-    """A node, as it introduces itself."""
-
-    name: str
-    address: str
-    """Where other nodes reach its REST, as a URL; empty: nowhere."""
-    version: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LivingNode:
-    """A node that is here."""
-
-    id: int
-    name: str
-    address: str
-    version: str
-    started_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class LockTable:
-    """Who is here and holds what, as the database server's table of locks has it."""
-
-    nodes: frozenset[int]
-    """Ids of the living nodes."""
-    holders: Mapping[int, int]
-    """Unit -> id of the node that holds it."""
-
-    def held_by(self, node: int) -> list[int]:
-        """Returns the units that the node holds, ascending."""
-        return sorted(unit for unit, its in self.holders.items() if its == node)
-
-
-@dataclass(frozen=True, slots=True)
-class TakenUnit:
-    """A unit that a node has just taken."""
-
-    unit: int
-    after_death: bool
-    """Whether the last holder did not release it, so that its requests may still be under way."""
-    noticed_ago: float = 0.0
-    """How long ago another node noticed that, s; 0: nobody did before."""
-
+from pollerd.storage.node_values import SILENT_SECONDS, LockTable, NodeInfo
+from pollerd.storage.session_lock import OpenConnection, SessionLock, class_here, key_here, try_for_a_while
 
 _SERVER_PATIENCE_SECONDS = 15
 """Silence of a node after which the server ends its session; longer, so that the node has stopped before."""
@@ -279,133 +223,3 @@ async def _behind_pooler(connection: asyncpg.Connection, open_one: OpenConnectio
         )
     await connection.fetchval("SELECT pg_advisory_unlock(2147483647, $1)", key)
     return True
-
-
-# News of what a node changed, for the others: told by the database itself with the commit that changed it.
-#
-# Triggers tell which rows of a few tables were written, and that the outbox has something new. Of these polls write
-# only the signal source that they are, if they are one.
-
-_FUNCTION = f"""
-    CREATE OR REPLACE FUNCTION pollerd_notify() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-        PERFORM pg_notify('{NEWS_CHANNEL}', current_schema() || ' ' || TG_TABLE_NAME || ' '
-            || coalesce(to_jsonb(coalesce(NEW, OLD)) ->> TG_ARGV[0], '0'));
-        RETURN NULL;
-    END $$
-"""
-
-
-class NewsTable(StrEnum):
-    """Tables of which news tell, by name."""
-
-    SITE = "site"
-    SITE_MARK = "site_mark"
-    TAG = "tag"
-    RULE = "rule"
-    CHANNEL = "channel"
-    SOURCE = "source"
-    JOB = "job"
-    HOST_OVERRIDE = "host_override"
-    ALLOCATION = "allocation"
-    OUTBOX = "outbox"
-    """Messages to be sent: told once for all that a statement adds, without keys."""
-    SIGNAL_SOURCE = "signal_source"
-    """Also written when one was read: after what it said."""
-    HUB_SUBSCRIPTION = "hub_subscription"
-    INTEREST = "interest"
-    """Half-lives that were learned from reads: written when one moved noticeably."""
-    POLL_REQUEST = POLL_REQUEST
-    """No table: somebody asked for a poll of a site."""
-    SETTINGS_POLL = SETTINGS_POLL
-    """No table: a site has settings by which it may be read now."""
-
-
-_KEYS = {
-    NewsTable.SITE_MARK: "site_id",
-    NewsTable.TAG: "name",
-    NewsTable.HOST_OVERRIDE: "host_id",
-    NewsTable.INTEREST: "site_id",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """Rows that were written."""
-
-    table: NewsTable
-    key: str
-    """Of the row: its id, or the name of a tag; 0 where rows are told of together."""
-
-
-def create_triggers(connection: Connection, locks: WriterLocks) -> None:
-    """Has the database tell of what is written; may be repeated.
-
-    Where it does already nothing is written: a trigger's creation waits for every transaction on its table.
-    """
-    wanted = set(NewsTable) - {NewsTable.POLL_REQUEST, NewsTable.SETTINGS_POLL}
-    there = "SELECT count(*) FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid WHERE tgname = 'pollerd_news'"
-    there += " AND c.relnamespace = current_schema()::regnamespace"
-    if connection.execute(text(there)).scalar_one() == len(wanted):
-        return
-    locks.make_triggers(connection)
-    connection.execute(text(_FUNCTION))
-    for table in sorted(wanted):
-        key = _KEYS.get(table, "id")
-        connection.execute(text(f"DROP TRIGGER IF EXISTS pollerd_news ON {table.value}"))
-        once = table is NewsTable.OUTBOX
-        when = "INSERT" if once else "INSERT OR UPDATE OR DELETE"
-        each = "STATEMENT" if once else "ROW"
-        connection.execute(
-            text(
-                f"CREATE TRIGGER pollerd_news AFTER {when} ON {table.value}"
-                f" FOR EACH {each} EXECUTE FUNCTION pollerd_notify('{key}')"
-            )
-        )
-
-
-# Listens to the news. Who was away has to look at everything again, and is told so.
-
-_RETRY_SECONDS = 1.0
-_ALIVE_SECONDS = 30.0
-
-
-class NewsListener:
-    """Listens on a connection of its own."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._log = structlog.get_logger("pollerd.storage")
-
-    async def listen(self) -> AsyncIterator[News | None]:
-        """Yields news for ever; None first, and whenever some may have been missed: look at everything then."""
-        while True:
-            try:
-                async for news in self._of_one_connection():
-                    yield news
-            except DatabaseUnavailableError as error:
-                self._log.warning("listening_failed", reason=str(error), instead="tried again every second")
-            await asyncio.sleep(_RETRY_SECONDS)
-
-    async def _of_one_connection(self) -> AsyncIterator[News | None]:
-        """Yields the news of one connection until it ends. Raises `DatabaseUnavailableError`."""
-        queue: asyncio.Queue[str | None] = asyncio.Queue()
-        listening = self._database.listening(NEWS_CHANNEL, queue.put_nowait, lambda: queue.put_nowait(None))
-        async with listening as read:
-            schema = await read(_schema)
-            yield None
-            while True:
-                try:
-                    payload = await asyncio.wait_for(queue.get(), _ALIVE_SECONDS)
-                except TimeoutError:
-                    await read(_schema)  # notices a connection that the network lost
-                    continue
-                if payload is None:
-                    return
-                where, table, key = payload.split(" ", 2)
-                if where == schema:
-                    yield News(NewsTable(table), key)
-
-
-def _schema(connection: Connection) -> str:
-    return str(connection.execute(text("SELECT current_schema()")).scalar_one())

@@ -16,7 +16,8 @@ from pollerd.partitions import PARTITIONS, PARTITIONS_MOST, partition_of
 from pollerd.storage import migrate
 from pollerd.storage.encryption import Encryption
 from pollerd.storage.engine import Database, database_url
-from pollerd.storage.node_session import LivingNode, LockTable, News, NewsListener, TakenUnit, create_triggers
+from pollerd.storage.node_news import News, NewsListener, create_triggers
+from pollerd.storage.node_values import LivingNode, LockTable, TakenUnit
 from pollerd.storage.schedule import hosts_among
 from pollerd.storage.schema import cluster_secret, holding, host, host_partition, node, node_state, partitioning, site
 from pollerd.storage.settings import StorageSettings

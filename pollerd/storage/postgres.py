@@ -15,7 +15,7 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from pollerd.errors import InvalidValueError
-from pollerd.storage.locks import SessionLock
+from pollerd.storage.session_lock import SessionLock
 from pollerd.storage.settings import StorageSettings
 
 T = TypeVar("T")

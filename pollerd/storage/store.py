@@ -29,7 +29,7 @@ from pollerd.storage.history import HistoryStore
 from pollerd.storage.hubs import HubStore
 from pollerd.storage.jobs import JobStore
 from pollerd.storage.locks import WriterLocks, place_of
-from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.nodes import ClusterStore, HostPartitions
 from pollerd.storage.notifications import NotificationStore
 from pollerd.storage.poll_days import DayPartitions
@@ -45,8 +45,8 @@ from pollerd.storage.statements import Statements
 from pollerd.storage.values import AllocationRow, Batch, CommitResult, PruneResult, RunInfo
 
 if TYPE_CHECKING:
-    from pollerd.storage.locks import SessionLock
     from pollerd.storage.node_session import NodeSession
+    from pollerd.storage.session_lock import SessionLock
 
 
 class Store:
@@ -332,8 +332,8 @@ def _sessions(several_writers: bool, node: NodeInfo | None) -> tuple[SessionLock
     if not several_writers:
         return None, None
     # PostgreSQL's driver: others do not need it.
-    from pollerd.storage.locks import SessionLock
     from pollerd.storage.node_session import NodeSession
+    from pollerd.storage.session_lock import SessionLock
 
     of_node = None if node is None else NodeSession(node)
     return of_node or SessionLock(shared=True), of_node

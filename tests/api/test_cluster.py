@@ -11,7 +11,7 @@ from pollerd.api.health import ClusterNode, ClusterState
 from pollerd.daemon.nodes.views import ClusterView, NodeView, view_of
 from pollerd.partitions import NodeRole
 from pollerd.storage.grants import BudgetStatus, GrantRow
-from pollerd.storage.node_session import LivingNode, LockTable
+from pollerd.storage.node_values import LivingNode, LockTable
 from tests.api.conftest import Api
 
 

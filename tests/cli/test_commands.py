@@ -14,7 +14,7 @@ from pollerd import __version__
 from pollerd.api.settings import Scope, digest_of
 from pollerd.app.config import load
 from pollerd.storage import migrate
-from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from tests.support.origin import Origin, Page, until

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pollerd.app.config import load
-from pollerd.app.crawl import read_mission, read_seeds, read_topic
+from pollerd.crawler.room import read_mission, read_seeds, read_topic
 from pollerd.crawler.topics import TopicSettings
 from pollerd.errors import ConfigError, PollerdError
 

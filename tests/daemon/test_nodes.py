@@ -28,7 +28,7 @@ from pollerd.partitions import PARTITIONS
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import RespectTtl, SiteSpec
 from pollerd.storage.grants import GrantStore
-from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from pollerd.telemetry import Instruments

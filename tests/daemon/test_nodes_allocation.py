@@ -17,7 +17,7 @@ from pollerd.daemon.nodes.membership import join
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.errors import ConfigError, DatabaseInUseError, InvalidValueError
 from pollerd.storage.grants import SharedAllocation
-from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from pollerd.storage.values import AllocationRow

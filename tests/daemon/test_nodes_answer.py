@@ -22,7 +22,7 @@ from pollerd.daemon.nodes.calls import ExplainSite, encoded
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.fetching.settings import FetchSettings
 from pollerd.signing import HEADER, signed_request
-from pollerd.storage.node_session import NodeInfo
+from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from pollerd.telemetry import Instruments

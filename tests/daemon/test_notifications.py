@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from pollerd.daemon import notifier
-from pollerd.daemon.announcing import Announcer
+from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.notifier import FailingWatch
 from pollerd.daemon.poll_result import SiteCache
 from pollerd.daemon.process import BlindCause, BlindPeriod

@@ -17,7 +17,8 @@ import pytest
 from sqlalchemy import text
 
 from pollerd.errors import ConfigError
-from pollerd.storage.node_session import NodeInfo, NodeSession
+from pollerd.storage.node_session import NodeSession
+from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from tests.support.ports import free_port

@@ -15,7 +15,8 @@ from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableE
 from pollerd.partitions import NodeRole, partition_of
 from pollerd.storage import migrate, node_session
 from pollerd.storage.encryption import new_key
-from pollerd.storage.node_session import LivingNode, News, NewsTable, NodeInfo
+from pollerd.storage.node_news import News, NewsTable
+from pollerd.storage.node_values import LivingNode, NodeInfo
 from pollerd.storage.nodes import ClusterStore
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store

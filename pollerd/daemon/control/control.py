@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pollerd.crawler.crawl import CollectionReporter
+from pollerd.daemon.collection import CollectionReporter
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl

@@ -11,7 +11,7 @@ import structlog
 from msgspec import structs
 from numpy.typing import NDArray
 
-from pollerd.daemon.announcing import Announcer
+from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.crawl_hook import PageHook
 from pollerd.daemon.dispatcher import InFlight
 from pollerd.daemon.explain import SiteViews

@@ -18,7 +18,7 @@ from pollerd.errors import HolderUnavailableError, InvalidValueError
 from pollerd.fetching.poster import Posted
 from pollerd.model import Poll
 from pollerd.signing import HEADER, PATH, opened_answer, signed_request
-from pollerd.storage.node_session import LivingNode
+from pollerd.storage.node_values import LivingNode
 from pollerd.storage.nodes import ClusterStore
 from pollerd.telemetry import ClusterInstruments
 from pollerd.urls import normalise_url

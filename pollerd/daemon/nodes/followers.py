@@ -28,7 +28,7 @@ from pollerd.daemon.sources import SourceReader
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.inheritance import read_by_polls
 from pollerd.storage.grants import GrantAnswer, GrantReport, GrantStore
-from pollerd.storage.node_session import News, NewsTable
+from pollerd.storage.node_news import News, NewsTable
 from pollerd.storage.nodes import ClusterStore
 from pollerd.storage.site_store import SiteStore
 from pollerd.storage.store import Store

@@ -23,7 +23,7 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.errors import DatabaseUnavailableError, HolderUnavailableError
 from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling.hosts import HostTable
-from pollerd.storage.node_session import SILENT_SECONDS, LivingNode
+from pollerd.storage.node_values import SILENT_SECONDS, LivingNode
 from pollerd.storage.nodes import ClusterStore
 from pollerd.storage.site_store import SiteStore
 from pollerd.storage.values import SiteContext

@@ -20,7 +20,7 @@ from pollerd.daemon.settings import ALLOCATION_SETTINGS, DaemonSettings, shadows
 from pollerd.errors import ConfigError, DatabaseUnavailableError
 from pollerd.partitions import ROLE_OF_UNIT, UNSPLIT, NodeRole, quota, to_release, to_take, unsplit_among
 from pollerd.storage.grants import SharedAllocation
-from pollerd.storage.node_session import LockTable
+from pollerd.storage.node_values import LockTable
 from pollerd.storage.nodes import ClusterStore
 from pollerd.storage.values import AllocationRow
 from pollerd.telemetry import ClusterInstruments

@@ -19,7 +19,7 @@ from pollerd.daemon.views import NodeStatus, PollFeed
 from pollerd.errors import DatabaseUnavailableError, HolderUnavailableError
 from pollerd.partitions import ROLE_OF_UNIT
 from pollerd.storage.grants import BudgetStatus, GrantStore
-from pollerd.storage.node_session import LivingNode, LockTable
+from pollerd.storage.node_values import LivingNode, LockTable
 from pollerd.storage.nodes import ClusterStore
 
 

@@ -2,8 +2,8 @@
 
 It is given one URL and one message at a time, as lines of JSON, and answers likewise. Once Apprise is loaded, the
 kernel refuses what plugins must not do (apprise_fence.py), and before it an audit hook, which names it in words and
-is all that there is where the kernel has no fence. Names are resolved and connections opened by the daemon, which asks the guard;
-this process is passed their descriptors.
+is all that there is where the kernel has no fence. Names are resolved and connections opened by the daemon, which asks
+the guard; this process is passed their descriptors.
 """
 
 from __future__ import annotations

@@ -21,80 +21,18 @@ from email.header import Header
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
-from typing import Any
 
 import aiosmtplib
-from msgspec import Struct
 
 from pollerd.fetching.guard import DIALLING_FAULTS, dial, why_not_dialled
 from pollerd.notifications.channels.channel import (
     DEADLINE_SECONDS,
     ChannelEnvironment,
-    GivenFields,
     detail_of,
     unanswered,
 )
+from pollerd.notifications.channels.mail_settings import STARTTLS, TLS, MailSettings
 from pollerd.notifications.messages import Answer, AnswerKind, Message
-
-# Settings of e-mail.
-
-MAIL = "email"
-STARTTLS, TLS, PLAIN = "starttls", "tls", "none"
-_PORTS = {STARTTLS: 587, TLS: 465, PLAIN: 25}
-_KNOWN = ("host", "port", "security", "sender", "recipients", "username", "password")
-_MOST_RECIPIENTS = 50
-_ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-_ADDRESS_ALLOWED = "an address like name@example.org, in ASCII"
-
-
-class MailSettings(Struct, frozen=True):
-    """The server that takes e-mails, and whom they are for."""
-
-    host: str
-    port: int
-    sender: str
-    recipients: tuple[str, ...]
-    security: str = STARTTLS
-    """`starttls` or `tls`: certificates are verified, and nothing is sent without; `none`: nothing is encrypted."""
-    username: str | None = None
-
-    def address(self) -> object:
-        """Returns what the password is given for: never for a connection less safe."""
-        return (self.host, self.port, self.security, self.username)
-
-    def uses(self, secret: str, given: Mapping[str, str]) -> bool:
-        """Returns whether a secret kept from before still serves, beside those that were given."""
-        return self.username is not None
-
-
-def mail_settings(given: Mapping[str, Any]) -> tuple[MailSettings, dict[str, str]]:
-    """Returns settings and secrets. Raises `InvalidValueError`."""
-    fields = GivenFields(given, _KNOWN, ("password",))
-    security = fields.choice("security", tuple(_PORTS), STARTTLS)
-    settings = MailSettings(
-        host=fields.host("host"),
-        port=fields.port(_PORTS[security]),
-        security=security,
-        sender=_address(fields, "sender", fields.raw("sender")),
-        recipients=_recipients(fields),
-        username=fields.text("username", "1 to 320 printable characters", 320),
-    )
-    password = fields.text("password", "1 to 1,000 printable characters")
-    if password is not None and settings.username is None:
-        fields.refuse("username", "given with a password")
-    return settings, {} if password is None else {"password": password}
-
-
-def _recipients(fields: GivenFields) -> tuple[str, ...]:
-    given = fields.raw("recipients")
-    if not isinstance(given, list | tuple) or not 0 < len(given) <= _MOST_RECIPIENTS:
-        fields.refuse("recipients", f"a list of 1 to {_MOST_RECIPIENTS} addresses")
-    return tuple(dict.fromkeys(_address(fields, "recipients", one) for one in given))
-
-
-def _address(fields: GivenFields, name: str, given: object) -> str:
-    return given if isinstance(given, str) and _ADDRESS.fullmatch(given) else fields.refuse(name, _ADDRESS_ALLOWED)
-
 
 # Makes an e-mail of a message: the same at every attempt, but for its Date.
 #

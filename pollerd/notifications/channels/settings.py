@@ -17,8 +17,8 @@ from pollerd.errors import InvalidValueError
 from pollerd.masking import NOT_SHOWN
 from pollerd.notifications.channels.apprise import APPRISE, AppriseSettings, apprise_settings
 from pollerd.notifications.channels.channel import ChannelEnvironment, MessageChannel
-from pollerd.notifications.channels.jetstream import JETSTREAM, JetStreamSettings, jetstream_settings
-from pollerd.notifications.channels.mail import MAIL, MailSettings, mail_settings
+from pollerd.notifications.channels.jetstream_settings import JETSTREAM, JetStreamSettings, jetstream_settings
+from pollerd.notifications.channels.mail_settings import MAIL, MailSettings, mail_settings
 from pollerd.notifications.channels.webhook import WEBHOOK, WebhookSettings, webhook_settings
 
 ChannelSettings: TypeAlias = WebhookSettings | MailSettings | JetStreamSettings | AppriseSettings

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pollerd.errors import InvalidValueError
 from pollerd.notifications.channels import jetstream as sending
 from pollerd.notifications.channels.channel import ChannelEnvironment
-from pollerd.notifications.channels.jetstream import parts_of, public_name, signing_key
+from pollerd.notifications.channels.jetstream_settings import parts_of, public_name, signing_key
 from pollerd.notifications.channels.settings import make_channel, parse_channel
 from pollerd.notifications.messages import Answer, AnswerKind
 from tests.fetching.conftest import Certificate, certificate

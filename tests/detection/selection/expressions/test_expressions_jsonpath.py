@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection.selection.expressions import jsonpath
+from pollerd.detection.selection.expressions import jsonpath_engine
 from pollerd.detection.selection.expressions.jsonpath import compile_jsonpath
 from pollerd.detection.selection.expressions.refusal import Refusal
 from pollerd.errors import InvalidValueError, SelectionLimitError
@@ -88,7 +88,7 @@ def test_depth_is_bounded_without_recursion() -> None:
 )
 def test_work_is_bounded(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work that grows with the square of the document meets the limit."""
-    monkeypatch.setattr(jsonpath, "MOST_NODES", 20_000)
+    monkeypatch.setattr(jsonpath_engine, "MOST_NODES", 20_000)
     numbers = list(range(1_000))
     value = {"l": numbers, "s": numbers, "t": list(numbers), "w": "a" * 100_000, "v": "a" * 99_999 + "a"}
     if path == "$..*..*":
@@ -99,7 +99,7 @@ def test_work_is_bounded(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_work_grows_linearly() -> None:
-    engine = jsonpath.BoundedEnvironment(Refusal("f", "a path", "$..n"))
+    engine = jsonpath_engine.BoundedEnvironment(Refusal("f", "a path", "$..n"))
     query, used = engine.query("$..n"), []
     for length in (100, 200, 400):
         engine.values(query, [{"n": 1}] * length)

@@ -1,24 +1,16 @@
-"""Builds the parts that not every daemon has: nodes, delivery, signals, sources.
-
-Builds what takes part in a cluster, for a daemon that is one of several nodes.
-"""
+"""Builds what takes part in a cluster, for a daemon that is one of several nodes."""
 
 from __future__ import annotations
 
-import asyncio
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from pollerd.allocation.budget_split import divide_reported
-from pollerd.app.live_parts import CommonParts, ExplainingParts, NodeParts, PollingParts, ResultParts
-from pollerd.daemon.announcing import Announcer
+from pollerd.app.live_parts import CommonParts, ExplainingParts, NodeParts, ResultParts
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.jobs import JobControl
 from pollerd.daemon.control.reads import ReadControl
-from pollerd.daemon.control.sites import SiteControl
 from pollerd.daemon.hubs import HubSubscriber
 from pollerd.daemon.journal import Journal
 from pollerd.daemon.nodes.answers import NodeAnswers
@@ -27,30 +19,18 @@ from pollerd.daemon.nodes.followers import AllocationFollower, Follower, GrantFo
 from pollerd.daemon.nodes.loans import HostBorrower, HostLoans, NodeRedirectPolicies
 from pollerd.daemon.nodes.membership import ClusterPart, Membership
 from pollerd.daemon.nodes.views import ClusterPollFeed
-from pollerd.daemon.notifier import DaemonEvents, Delivers, DeliveryWatch, FailingWatch, Notifier
+from pollerd.daemon.notifier import Notifier
 from pollerd.daemon.redirects import RedirectPolicies
 from pollerd.daemon.robots import RobotsKeeper
-from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.signals import SignalSources
-from pollerd.daemon.sources import ReadsSources, SourceReader
+from pollerd.daemon.sources import SourceReader
 from pollerd.daemon.views import PollFeed
-from pollerd.errors import ConfigError
-from pollerd.fetching.guard import Guard
 from pollerd.fetching.poster import Poster
 from pollerd.fetching.settings import FetchSettings
-from pollerd.notifications.channels.channel import ChannelEnvironment
-from pollerd.notifications.channels.mail import MAIL
-from pollerd.notifications.channels.settings import make_channel
-from pollerd.notifications.composing import Composer
-from pollerd.notifications.delivery import ChannelSender, DeliveryLoop, Pace
-from pollerd.notifications.settings import NotificationSettings
-from pollerd.notifications.stored_channels import look_of, opened, template_of
 from pollerd.storage.grants import GrantStore
-from pollerd.storage.node_session import NewsTable
+from pollerd.storage.node_news import NewsTable
 from pollerd.storage.nodes import ClusterStore
-from pollerd.storage.notification_values import StoredChannel
-from pollerd.storage.notifications import NotificationStore
 from pollerd.storage.store import Store
 from pollerd.telemetry import ClusterInstruments, Instruments
 
@@ -218,135 +198,3 @@ def _follower(
         allocation=allocation,
         outbox_filled=results.outbox_filled,
     )
-
-
-# Builds the delivery of notifications, with the first channel.
-
-_CONNECTIONS = 64
-
-
-def delivery_loop(
-    store: NotificationStore,
-    events: DaemonEvents,
-    announcer: Announcer,
-    filled: asyncio.Event,
-    settings: NotificationSettings,
-    runtime: Runtime,
-) -> DeliveryLoop:
-    """Returns the loop that delivers on all channels. `filled`: set when there is something new to send."""
-    work, render = runtime.workers.do, runtime.templates.do
-    composer = Composer(store=store, work=work, render=render, public_url=settings.base_url)
-    watch = DeliveryWatch(events=events, announcer=announcer, instruments=runtime.instruments)
-    fetching = FetchSettings(
-        allow_private=settings.allow_private_channels,
-        max_connections=_CONNECTIONS,
-        ca_file=settings.ca_file,
-        contact=settings.contact,
-        proxy=settings.proxy,
-    )
-    poster = Poster(fetching)
-    environment = ChannelEnvironment(
-        guard=Guard(settings.allow_private_channels),
-        poster=poster,
-        host=settings.host,
-        link=settings.base_url,
-        tls=tls_context(settings.ca_file),
-    )
-
-    def make_sender(row: StoredChannel) -> ChannelSender:
-        known = opened(row.spec)
-        return ChannelSender(
-            row,
-            make_channel(known.channel.settings, known.channel.secrets, environment),
-            pace=Pace(group_from=known.options.group_from, per_minute=known.options.per_minute),
-            store=store,
-            compose=partial(
-                composer.compose,
-                look=look_of(known, settings.base_url),
-                template=template_of(known),
-                has_links=row.spec.kind == MAIL,
-            ),
-            watch=watch,
-            clock=runtime.clock,
-        )
-
-    return DeliveryLoop(
-        store=store,
-        make_sender=make_sender,
-        filled=filled,
-        close=poster.close,
-        clock=runtime.clock,
-    )
-
-
-def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """Returns how servers of mail and NATS are verified. Raises ConfigError for a file that cannot be loaded."""
-    context = ssl.create_default_context()
-    if ca_file is not None:
-        try:
-            context.load_verify_locations(cafile=ca_file)
-        except OSError as error:
-            raise ConfigError(f"ca_file: {ca_file} cannot be loaded: {error.strerror}") from error
-    return context
-
-
-# Builds what notifies: events of the daemon, and the delivery, which is loaded with the first channel.
-
-
-def notifier_of(
-    common: CommonParts, results: ResultParts, explaining: ExplainingParts, settings: NotificationSettings
-) -> Notifier:
-    """Returns what keeps rules and channels, watches for events, and delivers."""
-    store, runtime, filled = common.store, common.runtime, results.outbox_filled
-    daemon_events = DaemonEvents(
-        store=store.notifications,
-        announcer=results.announcer,
-        late_sites=explaining.explainer.late_sites,
-        filled=filled,
-        runtime=runtime,
-    )
-    failing_watch = FailingWatch(
-        store=store,
-        scheduler=common.scheduler,
-        announcer=results.announcer,
-        journal=results.journal,
-        site_cache=common.site_cache,
-        filled=filled,
-        runtime=runtime,
-    )
-
-    def delivery() -> Delivers:
-        # what a daemon without channels does not need
-
-        return delivery_loop(store.notifications, daemon_events, results.announcer, filled, settings, runtime)
-
-    return Notifier(
-        store=store.notifications,
-        announcer=results.announcer,
-        journal=results.journal,
-        site_cache=common.site_cache,
-        make_delivery=delivery,
-        watchers=(daemon_events, failing_watch),
-        runtime=runtime,
-    )
-
-
-# Builds what reads sources of sites: its parts are loaded when the first source is due.
-
-
-def source_reader(common: CommonParts, polling: PollingParts, results: ResultParts, sites: SiteControl) -> SourceReader:
-    """Returns what reads sources. sites: adds and removes what they list."""
-
-    def readings() -> ReadsSources:
-        from pollerd.app.source_readings import source_readings  # what a daemon without sources does not need
-
-        return source_readings(
-            store=common.store.sources,
-            scheduler=common.scheduler,
-            sites=sites,
-            requests=polling.requests,
-            outage_filter=results.outage_filter,
-            runtime=common.runtime,
-        )
-
-    return SourceReader(store=common.store.sources, make_reading=readings, runtime=common.runtime)

@@ -1,7 +1,4 @@
-"""Puts the focused crawler together, from its topic file.
-
-Puts the focused crawler together; loaded only for a daemon that has a topic.
-"""
+"""Puts the focused crawler together, for a daemon that has a topic file."""
 
 from __future__ import annotations
 

@@ -1,0 +1,55 @@
+"""What is stored and told of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SILENT_SECONDS = 10.0
+"""Silence of the server after which a node starts no poll."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeInfo:
+    """A node, as it introduces itself."""
+
+    name: str
+    address: str
+    """Where other nodes reach its REST, as a URL; empty: nowhere."""
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LivingNode:
+    """A node that is here."""
+
+    id: int
+    name: str
+    address: str
+    version: str
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LockTable:
+    """Who is here and holds what, as the database server's table of locks has it."""
+
+    nodes: frozenset[int]
+    """Ids of the living nodes."""
+    holders: Mapping[int, int]
+    """Unit -> id of the node that holds it."""
+
+    def held_by(self, node: int) -> list[int]:
+        """Returns the units that the node holds, ascending."""
+        return sorted(unit for unit, its in self.holders.items() if its == node)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUnit:
+    """A unit that a node has just taken."""
+
+    unit: int
+    after_death: bool
+    """Whether the last holder did not release it, so that its requests may still be under way."""
+    noticed_ago: float = 0.0
+    """How long ago another node noticed that, s; 0: nobody did before."""
