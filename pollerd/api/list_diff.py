@@ -38,7 +38,7 @@ from pollerd.api.sources import settings_of, sources_of
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.settings import without_userinfo
 from pollerd.model import Site
-from pollerd.notifications.settings import channels_of, rules_of
+from pollerd.notifications.specs import channels_of, rules_of
 from pollerd.notifications.stored_channels import shown
 from pollerd.site_settings import SITE_SETTINGS, SiteSpec, TagSettings, differing
 from pollerd.storage.notification_values import ChannelSpec, Origin, RuleSpec

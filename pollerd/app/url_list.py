@@ -107,7 +107,7 @@ class ListedNotifications:
         """Returns those of a document, checked. Raises InvalidValueError with the place."""
         if not (document.channels or document.rules):
             return cls()
-        from pollerd.notifications.settings import channels_of, rules_of  # only where there are some
+        from pollerd.notifications.specs import channels_of, rules_of  # only where there are some
 
         return cls(channels_of(document.channels), rules_of(document.rules))
 

@@ -22,7 +22,7 @@ from playwright.async_api import Browser, Error, Playwright, async_playwright
 from pollerd.errors import ConfigError
 from pollerd.fetching.client import user_agent
 from pollerd.quantities import soon
-from pollerd.rendering.reading import browser_fault
+from pollerd.rendering.outcome import browser_fault
 from pollerd.rendering.settings import RenderingSettings
 
 if TYPE_CHECKING:

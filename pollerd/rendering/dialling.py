@@ -28,7 +28,7 @@ from pollerd.fetching.guard import (
 )
 from pollerd.fetching.settings import FetchSettings, Proxy, normalise_proxy, parse_proxy
 from pollerd.model import OutcomeKind
-from pollerd.rendering.reading import PageRefusedError
+from pollerd.rendering.outcome import PageRefusedError
 
 # Reads and rewrites the heads of HTTP/1.1 messages that cross the proxy; bodies pass untouched. Lenient, as browsers
 # are: what is not understood passes as it is.

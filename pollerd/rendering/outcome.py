@@ -1,8 +1,11 @@
-"""The outcome of a rendered poll: a fetch's, with what only a browser has."""
+"""The outcome of a rendered poll: a fetch's, with what only a browser has, and what a browser says of a failed page."""
 
 from __future__ import annotations
 
-from pollerd.model import Outcome
+import re
+
+from pollerd.fetching.failures import one_line
+from pollerd.model import Outcome, OutcomeKind
 
 
 class RenderedOutcome(Outcome, frozen=True, gc=False):
@@ -16,3 +19,55 @@ class RenderedOutcome(Outcome, frozen=True, gc=False):
     """How many of them were refused: denied addresses, paused hosts, beyond the page's bytes."""
     browser_fault: bool = False
     """The browser failed, not the site: nothing about the site was learned, and none is to blame."""
+
+
+_NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
+_KINDS: tuple[tuple[str, OutcomeKind], ...] = (
+    ("ERR_CERT_", OutcomeKind.TLS_ERROR),
+    ("ERR_SSL_", OutcomeKind.TLS_ERROR),
+    ("ERR_BAD_SSL_", OutcomeKind.TLS_ERROR),
+    ("ERR_NAME_", OutcomeKind.DNS_ERROR),
+    ("ERR_TIMED_OUT", OutcomeKind.TIMEOUT),
+    ("ERR_CONNECTION_TIMED_OUT", OutcomeKind.TIMEOUT),
+    ("ERR_TUNNEL_", OutcomeKind.CONNECT_ERROR),
+    ("ERR_ADDRESS_", OutcomeKind.CONNECT_ERROR),
+    ("ERR_CONNECTION_REFUSED", OutcomeKind.CONNECT_ERROR),
+)
+"""Starts of Chromium's error names. All others are the site's: a broken answer."""
+_GONE = ("Connection closed", "has been closed", "Browser closed")
+_OUR_PROXY = ("ERR_PROXY_", "ERR_NO_SUPPORTED_PROXIES", "ERR_INTERNET_DISCONNECTED", "ERR_NETWORK_CHANGED")
+
+
+class PageRefusedError(Exception):
+    """Ends the rendering of a page with the kind of its outcome. Never leaves the package.
+
+    `ours`: the browser failed, or its way to our proxy: no site is to blame.
+    """
+
+    def __init__(self, kind: OutcomeKind, detail: str, *, ours: bool = False) -> None:
+        super().__init__(detail)
+        self.kind, self.detail, self.ours = kind, one_line(detail), ours
+
+
+def browser_fault(detail: str) -> PageRefusedError:
+    """Returns the refusal of a page because the browser failed."""
+    return PageRefusedError(OutcomeKind.CONNECT_ERROR, f"the browser failed: {detail}", ours=True)
+
+
+def browser_gone(message: str) -> bool:
+    """Returns whether Playwright's message says that the browser, or its driver between it and us, is gone."""
+    return any(words in message for words in _GONE)
+
+
+def navigation_refusal(message: str) -> PageRefusedError:
+    """Returns the refusal for Playwright's message about a page that could not be loaded."""
+    if "Download is starting" in message:
+        return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the answer is a download, not a page")
+    found = _NET_ERROR.search(message)
+    if found is None:
+        return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the page could not be loaded")
+    name = found[1]
+    if name.startswith(_OUR_PROXY):
+        return browser_fault(f"it does not reach pollerd's proxy ({name})")
+    kind = next((kind for start, kind in _KINDS if name.startswith(start)), OutcomeKind.PROTOCOL_ERROR)
+    return PageRefusedError(kind, f"the page could not be loaded: {name}")

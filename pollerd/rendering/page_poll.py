@@ -22,18 +22,10 @@ from pollerd.logs import end_tasks
 from pollerd.model import OutcomeKind, Redirect
 from pollerd.rendering.browser import BrowserLink, OpenBrowser
 from pollerd.rendering.dialling import Dialler
-from pollerd.rendering.outcome import RenderedOutcome
+from pollerd.rendering.outcome import PageRefusedError, RenderedOutcome, browser_fault, browser_gone, navigation_refusal
 from pollerd.rendering.plan import RenderPlan
 from pollerd.rendering.proxy import ForwardProxy, ProxySession
-from pollerd.rendering.reading import (
-    PageRefusedError,
-    browser_fault,
-    browser_gone,
-    navigation_refusal,
-    read_html,
-    screenshot,
-    take_step,
-)
+from pollerd.rendering.reading import read_html, screenshot, take_step
 from pollerd.urls import host_of, join_url, origin_of
 
 # Watches the main document of a page where its answers pass: redirects are permitted one by one, the site's own headers

@@ -31,7 +31,7 @@ from pollerd.rendering.dialling import (
     read_head,
     status_of,
 )
-from pollerd.rendering.reading import PageRefusedError
+from pollerd.rendering.outcome import PageRefusedError
 from pollerd.urls import host_of, normalise_url
 
 # What one page may do through the proxy: its credentials, its limits, and what came of its connections.

@@ -4,69 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import html as markup
-import re
 from contextlib import suppress
 
 from playwright.async_api import CDPSession, Error, Locator, Page
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from pollerd.fetching.failures import one_line
 from pollerd.model import OutcomeKind
+from pollerd.rendering.outcome import PageRefusedError, browser_fault, browser_gone
 from pollerd.rendering.plan import RenderStep, StepAction
-
-# Maps what a browser says of a failed page to the kinds of outcomes that fetching uses, too.
-
-_NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
-_KINDS: tuple[tuple[str, OutcomeKind], ...] = (
-    ("ERR_CERT_", OutcomeKind.TLS_ERROR),
-    ("ERR_SSL_", OutcomeKind.TLS_ERROR),
-    ("ERR_BAD_SSL_", OutcomeKind.TLS_ERROR),
-    ("ERR_NAME_", OutcomeKind.DNS_ERROR),
-    ("ERR_TIMED_OUT", OutcomeKind.TIMEOUT),
-    ("ERR_CONNECTION_TIMED_OUT", OutcomeKind.TIMEOUT),
-    ("ERR_TUNNEL_", OutcomeKind.CONNECT_ERROR),
-    ("ERR_ADDRESS_", OutcomeKind.CONNECT_ERROR),
-    ("ERR_CONNECTION_REFUSED", OutcomeKind.CONNECT_ERROR),
-)
-"""Starts of Chromium's error names. All others are the site's: a broken answer."""
-_GONE = ("Connection closed", "has been closed", "Browser closed")
-_OUR_PROXY = ("ERR_PROXY_", "ERR_NO_SUPPORTED_PROXIES", "ERR_INTERNET_DISCONNECTED", "ERR_NETWORK_CHANGED")
-
-
-class PageRefusedError(Exception):
-    """Ends the rendering of a page with the kind of its outcome. Never leaves the package.
-
-    `ours`: the browser failed, or its way to our proxy: no site is to blame.
-    """
-
-    def __init__(self, kind: OutcomeKind, detail: str, *, ours: bool = False) -> None:
-        super().__init__(detail)
-        self.kind, self.detail, self.ours = kind, one_line(detail), ours
-
-
-def browser_fault(detail: str) -> PageRefusedError:
-    """Returns the refusal of a page because the browser failed."""
-    return PageRefusedError(OutcomeKind.CONNECT_ERROR, f"the browser failed: {detail}", ours=True)
-
-
-def browser_gone(message: str) -> bool:
-    """Returns whether Playwright's message says that the browser, or its driver between it and us, is gone."""
-    return any(words in message for words in _GONE)
-
-
-def navigation_refusal(message: str) -> PageRefusedError:
-    """Returns the refusal for Playwright's message about a page that could not be loaded."""
-    if "Download is starting" in message:
-        return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the answer is a download, not a page")
-    found = _NET_ERROR.search(message)
-    if found is None:
-        return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the page could not be loaded")
-    name = found[1]
-    if name.startswith(_OUR_PROXY):
-        return browser_fault(f"it does not reach pollerd's proxy ({name})")
-    kind = next((kind for start, kind in _KINDS if name.startswith(start)), OutcomeKind.PROTOCOL_ERROR)
-    return PageRefusedError(kind, f"the page could not be loaded: {name}")
-
 
 MAX_SCREENSHOT_BYTES = 4 * 1024 * 1024
 MAX_SCREENSHOT_PIXELS_HIGH = 10_000

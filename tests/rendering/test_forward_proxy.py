@@ -15,8 +15,8 @@ from pollerd.fetching import guard
 from pollerd.fetching.settings import FetchSettings, normalise_proxy
 from pollerd.model import OutcomeKind
 from pollerd.rendering.dialling import Dialler, HostConnections
+from pollerd.rendering.outcome import PageRefusedError
 from pollerd.rendering.proxy import ForwardProxy, ProxySession
-from pollerd.rendering.reading import PageRefusedError
 from tests.support.nameserver import look_up, name_server
 from tests.support.origin import Origin, Page, until
 from tests.support.proxy import proxied

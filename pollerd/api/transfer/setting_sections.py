@@ -18,7 +18,7 @@ from pollerd.api.list_diff import signal_source_of
 from pollerd.api.transfer.document import BLOCK, Blocks, Counts, Record, Vault
 from pollerd.api.transfer.site_sections import LEFT_OUT, SEALED
 from pollerd.errors import InvalidValueError
-from pollerd.notifications.settings import checked_name, rule_spec
+from pollerd.notifications.specs import checked_name, rule_spec
 from pollerd.notifications.stored_channels import given_again, with_settings, without_secrets
 from pollerd.ranges import BUDGET
 from pollerd.site_settings import SITE

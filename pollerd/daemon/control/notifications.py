@@ -44,7 +44,7 @@ class NotificationControl:
 
     async def add_rule(self, document: Mapping[str, Any]) -> StoredRule:
         """Adds a rule. Raises InvalidValueError, and DuplicateError with the existing id."""
-        from pollerd.notifications.settings import rule_spec
+        from pollerd.notifications.specs import rule_spec
 
         stored = await self._store.add_rule(rule_spec(document), self._clock())
         await self._notifier.reload()
@@ -52,7 +52,7 @@ class NotificationControl:
 
     async def change_rule(self, rule_id: int, document: Mapping[str, Any]) -> StoredRule:
         """Sets all settings of a rule; it stays muted. Raises NotFoundError, InvalidValueError, DuplicateError."""
-        from pollerd.notifications.settings import rule_spec
+        from pollerd.notifications.specs import rule_spec
 
         _check_origin("rule", (await self._store.rule(rule_id)).spec)
         stored = await self._store.update_rule(rule_id, rule_spec(document), self._clock())
@@ -101,7 +101,7 @@ class NotificationControl:
         self, name: str, kind: str, given: Mapping[str, Any], *, enabled: bool = True
     ) -> StoredChannel:
         """Adds a channel from its settings and secrets. Raises InvalidValueError, DuplicateError."""
-        from pollerd.notifications.settings import checked_name
+        from pollerd.notifications.specs import checked_name
         from pollerd.notifications.stored_channels import with_settings
 
         spec = with_settings(ChannelSpec(checked_name(name), kind, enabled=enabled), given)
@@ -124,7 +124,7 @@ class NotificationControl:
 
         Raises NotFoundError, InvalidValueError, DuplicateError.
         """
-        from pollerd.notifications.settings import checked_name
+        from pollerd.notifications.specs import checked_name
         from pollerd.notifications.stored_channels import with_settings
 
         before = await self._store.channel(channel_id)

@@ -1,0 +1,75 @@
+"""Rules and channels for the database, of documents that users wrote: over REST, or in the configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import orjson
+
+from pollerd.errors import InvalidValueError
+from pollerd.masking import NOT_SHOWN
+from pollerd.notifications.channels.webhook import WEBHOOK
+from pollerd.notifications.rules import document_of, parse_rule
+from pollerd.notifications.stored_channels import with_settings
+from pollerd.storage.notification_values import ChannelSpec, Origin, RuleSpec
+
+Spec = TypeVar("Spec", ChannelSpec, RuleSpec)
+_NO_SETTINGS = ("name", "kind", "enabled")
+
+
+def rule_spec(document: Mapping[str, Any], origin: Origin = Origin.API) -> RuleSpec:
+    """Returns a rule for the database from its document, checked. Raises InvalidValueError."""
+    rule = parse_rule(dict(document))
+    if rule.muted_until is not None:
+        raise InvalidValueError("rule.muted_until", "left out: a rule is muted by a call of its own", rule.muted_until)
+    settings = orjson.dumps(document_of(rule)).decode()
+    return RuleSpec(rule.name, settings, enabled=rule.enabled, origin=origin)
+
+
+def checked_name(name: object) -> str:
+    """Returns the name of a channel. Raises InvalidValueError."""
+    if not isinstance(name, str) or not 0 < len(name) <= 100 or not name.isprintable() or name != name.strip():
+        allowed = "1 to 100 printable characters without white space around them"
+        raise InvalidValueError("name", allowed, name[:100] if isinstance(name, str) else None)
+    return name
+
+
+def channels_of(given: Sequence[Mapping[str, Any]]) -> list[ChannelSpec]:
+    """Returns the channels of the configuration file: name, kind and settings in one table each.
+
+    Raises InvalidValueError, naming place and field; no name may stand twice.
+    """
+    return _listed("channels", given, _channel)
+
+
+def rules_of(given: Sequence[Mapping[str, Any]]) -> list[RuleSpec]:
+    """Returns the rules of the configuration file. Raises InvalidValueError, as `channels_of`."""
+    return _listed("rules", given, lambda one: rule_spec(one, Origin.FILE))
+
+
+def _listed(section: str, given: Sequence[Mapping[str, Any]], made: Callable[[Mapping[str, Any]], Spec]) -> list[Spec]:
+    found: dict[str, Spec] = {}
+    for place, one in enumerate(given):
+        try:
+            spec = made(one)
+        except InvalidValueError as error:
+            field = error.field.removeprefix("rule.")
+            raise InvalidValueError(f"{section}[{place}].{field}", error.allowed, error.given) from error
+        if spec.name in found:
+            raise InvalidValueError(f"{section}[{place}].name", "no one's before it", spec.name)
+        found[spec.name] = spec
+    return list(found.values())
+
+
+def _channel(given: Mapping[str, Any]) -> ChannelSpec:
+    kind, enabled = given.get("kind"), given.get("enabled", True)
+    if not isinstance(kind, str):
+        raise InvalidValueError("kind", "webhook, email, nats or apprise", None)
+    if not isinstance(enabled, bool):
+        raise InvalidValueError("enabled", "true or false", None)
+    if kind == WEBHOOK and "secret" not in given:
+        allowed = "given, as secret_file or secret: nobody would be shown one that was made here"
+        raise InvalidValueError("secret", allowed, NOT_SHOWN)
+    spec = ChannelSpec(checked_name(given.get("name")), kind, enabled=enabled, origin=Origin.FILE)
+    return with_settings(spec, {name: value for name, value in given.items() if name not in _NO_SETTINGS})
