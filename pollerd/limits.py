@@ -1,7 +1,4 @@
-"""Limits of rates: leaky buckets, and how many reports programs may send.
-
-Leaky buckets, single and by key: what happens at most so often, with bursts.
-"""
+"""Rate limits: leaky buckets, single and by key, and the limit of reports that programs send."""
 
 from __future__ import annotations
 
@@ -77,7 +74,7 @@ class LeakyBuckets:
             bucket.take_back()
 
 
-# How many reports programs may send: of changes, of reads.
+# The limit of reports that programs send: of changed pages and of reads.
 
 REPORT_COST = 10
 """Least cost of a report, in what it reports: each is a transaction, however short."""

@@ -1,6 +1,6 @@
-"""Logs, and the terminal that shows them.
+"""Structured logs on standard error, their last lines in memory, and a terminal with a status line below them.
 
-Structured logs on standard error: key=value or JSON, one line per event.
+A log has one line per event, as key=value or JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from pollerd.errors import InvalidValueError
 
-# The last lines of the log, kept in memory to be shown.
+# The last lines of the log, kept in memory for the web pages.
 
 LINES = 200
 NOT_KEPT = "not_kept"
@@ -199,7 +199,7 @@ def _fitted(parts: Iterable[Part], width: int) -> str:
     return "".join(out)
 
 
-# Ends tasks that nobody waits for any more, without losing what they raise.
+# The end of background tasks: exceptions that they raise while they are cancelled reach the log.
 
 _log = structlog.get_logger("pollerd.tasks")
 

@@ -1,6 +1,6 @@
-"""Partitions of the hosts among nodes, and what one node does for all.
+"""Partitions of the hosts, the quota of partitions per node, and the roles that one node takes for all.
 
-The partition of a host: a hash of its registrable domain, so that hosts of one owner are always in one process.
+A host's partition is a hash of its registrable domain, so that the hosts of one owner are always in one process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _suffixes() -> PublicSuffixList:
     return PublicSuffixList()
 
 
-# Which node holds how many of what is shared out one by one, so that all hold equally many and few move.
+# Quotas: nodes hold equally many units (partitions or roles), and few units move when a node comes or goes.
 
 
 def quota(held: Mapping[int, int], node: int, units: int) -> int:
@@ -69,7 +69,7 @@ def to_release(held: Iterable[int], quota: int) -> list[int]:
     return sorted(held)[quota:]
 
 
-# What one node does for all, and the numbers by which nodes share out work.
+# Roles: a role's unit is a negative number; partitions are the units from 0.
 
 
 class NodeRole(StrEnum):
@@ -95,7 +95,7 @@ class NodeRole(StrEnum):
 ROLE_OF_UNIT = {role.unit: role for role in NodeRole}
 
 
-# What one process must have for itself: allocators with one state over all sites.
+# Allocators that must run in one process: each has one state over all sites.
 
 UNSPLIT = frozenset({"htraa", "lakg", "gpoks", "lspe"})
 """Allocators whose state cannot be split over several nodes."""

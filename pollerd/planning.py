@@ -1,6 +1,6 @@
-"""What a budget of polls finds, and what a budget would have to be: in numbers and in sentences.
+"""Plans of the budget: which share of changes is found in time at which budget, in numbers and in sentences.
 
-What a budget would have to be, and what today's brings. Durations s, budgets in polls per second, shares 0 to 1.
+Durations are in seconds, budgets in polls per second, shares from 0 to 1.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class BudgetPlan(Struct, frozen=True, gc=False):
     """Seconds, of sites without their own; None under other objectives than `deadline`."""
 
 
-# Durations in words, exact where users gave them, rounded to two digits or so where they are expected.
+# Durations in words: exact if a user gave them, rounded to about two digits if they are estimates.
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _UNITS = ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"))
@@ -147,7 +147,7 @@ def _counted(number: float, unit: str) -> str:
     return f"{shown} {unit}" + ("" if shown == "1" else "s")
 
 
-# What a plan of the budget says, in sentences.
+# A plan in sentences.
 
 _MOST_REASONS = 3
 

@@ -1,9 +1,7 @@
-"""Plots as SVG and as text: lines, sparklines, ticks.
-
-Draws the history of one value as SVG: a step for each value, a gap where it could not be read.
+"""Plots of values: ticks of axes, a line plot as SVG, and a sparkline as text.
 
 The SVG holds no script and refers to nothing outside of itself; colours follow the reader's light or dark scheme. All
-texts are escaped: what a page contains is data.
+texts are escaped: they may come from a page.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TypeGuard
 
-# Where the axes of a plot have marks, and how these are written. Times are UTC epoch seconds.
+# Ticks of axes, and their labels. Times are UTC epoch seconds.
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 _STEPS = (
@@ -230,7 +228,7 @@ def _text(text: str) -> str:
     return escape(shown.encode("utf-8", "replace").decode())
 
 
-# Draws values as one line of text.
+# Sparklines.
 
 _BARS = "▁▂▃▄▅▆▇█"
 _GAP = " "
@@ -244,19 +242,19 @@ def sparkline(values: Sequence[float | None], most: int = 60) -> str:
     '▁▅ █'
     """
     shown = values[-most:]
-    known = [value for value in shown if _sparkline_readable(value)]
+    known = [value for value in shown if _drawable(value)]
     if not known:
         return _GAP * len(shown)
     low, high = min(known), max(known)
     return "".join(_bar(value, low, high) for value in shown)
 
 
-def _sparkline_readable(value: float | None) -> TypeGuard[float]:
+def _drawable(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value) and abs(value) <= _LARGEST
 
 
 def _bar(value: float | None, low: float, high: float) -> str:
-    if not _sparkline_readable(value):
+    if not _drawable(value):
         return _GAP
     if high <= low:
         return _BARS[len(_BARS) // 2]

@@ -1,4 +1,4 @@
-"""Signs what nodes ask of one another, and what they answer, with the secret of the cluster (HMAC-SHA256).
+"""Signatures of the requests between nodes and of their answers, with the secret of the cluster (HMAC-SHA256).
 
 A signature names sender, receiver, time and a nonce, so that a request is good once, at one node, for a short while. An
 answer is signed over the request's nonce: it is good for that request only.

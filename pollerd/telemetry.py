@@ -1,7 +1,4 @@
-"""Metrics.
-
-All metrics of pollerd, on a given registry. Labels never contain a URL, a host or a site id.
-"""
+"""Prometheus metrics, on a given registry. Labels never contain a URL, a host or a site id."""
 
 from __future__ import annotations
 
@@ -267,7 +264,7 @@ class Instruments:
         return {family.name for metric in shown for family in metric.describe()}
 
 
-# The metrics of one of several nodes; a daemon that runs alone has none of them.
+# Metrics of a node; a daemon that runs alone has none of them.
 
 
 class ClusterInstruments:

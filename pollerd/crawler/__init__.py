@@ -1,1 +1,1 @@
-"""The focused crawler: an optional room, loaded where a topic is set."""
+"""The focused crawler: an optional room, loaded if a topic is set."""

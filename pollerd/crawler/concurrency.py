@@ -11,7 +11,7 @@ decision processes: with cost c and time τ from one decision to the next, and �
     Q(s, a) <- Q(s, a) + α (c - ρ τ + min Q(s', ·) - Q(s, a))
 
 The state is the length of the queue and the number in service, the latter in units of what just keeps the processor
-busy (mean latency over mean processing time): thus what is learned at one latency holds at another. The initial policy
+busy (mean latency over mean processing time): so the values learned at one latency hold at another. The initial policy
 is hand-written (start requests while below nine tenths of that and the queue is short); learning improves on it.
 
 The controllers know nothing of servers. A lower layer keeps slow servers from overload: one request at a time per
@@ -167,7 +167,7 @@ class Learned(FetcherController):
         self._cost[self._last] += self._step * (target - self._cost[self._last])
 
 
-# Limits concurrent requests while a topic is set: the fetcher controller of [C] in the live loop.
+# The limiter of the live loop, while a topic is set.
 #
 # The controller's processor is detection, scoring and link extraction; its queue holds the responses that wait for
 # these. It decides whenever a response arrives or is processed.

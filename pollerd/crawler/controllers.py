@@ -1,6 +1,6 @@
-"""Which pages to request: the request controllers of [C], their values and rewards.
+"""Request controllers of [C], which choose the page to request next, with their values and rewards.
 
-The request controller's problem: restless bandits with arrivals, [C] equations (9) to (11).
+The problem is one of restless bandits with arrivals, [C] equations (9) to (11).
 
 Each document is a project with a local state x and two controls: 1, request it now; 2, leave it. Q(x, u) is the value
 of a control from then on. The document of the largest index is requested; documents that its links lead to arrive as
@@ -178,7 +178,7 @@ class Approximation:
 
 # Value of requesting a page of the frontier: Q(x, 1) of its features, learned while the crawler runs.
 #
-# Like `feature_controller`, for a web that does not fit into memory: the surroundings of a page come as columns, from
+# Like `FeaturedController`, for a web that does not fit into memory: the surroundings of a page come as columns, from
 # any store, and the learned state can be serialised.
 
 _VERSION = b"appraiser 3\n"

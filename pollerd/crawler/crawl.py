@@ -1,7 +1,4 @@
-"""What the focused crawler knows of its pages, while the daemon runs.
-
-The focused crawler behind the hook of the live loop.
-"""
+"""The focused crawler in the running daemon: pages put on trial, and the hook through which the live loop calls it."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from pollerd.storage.crawler.collection import CrawlStore
 from pollerd.storage.crawler.frontier import FIRST_VALUE
 from pollerd.storage.page_values import PageRow, Trial
 
-# Puts pages of the frontier on trial: as sites whose first answers decide whether they are kept.
+# Trials: pages of the frontier become sites whose first answers decide whether they are kept.
 #
 # A page on trial is a site like any other, so politeness, budget, guard and crash safety apply to it without a second
 # code path. Few are on trial at a time, the best of the frontier, one or a few per host: the chooser weighs them

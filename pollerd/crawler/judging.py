@@ -1,7 +1,4 @@
-"""What answers mean for the pages of the focused crawler.
-
-Judges pages by their answers: kept, rejected or gone, and what their links add to the frontier.
-"""
+"""Judgement of the crawler's pages by their answers: kept, rejected or gone; their links join the frontier."""
 
 from __future__ import annotations
 
@@ -199,7 +196,7 @@ class PageJudge:
         self._state.forget(site_id)
 
 
-# Reads the answers of the focused crawler's sites for the topic: long ones in a worker, others in the loop.
+# Answers of the crawler's sites, read for the topic: long ones in a worker, others in the event loop.
 
 _HERE_BYTES = 32 * 1024
 """A page of this size is read in about 3 ms."""

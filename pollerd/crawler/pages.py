@@ -1,7 +1,4 @@
-"""What a page says to the crawler: its links, directives and relevance to the topic.
-
-Reads a page for the crawler: its relevance to the topic, and its links.
-"""
+"""Pages as the crawler reads them: relevance to the topic, directives, and links with cleaned URLs."""
 
 from __future__ import annotations
 
@@ -22,9 +19,8 @@ from pollerd.lists.sitemaps import Listed, read_feed, read_sitemap
 from pollerd.model import Media, Outcome
 from pollerd.urls import join_url
 
-# Removes session ids and tracking parameters from URLs.
-#
-# They give one page many URLs, and a crawler that follows them never ends.
+# Session ids and tracking parameters, removed from URLs: they give one page many URLs, and a crawler that follows them
+# never ends.
 
 _TRACKING = re.compile(
     "utm_.*|gclid|gclsrc|dclid|fbclid|msclkid|yclid|twclid|igshid|mc_[ce]id|_g[al]|mkt_tok|vero_id|wickedid",

@@ -1,4 +1,4 @@
-"""Puts the focused crawler together, for a daemon that has a topic file."""
+"""The focused crawler, put together from its topic file for a daemon that has one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def crawl_hook(
     return CrawlHook(starter=starter, judge=judge, reader=reader, limiter=limiter)
 
 
-# Reads the topic file (TOML) and the seeds of `pollerd run --topic --seeds`.
+# The topic file (TOML) and the seeds of `pollerd run --topic --seeds`.
 
 _HTML = frozenset({".html", ".htm", ".xhtml"})
 

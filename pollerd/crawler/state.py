@@ -1,4 +1,4 @@
-"""What the focused crawler knows of its sites: pages on trial, pages collected, and the value of the frontier."""
+"""State of the focused crawler in memory: pages on trial, pages collected, and the value of the frontier."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pollerd.storage.crawler.collection import CrawlStore
 from pollerd.storage.crawler.frontier import FIRST_VALUE
 from pollerd.storage.page_values import OutLinkDraft, PageRecord, PageRow, Trial
 
-# Converts stored rows of frontier pages to the columns that their value is computed from.
+# Stored rows of frontier pages, as the columns that their value is computed from.
 
 
 def frontier_rows(rows: Sequence[PageRow]) -> FrontierRows:
@@ -59,7 +59,7 @@ def _numbers(values: Any) -> NDArray[np.float64]:
     return np.array([value or 0.0 for value in values], np.float64)
 
 
-# Decides what one answer means for a page of the focused crawler: collected, kept, dropped or retried. Pure.
+# Transitions of a page by one answer: collected, kept, dropped or retried. Pure.
 
 TRIES = 3
 """Consecutive failures after which a page on trial is given up."""
@@ -221,7 +221,7 @@ class CrawlState:
         return math.inf if trial.value >= FIRST_VALUE else float(self.values(frontier_rows([trial.around]))[0])
 
 
-# Loads what the focused crawler knows of its pages, at the start.
+# Loading at the start.
 
 COUNTED_PAGES = 200_000
 """Newest pages whose shapes are counted at a start: a second's work."""

@@ -1,7 +1,4 @@
-"""Topics, and the relevance of texts to them.
-
-Settings of a topic, and limits of its crawl.
-"""
+"""Topics with the limits of their crawls, and the relevance of texts to them."""
 
 from __future__ import annotations
 
@@ -22,8 +19,6 @@ from numpy.typing import NDArray
 from pollerd.errors import InvalidValueError
 from pollerd.urls import host_of
 
-# A bounded cache of a function of words.
-
 V = TypeVar("V")
 MOST = 1 << 16
 
@@ -42,13 +37,13 @@ class BoundedMemo(dict[str, V]):
         return found
 
 
-# Reduces words to stems, "mills" and "milling" to "mill": Snowball's algorithms, by the language of a topic.
+# Stems of words, "mill" of "mills" and "milling": Snowball's algorithms, by the language of a topic.
 
 _NOT_CUT = {"hindi", "nepali", "tamil", "yiddish"}
-"""Languages whose signs are not all letters: `relevance.terms` would split words at them."""
+"""Languages whose signs are not all letters: `terms` would split words at them."""
 _OLDER = {"porter", "dutch_porter"}
 LANGUAGES = tuple(sorted({*Stemmer.algorithms()} - _NOT_CUT - _OLDER))
-"""Languages with an algorithm whose words `relevance.terms` recognises."""
+"""Languages with an algorithm whose words `terms` recognises."""
 
 
 @lru_cache(maxsize=4)
@@ -67,7 +62,7 @@ class TopicSettings:
     """A topic and its limits.
 
     name: of the collection. examples, keywords: texts and words on the topic, at least one of either. background: texts
-    on other subjects, to recognise common words. language: one of `stems.LANGUAGES`, to reduce words to their stems;
+    on other subjects, to recognise common words. language: one of `LANGUAGES`, to reduce words to their stems;
     "": words as they are. allow_domains: only these and their subdomains (all if empty), deny_domains: never these.
     max_depth: maximum number of links from the nearest seed, >= 0. pages_per_host: maximum number of pages of one host
     that are requested, >= 1. collection_size: maximum number of pages kept, >= 1. relevance_min, above 0, at most 1:
@@ -172,7 +167,7 @@ class Vocabulary:
     """Document frequency of terms over the texts added so far.
 
     Takes 1 MiB, regardless of its contents. A topic is distinguished from a background, so a few hundred pages of any
-    kind (the seeds, and pages that they link to) should be added. language: one of `stems.LANGUAGES`, to reduce words
+    kind (the seeds, and pages that they link to) should be added. language: one of `LANGUAGES`, to reduce words
     to their stems, also in topics made with it; "": words as they are.
     """
 

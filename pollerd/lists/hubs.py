@@ -1,6 +1,6 @@
-"""WebSub hubs: where an answer offers one, and what it asks.
+"""WebSub hubs (W3C WebSub): the hubs that an answer offers, and the request with which a hub verifies a subscription.
 
-Finds the WebSub hub that an answer offers: in its Link headers, else in its document (W3C WebSub, section 4).
+Section 4: an answer offers its hub in Link headers, else in its document.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _in_json(body: bytes) -> Iterator[tuple[str, str]]:
             yield "hub", hub.url
 
 
-# What a WebSub hub asks before it takes a subscription as one (W3C WebSub, section 5.3).
+# Verification of a subscription by its hub (W3C WebSub, section 5.3).
 
 
 class HubVerification(Struct, frozen=True):

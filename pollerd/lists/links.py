@@ -1,4 +1,4 @@
-"""Extracts the links of a page with their texts, and the declarations of its head."""
+"""Links of a page with their texts, the declarations of its head, and its robots directives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pollerd.urls import join_url
 
 # Robots directives of a page: `X-Robots-Tag` headers and meta robots, for all crawlers or one by name.
 #
-# Interpreted as search engines document it: of several directives, the strictest applies.
+# Interpreted as search engines document it: if there are several directives, the strictest applies.
 
 # Rules with a value after the colon; before other colons there is the name of a crawler.
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})

@@ -1,4 +1,4 @@
-"""Parses lists of sites as TOML or YAML documents into the fields of each site, with defaults applied.
+"""Lists of sites as TOML or YAML documents, parsed into the fields of each site, with defaults applied.
 
     [defaults]                         defaults: {weight: 2, min_interval: 5m}
     weight = 2                         sites:
@@ -15,10 +15,9 @@
     [[signal_sources]]                   signal_sources:
     url = "https://example.org/map.xml"    - https://example.org/map.xml
 
-What sites of a tag inherit stands under `tags`. `defaults` apply to every site of the file that does not override them;
-null removes a default. Secrets may be in
-separate files: `password_file`, `token_file`, `proxy_file`, and for a header `{file: NAME}`. The fields are validated
-where all lists are.
+The settings that the sites of a tag inherit stand under `tags`. `defaults` apply to every site of the file that does
+not override them; null removes a default. Secrets may be in separate files: `password_file`, `token_file`,
+`proxy_file`, and for a header `{file: NAME}`. The fields are validated where all lists are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a reading of a source means for its sites.
-
-What a new reading of a source means for the pages that it brought.
-"""
+"""Readings of a source: the sites that one adds and removes, the time of the next one, and the pattern of its URLs."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ def doubt(entries: int, before: int | None, most_shrink: float) -> str | None:
     return f"it lists {entries:,} pages, and {before:,} before: more than {most_shrink:.0%} less"
 
 
-# How often a source is read where its user does not say: oftener while it brings news, seldomer while it does not.
+# The interval between two readings of a source for which the user set none: shorter while it brings news, else longer.
 
 FIRST_SECONDS = {"sitemap": 6 * 3_600.0, "feed": 3_600.0}
 LEAST_SECONDS = {"sitemap": 3_600.0, "feed": 900.0}
@@ -70,7 +67,7 @@ def next_interval(kind: str, before: float | None, *, news: bool) -> float:
     return min(max(before * (_SHORTER if news else _LONGER), LEAST_SECONDS[kind]), MOST_SECONDS[kind])
 
 
-# The pattern of a source: which of the listed URLs become sites.
+# The pattern of a source: it decides which of the listed URLs become sites.
 
 EXPRESSION = "re:"
 """Prefix of a regular expression; any other text is a part of the URL."""

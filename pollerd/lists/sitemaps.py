@@ -1,7 +1,4 @@
-"""Documents that list pages: sitemaps and feeds.
-
-Parses sitemaps: the pages that a site lists, with their dates of last change.
-"""
+"""Documents that list pages: sitemaps (sitemaps.org), feeds and lists of URLs, with the pages' dates of last change."""
 
 from __future__ import annotations
 
@@ -177,7 +174,7 @@ def read_feed(body: bytes) -> tuple[Listed, ...] | None:
     return tuple(Listed(entry.link, max(entry.dates, default=None)) for entry in entries[:MOST_ENTRIES] if entry.link)
 
 
-# Reads one document of a source: the pages and further sitemaps that it lists.
+# Listings: the pages and further sitemaps in one document of a source of sites.
 
 __all__ = ["MOST_BYTES", "ListedDocument", "read_listing", "same_host"]
 
@@ -213,19 +210,19 @@ def read_listing(
         entries = read_feed(plain)
         if entries is None:
             return None
-        pages, unusable = _listing_resolved(base, (entry.url for entry in entries))
+        pages, unusable = _distinct_urls(base, (entry.url for entry in entries))
         complete = len(entries) < MOST_ENTRIES and _ENDED.search(plain[-_TAIL_BYTES:]) is not None
         return ListedDocument(tuple(filter(fits, pages)), (), len(pages), unusable, complete)
     sitemap = read_sitemap(body)
     if sitemap is None:
         return None
-    pages, unusable = _listing_resolved(base, (entry.url for entry in sitemap.pages))
-    sitemaps, unusable_sitemaps = _listing_resolved(base, (entry.url for entry in sitemap.sitemaps))
+    pages, unusable = _distinct_urls(base, (entry.url for entry in sitemap.pages))
+    sitemaps, unusable_sitemaps = _distinct_urls(base, (entry.url for entry in sitemap.sitemaps))
     complete = sitemap.complete and not unusable_sitemaps
     return ListedDocument(tuple(filter(fits, pages)), sitemaps, len(pages), unusable + unusable_sitemaps, complete)
 
 
-def _listing_resolved(base: str, written: Iterable[str]) -> tuple[tuple[str, ...], int]:
+def _distinct_urls(base: str, written: Iterable[str]) -> tuple[tuple[str, ...], int]:
     """Returns the distinct normalised URLs, and how many cannot be used."""
     found, unusable = dict[str, None](), 0
     for url in written:
@@ -250,7 +247,7 @@ def _authority(url: str) -> str:
     return authority
 
 
-# Reads what a document says of when pages changed: their URLs, with dates where it has any.
+# Listed changes: the URLs in a document of a signal source, with dates if it has any.
 
 _URL_FIELDS = ("url", "loc", "link")
 _DATE_FIELDS = ("date", "lastmod", "modified", "updated", "at")
@@ -280,7 +277,7 @@ def read_changes(kind: str, body: bytes, content_type: str | None, base: str, ho
     50,000 entries of 50 MiB; takes up to some seconds for those. Where a URL stands twice its newest date counts.
     Raises nothing.
     """
-    found = _listed_dates_entries(kind, body[:MOST_BYTES], content_type, base)
+    found = _entries_by_kind(kind, body[:MOST_BYTES], content_type, base)
     if found is None:
         return None
     entries, complete, further = found
@@ -291,7 +288,7 @@ def read_changes(kind: str, body: bytes, content_type: str | None, base: str, ho
     return msgspec.structs.replace(changes, sitemaps=tuple(sitemaps))
 
 
-def _listed_dates_entries(
+def _entries_by_kind(
     kind: str, body: bytes, content_type: str | None, base: str
 ) -> tuple[Iterable[Listed], bool, Sequence[Listed]] | None:
     """Returns the entries, whether the document says that there are no others, and which of them are sitemaps."""

@@ -1,7 +1,4 @@
-"""How many polls sites and hosts admit, and why not more.
-
-Computes the attainable poll rate: what intervals, min_yield and politeness allow under an unlimited budget.
-"""
+"""Poll rates that intervals, min_yield and politeness allow under an unlimited budget, and the limit that binds."""
 
 from __future__ import annotations
 
@@ -149,7 +146,7 @@ def reach(
     return AttainableRates(slots, sites.cost[part], interval, quiet, ttl_holds, by_host[host], by_host)
 
 
-# Explains why sites are not polled more often: how many wait for what, and which limit binds.
+# Waiting sites: how many wait for what, and which limit binds.
 
 _USED_WELL = 0.9
 """Share of the budget from which the budget itself is the binding limit."""

@@ -1,4 +1,4 @@
-"""Chooses the sites to poll in a tick: requested by hand, overdue, to be proven, new, then by the allocator."""
+"""The choice of sites to poll in a tick: requested by hand, overdue, to be confirmed, new, then by the allocator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pollerd.scheduling.min_yield import NoiseCap
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 
-# Compares sites on trial by the focused crawler with the allocator's sites.
+# Sites on trial by the focused crawler, on one scale with the allocator's sites.
 
 BAR_SHARE, PATIENCE_SECONDS = 0.5, 1.0
 """While a site on trial waits for its host, for at most this time, sites with less than this share of its value are not
@@ -340,7 +340,7 @@ class _Turn:
                 free[part] &= open_hosts.take(self.host[part])
 
 
-# Computes when the next poll may happen, so that the daemon can sleep until then.
+# The time of the next possible poll, until which the daemon can sleep.
 
 _COMMIT_SECONDS = 0.25
 """Minimum time, s, until a poll under way is committed."""

@@ -1,4 +1,4 @@
-"""Host table: one numpy row per host, with one request at a time, spacing, and pauses that the host requested."""
+"""The host table: one numpy row per host, with one request at a time, spacing, and pauses that the host requested."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pollerd.model import HostOverride, Outcome
 from pollerd.scheduling.robots import FRESH_SECONDS, RobotsCache, RobotsText
 from pollerd.scheduling.settings import SchedulingSettings
 
-# Queues of hosts: redirected requests that wait for a host, and the polls of its own sites between them.
+# Queues of hosts: redirected requests that wait for a host, and between them the polls of its own sites.
 
 POLLS_TURN_SECONDS = 2.0
 """How long a host that could be requested is kept for the polls at the head of its queue, s: they are chosen every

@@ -1,9 +1,8 @@
-"""Sites that are believed unchanged, and limits of those that change at nearly every poll.
+"""Waits of sites that probably have not changed (`min_yield`, ADR 17), and limits of those that nearly always change.
 
-Computes how long a site is believed unchanged: until then a poll would find too little (ADR 17).
-
-A site is due once the probability that it has changed reaches `min_yield`. That probability is the expectation over the
-belief of its rate, not the one at the mean rate: a poll finds at most one change, however many there were.
+A site is due once the probability that it has changed reaches `min_yield`; a poll before would find too little. That
+probability is the expectation over the belief of its rate, not the one at the mean rate: a poll finds at most one
+change, however many there were.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ def _crossing(
     return found
 
 
-# Limits sites that change at nearly every poll to the uniform share, and decides whose changes have to be proven.
+# The limit of sites that change at nearly every poll: the uniform share, and proofs of their changes.
 #
 # Such a page either changes faster than it is polled, or differs at every fetch (a token, a clock) and would consume
 # the whole budget for nothing. A proof poll, right after a poll, tells them apart: if the page is the same both times,

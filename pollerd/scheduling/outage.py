@@ -1,4 +1,4 @@
-"""Distinguishes an outage of our own link from failures of sites: while all hosts fail, no site is blamed."""
+"""Detection of an outage of our own link, as opposed to failures of sites: while all hosts fail, no site is blamed."""
 
 from __future__ import annotations
 

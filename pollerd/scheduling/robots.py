@@ -1,4 +1,4 @@
-"""Rules of a host's robots.txt (RFC 9309), parsed with Protego."""
+"""Rules of hosts' robots.txt (RFC 9309), parsed with Protego."""
 
 from __future__ import annotations
 

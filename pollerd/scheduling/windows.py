@@ -1,10 +1,9 @@
-"""Windows: when a site may be polled, and which sites are closed now.
-
-Windows: days and hours in a time zone in which a site may be polled. Reads the zones of the system or of `tzdata`.
+"""Polling windows: days and hours in a time zone in which a site may be polled, and a timetable of those open now.
 
 A window begins at the first instant of a local day whose local time is at least `from`: where clocks skip that time,
 at the end of the gap; where it comes twice, at the first. It ends in the same way, and its end is outside of it. One
-whose `to` is not after its `from` ends on the next day, and belongs to the day on which it begins.
+whose `to` is not after its `from` ends on the next day, and belongs to the day on which it begins. The zones are those
+of the system or of `tzdata`.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ if TYPE_CHECKING:
     from pollerd.scheduling.sites import SiteTable
 
 
-# Instants of local times in IANA time zones. Reads the zones of the system or of `tzdata`.
-#
-# A local time stands for the first instant of its day at which clocks show at least it: where clocks skip it, the end
-# of the gap; where it comes twice, the first.
+# Instants of local times in IANA time zones, by the same rule of skipped and repeated times.
 
 _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\Z")
 
@@ -257,7 +253,7 @@ def _kind(given: object) -> str:
     return f"{len(given)} of them" if isinstance(given, list) else type(given).__name__
 
 
-# Which sites are closed by their windows now. What has none costs one comparison a choice.
+# The timetable. Sites without windows cost one comparison per choice.
 
 
 class Timetable:
