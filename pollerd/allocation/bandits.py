@@ -1,7 +1,4 @@
-"""Bandits of the thesis [B], as they are compared there.
-
-Base class of the players: number of pulls and sum of rewards of each arm.
-"""
+"""Multi-armed bandits, the thesis's competitors for two pages ([B] 3.2, 5.3 and 7.2.2)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Baselines: uniform, proportional and optimal polling, and estimating before it.
+"""Baselines: uniform, proportional and optimal polling, and an estimator of rates ([A] 4.3.1).
 
-Base class of policies whose periods follow from rates, either given true rates or estimates from the polls.
+Their periods follow from rates, either given true rates or estimates from the polls.
 """
 
 from __future__ import annotations

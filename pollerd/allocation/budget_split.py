@@ -1,10 +1,8 @@
-"""One budget among nodes: what more of it is worth to each.
-
-Divides one budget among nodes so that one more poll per second is worth the same at each.
+"""The division of one budget among nodes, such that one more poll per second is worth the same at each.
 
 A node gives the shadow price of its budget as a curve (`PriceCurve`). The best division has one price θ at all nodes,
-`Σ spending_i(θ) = budget`, but for nodes at their floor or at all that they can spend: what one allocator over all
-sites would do, since that, too, has one price (`index.py`).
+`Σ spending_i(θ) = budget`, but for nodes at their floor or at all that they can spend: the division that one allocator
+over all sites would make, since that, too, has one price (`index.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from pollerd.allocation.objectives import PricedSites
 from pollerd.allocation.slots import positive
 from pollerd.errors import InvalidValueError
 
-# What more budget is worth to one node: its shadow price at each budget, as a short table that others can read.
+# Price curves: the shadow price at each budget of one node, as a short table that is sent to other nodes.
 
 POINTS = 48
 """Prices at which the spending of a node is computed, besides both ends."""

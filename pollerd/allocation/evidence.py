@@ -1,7 +1,4 @@
-"""Evidence from polls, as arrays, and how sources of signals are read.
-
-Evidence from polls, as arrays.
-"""
+"""Evidence from polls, as arrays, and the learned quality of a source of signals."""
 
 from __future__ import annotations
 
@@ -83,8 +80,6 @@ class EvidenceBatch:
             self.changed, self.age, self.count, np.where(rows, -1, self.at_least), np.where(rows, np.nan, self.span)
         )
 
-
-# How a source of signals is read, and what was learned of it.
 
 PUSHED, ELSEWHERE = -1, -2
 """In place of the slot whose polls read a source: it speaks by itself; others read it."""

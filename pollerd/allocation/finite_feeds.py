@@ -1,8 +1,8 @@
-"""The objective `interest` for sites that show only their newest M items: a poll collects what is still there.
+"""The objective `interest` for sites that show only their newest M items: index, best split, gamma functions.
 
-[D] and [E] call M_i the number of epochs after which an item is gone; a feed drops an item when M newer ones have come.
-Items come at rate λ, lose their interest at rate μ and are worth 1 when new. The k-th newest has an age A_k of the law
-Gamma(k, λ), so a poll after a gap τ collects (docs/papers/ephemeral.md)
+A poll collects the items that are still there. [D] and [E] call M_i the number of epochs after which an item is gone; a
+feed drops an item when M newer ones have come. Items come at rate λ, lose their interest at rate μ and are worth 1 when
+new. The k-th newest has an age A_k of the law Gamma(k, λ), so a poll after a gap τ collects (docs/papers/ephemeral.md)
 
     R(τ) = Σ_{k<=M} E[e^{-μ A_k}; A_k <= τ] = ∫_0^τ λ e^{-μ a} Q(M, λ a) da
          = (λ/μ) [(1 - e^{-μτ}) Q(M, λτ) + P(M, λτ) - ρ^M P(M, (λ + μ) τ)],    ρ = λ / (λ + μ)
@@ -13,7 +13,7 @@ with the price: the sites are indexable, and the index is
 
     R(τ) - τ R'(τ) = (λ/μ) [g(μτ) Q(M, λτ) + P(M, λτ) - ρ^M P(M, (λ + μ) τ)]
 
-It rises from 0 to R(∞) = (λ/μ)(1 - ρ^M). For M = ∞ both are those of `core.index`; for μ = 0 the index is
+It rises from 0 to R(∞) = (λ/μ)(1 - ρ^M). For M = ∞ both are those of `index.py`; for μ = 0 the index is
 M P(M + 1, λτ), and R the expected number of items, at most M. All terms are positive: nothing cancels but P - ρ^M P,
 whose precision is relative to P.
 """
@@ -42,7 +42,7 @@ _SHIFT = 8
 """Stirling's series is used at arguments above this: its error there is below 1e-13."""
 _NEGLIGIBLE = -50.0
 """Logarithm of a probability that is taken as 0."""
-_INCOMPLETE_GAMMA_PRECISION = 1e-15
+_SERIES_PRECISION = 1e-15
 _MOST_TERMS = 5_000
 _TINY = 1e-300
 
@@ -87,7 +87,7 @@ def _series(a: Array, x: Array) -> Array:
     for n in range(1, _MOST_TERMS):
         term *= x / (a + n)
         total += term
-        if (term <= _INCOMPLETE_GAMMA_PRECISION * total).all():
+        if (term <= _SERIES_PRECISION * total).all():
             break
     return total
 
@@ -107,7 +107,7 @@ def _fraction(a: Array, x: Array) -> Array:
         c = np.where(np.abs(c) < _TINY, _TINY, c)
         factor = c * d
         total *= factor
-        if (np.abs(factor - 1.0) <= 4 * _INCOMPLETE_GAMMA_PRECISION).all():
+        if (np.abs(factor - 1.0) <= 4 * _SERIES_PRECISION).all():
             break
     return a * total
 
@@ -187,9 +187,9 @@ def _terms(gap: Values, rates: Values, decay: Values, items: Values) -> _Terms:
     return _Terms(rates / decay, kept, displaced)
 
 
-# The best split of a budget under `interest` for known rates, where sites show only their newest M items.
+# The best split of a budget for known rates.
 #
-# Each index is taken as a share of its limit. The gap at which that of `finite_feeds` reaches a share is found by
+# Each index is taken as a share of its limit. The gap at which that of `finite_index` reaches a share is found by
 # Newton's method in the logarithms of the gap and of the share, or of what is missing to 1, whichever is smaller: with
 # a tight budget some are so near their limits that the index itself lacks digits.
 
@@ -276,10 +276,10 @@ def split_with_feeds(
     return top / (1.0 + math.exp(-logit)), every
 
 
-# The best split of a budget under `interest` where some sites show only their newest items (`finite_feeds`).
+# The best split of a budget under a belief about the rates, if some sites show only their newest items.
 #
-# Of these sites the mean rate counts, in place of the expectation over the belief: the index of one is a table of gaps,
-# and the expectation would cost twenty times as much for figures that are shown.
+# Of these sites the mean rate counts, instead of the expectation over the belief: the index of one is a table of gaps,
+# and the expectation would cost twenty times as much for figures that are only displayed.
 
 _SHORTEST, _LONGEST = 0.02, 60.0
 """Gaps of the table, in units of the shortest time in which a feed fills or items fade, and the longest of fading."""

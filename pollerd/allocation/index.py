@@ -1,9 +1,8 @@
-"""The index of all objectives: of one rate, and under a belief about the rate.
-
-The index of all objectives, and the shadow price at which a budget is spent best (theory.md 1; [E] theorem 1).
+"""The index of all objectives, of one rate and under a belief about it, and the shadow price of the best split.
 
 `index(τ) = (A / C) g(r τ)` is the value of one more poll per second of a site at gap τ since its last poll, with
-amplitude A, cost C and rate r. At the optimal split all sites are polled when their index reaches the price θ.
+amplitude A, cost C and rate r (docs/model.md, "Choosing"; [E] theorem 1). At the optimal split all sites are polled
+when their index reaches the price θ.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def amplitude_and_rate(
     weight: NDArray[np.float64],
     half_life: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns A and r of the index for each site (table in theory.md 1), float64[n] each, or of broadcastable shapes.
+    """Returns A and r of the index for each site (table in docs/model.md), float64[n] each, or of broadcastable shapes.
 
     rates: estimated changes per second >= 0; half_life in s, nan: the default. For `interest` the arrival rate is part
     of the amplitude, g uses the decay μ = ln 2 / half_life, and the weight is the mean value of an item.
@@ -241,8 +240,8 @@ class CrossingTimes:
 # The index under a belief about the rate, a mixture over rates, and the optimal split of a budget under it.
 #
 # A site polled every τ has the expected value `E[A(λ) (1 - e^{-r τ})] / τ` over the belief, and the value of one more
-# poll per second is the expectation of the index (theory.md 1), which rises with τ like the index itself. Plugging in a
-# single rate would overestimate the value: both are concave in it.
+# poll per second is the expectation of the index, which rises with τ like the index itself. Plugging in a single rate
+# would overestimate the value: both are concave in it.
 
 _SHORTEST, _LONGEST = 1e-3, 60.0
 """Gaps of the table, in units of 1 / the fastest and 1 / the slowest rate: below, g is z² / 2; above, 1."""
@@ -361,7 +360,7 @@ def _gaps(rate: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.geomspace(shortest, longest, columns)
 
 
-# How long after a change the next poll learns of it, over all changes of sites that are polled at given periods.
+# Delays from a change to the poll that finds it, over all changes of sites that are polled at given periods.
 
 _HALF = 0.5
 

@@ -1,6 +1,4 @@
-"""Learned state as bytes, with the state of a policy's random generator.
-
-Learned state as bytes: shared state as a JSON header line and little-endian arrays, site state as rows of numbers.
+"""Learned state as bytes: shared state as a JSON header line and little-endian arrays, site state as rows of numbers.
 
 Shared state has a checksum of its arrays and their names, so that damage is reported as such. Rows have none: there is
 one per site, and every allocator checks the range of its numbers.

@@ -1,10 +1,8 @@
-"""The objectives beside freshness: how soon changes are found, and the best splits for them.
-
-Index, periods and values under the objectives `delay` and `deadline`, for known rates (docs/objectives.md).
+"""The objectives `delay` and `deadline`, about how soon changes are found: index, periods, values and best splits.
 
 A change waits for the next poll of its page. Under `delay` it costs the seconds that it waits, under `deadline` it
-counts if it waits no longer than D. With R(τ) the value of a poll after a gap of τ, less what waiting cost, the index
-is R(τ) - τ R'(τ) per cost, as for the other objectives:
+counts if it waits no longer than D (docs/objectives.md). With R(τ) the value of a poll after a gap of τ, less what
+waiting cost, the index is R(τ) - τ R'(τ) per cost, as for the other objectives:
 
     delay      R = -w λ τ² / 2           index = (w λ / C) τ² / 2
     deadline   R = w λ min(τ, D)         index = (w λ D / C) [τ >= D], where [] is 1 if true, else 0
@@ -68,7 +66,7 @@ def deadline_value(period: Array, weighted_rate: Array, deadline: Array) -> Arra
         return np.asarray(weighted_rate * np.minimum(deadline / period, 1.0))
 
 
-# The best split of a budget under `delay` or `deadline`, for sites whose mean rates are known or believed.
+# The best split of a budget under `delay` or `deadline`, for sites whose mean rates are known or estimated.
 
 _SPENT_UP_TO = 1e-10
 _LOGARITHMS = (-690.0, 690.0)
@@ -137,12 +135,10 @@ class TimelySites:
         return np.where(self._weighted_rate > 0, np.maximum(self._floor, shortest), np.inf)
 
 
-# Names of the objectives, for the policies: `registered` lists them, which loads nothing.
-
 __all__ = ["DEFAULT_DEADLINE_S", "OBJECTIVES", "TIMELY"]
 
 
-# How soon changes are found at given periods, under the present belief: for objectives that are about that.
+# Expected delays at given periods, under the present belief.
 
 
 @dataclass(frozen=True, slots=True)

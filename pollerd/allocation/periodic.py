@@ -1,7 +1,4 @@
-"""Policies that give every site a period, and poll by earliest deadline.
-
-Base class of policies that give every site a period and poll the earliest deadline first ([A] 3.1.1).
-"""
+"""Policies that give every site a period and poll the earliest deadline first ([A] 3.1.1)."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from pollerd.allocation.learned_state import all_sound, pack, pack_rows, same_fo
 from pollerd.allocation.slots import SAME_S, SlotTable, credit_after, finite
 from pollerd.columns import lengthen
 
-# Earliest deadline first, the scheduler of [A] 3.1.1: polls each site at an even pace and at its given frequency.
+# The scheduler of [A] 3.1.1, which polls each site at an even pace and at its given frequency.
 #
 # Amounts x_i are frequencies: site i has the period 1 / x_i, and its next deadline is one period after its last
 # deadline, not after its last poll. Its next poll is released at its last deadline; of the released polls the one with

@@ -1,7 +1,4 @@
-"""Periods at which an allocator would poll each site, alone and under one budget.
-
-The periods at which an allocator would poll many sites at any budget, within what sites and their hosts allow.
-"""
+"""Periods at which an allocator would poll each site at any budget, within the limits of sites and hosts."""
 
 from __future__ import annotations
 
@@ -170,14 +167,12 @@ class Split:
         return np.asarray(np.bincount(self._bounds.host, 1.0 / periods, len(self._bounds.capacity)), np.float64)
 
 
-# Periods at which an allocator would poll each site if nothing held it back.
+# Periods without the limits of hosts.
 
 _CYCLES = 1e4
 """Gaps from a uniform cycle divided by this to a uniform cycle times this are tabulated."""
 _COLUMNS = 64
-_DESIRED_PERIODS_SPENT_UP_TO = 1e-7
-_DESIRED_PERIODS_BEYOND = 1e-4
-_DESIRED_PERIODS_WIDER = 30.0
+_SPENT_CLOSELY = 1e-7
 
 
 def gaps_around(cycle: float, most: float = math.inf, jumps: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
@@ -224,15 +219,12 @@ def desired_periods(
         def at(log_level: float | NDArray[np.float64]) -> NDArray[np.float64]:
             return np.asarray(np.exp(log_level) * usual)
 
-    within = (
-        low - _DESIRED_PERIODS_WIDER,
-        high + (_DESIRED_PERIODS_BEYOND if shares is None else _DESIRED_PERIODS_WIDER),
-    )
-    _, every = share_out(budget, cost, lambda x: np.maximum(at(x), floor), within, _DESIRED_PERIODS_SPENT_UP_TO)
+    within = (low - _WIDER, high + (_BEYOND if shares is None else _WIDER))
+    _, every = share_out(budget, cost, lambda x: np.maximum(at(x), floor), within, _SPENT_CLOSELY)
     return np.maximum(every, floor)
 
 
-# The budget by which a share of all changes is learned of in time, and why none may do.
+# Plans: the smallest budget by which a share of all changes is found in time.
 
 _NEAR_ENOUGH = 1e-3
 """Logarithm to which the budget is searched."""

@@ -1,13 +1,12 @@
-"""Half-lives of interest, learned from reads.
-
-The half-life of interest that reads tell: a Bayesian estimate, with the sites of one host pooled in part.
+"""Half-lives of interest, estimated from reads of changes (Bayesian), with the sites of one host pooled in part.
 
 x = log μ of a site is normal around the mean of its host, which is normal around log μ of the default half-life:
 
     x_i ~ N(m_h, WITHIN_HOST²),    m_h ~ N(log(ln 2 / default), BETWEEN_HOSTS²)
 
-The posterior of a site is computed on a grid of x, with the exact likelihood of `read_statistics` and, as its prior,
-what the *other* sites of the host say of the host's mean. For that each site's likelihood is summed up as a normal one.
+The posterior of a site is computed on a grid of x, with the exact likelihood of its reads (`ReadStatistics`) and, as
+its prior, the evidence of the *other* sites of the host on the host's mean. For that each site's likelihood is summed
+up as a normal one.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from pollerd.errors import InvalidValueError
 # Sufficient statistics of the reads of one site's changes, for the rate μ at which interest decays.
 #
 # Reads of a change at age a come at a rate proportional to e^(-μ a), while the change is exposed: from its publication
-# until the page's next change, T seconds. Given how many came, their ages are independent with the density μ e^(-μ a) /
-# (1 - e^(-μ T)) on 0 to T: how popular a change is drops out. So the log-likelihood of all is
+# until the page's next change, T seconds. Given how many came, their ages are independent with the density
+# μ e^(-μ a) / (1 - e^(-μ T)) on 0 to T: how popular a change is drops out. So the log-likelihood of all is
 #
-# ℓ(μ) = N log μ - μ S - Σ n_j log(1 - e^(-μ T_j)),    N = Σ n_j,    S = Σ ages
+#     ℓ(μ) = N log μ - μ S - Σ n_j log(1 - e^(-μ T_j)),    N = Σ n_j,    S = Σ ages
 #
 # and needs of n_j reads of change j only their number, the sum of their ages, and T_j. Exposures are kept as a
 # histogram over log T, each shared by the two nearest places: with a step of .35 the error of a read's term is below
@@ -173,7 +172,7 @@ def _half_life(log_rate: float) -> float:
     return _LN2 / math.exp(log_rate)
 
 
-# Which change of a page was read: the newest that was published before, or the one that is named.
+# Attribution of reads: a read is of the newest change that was published before it, or of the one that it names.
 #
 # A read that names its change is of that change, until the next one is published. Another may be of a change that no
 # poll has found yet: it counts only up to the last poll that saw the page without the next change. Until then it waits.

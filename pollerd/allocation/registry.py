@@ -1,4 +1,4 @@
-"""Registry of the allocators by name."""
+"""The allocators by name, and how each is created from a budget, an objective and parameters."""
 
 from __future__ import annotations
 

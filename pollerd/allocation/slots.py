@@ -1,6 +1,6 @@
-"""Slots: the sites that an allocator knows, as columns, and choices among them.
+"""Slots of an allocator: the sites with weight, cost and half-life as columns, poll counts, and choices among them.
 
-Slots in use, with the settings of a site that all allocators need: weight, cost, half-life. Struct of arrays.
+Struct of arrays, one row per slot.
 """
 
 from __future__ import annotations
@@ -310,7 +310,7 @@ def credit_after(
     return np.asarray(np.maximum(np.minimum(elapsed + credit - period, period), -period))
 
 
-# Counts of polls and changes of each site, and the estimated rate. One row per site, struct of arrays.
+# Counts of polls and changes of each site, and the estimated rate.
 
 FIELDS = ("polls", "changes", "quiet", "busy")
 MEMORY_POLLS = 128
@@ -434,7 +434,7 @@ class Since:
         return np.maximum(since, 0.0, out=since)
 
 
-# Breaks ties by a low-discrepancy order, so that equal sites are spread over the list.
+# Ties are broken by a low-discrepancy order, so that equal sites are spread over the list.
 #
 # Lists are often sorted, the pages that change most first. In slot order, the first polls would sample only those: on
 # 512 sorted pages `whittle` took a quarter for fast drifters, though none drifts. Steps of the golden section of the

@@ -1,9 +1,8 @@
-"""A hierarchy of automata, and choices from it.
+"""A hierarchy of twofold resource allocation automata (TRAA), a balanced binary tree of sites, and choices from it.
 
-Balanced binary tree of automata: leaves are sites, and a node splits its amount between its two halves ([A] 3.2).
-
-Nodes are numbered as in a heap: 1 is the root, 2v and 2v + 1 are the children of v, leaf i is node capacity + i. An
-empty leaf is [A]'s material of value zero: its amount is 0, and its sibling gets everything.
+Leaves are sites, and a node splits its amount between its two halves ([A] 3.2). Nodes are numbered as in a heap: 1 is
+the root, 2v and 2v + 1 are the children of v, leaf i is node capacity + i. An empty leaf is [A]'s material of value
+zero: its amount is 0, and its sibling gets everything.
 """
 
 from __future__ import annotations
@@ -331,7 +330,7 @@ class Hierarchy:
 # the nodes above a polled leaf are recomputed. Each node stores the leader below it, and how long it leads, because a
 # steeper line may overtake it.
 
-_TOURNAMENT_FEW = 8
+_FEW_PATHS = 8
 """Up to this number of leaves, paths are followed up one by one; more are done level by level, on arrays."""
 
 
@@ -367,7 +366,7 @@ class Tournament:
 
     def look_again(self, leaves: NDArray[np.int64]) -> None:
         """Recomputes the leaders above leaves int64[k], after shares, last polls or participation changed."""
-        if len(leaves) <= _TOURNAMENT_FEW:
+        if len(leaves) <= _FEW_PATHS:
             for leaf in leaves.tolist():
                 node = (leaf + self._tree.capacity) >> 1
                 while node:

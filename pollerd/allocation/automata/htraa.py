@@ -1,4 +1,4 @@
-"""Hierarchy of twofold resource allocation automata, H-TRAA ([A]), for a changing set of sites."""
+"""H-TRAA, the hierarchy of twofold resource allocation automata ([A]), for a changing set of sites."""
 
 from __future__ import annotations
 

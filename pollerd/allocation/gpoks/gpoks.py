@@ -1,4 +1,4 @@
-"""Gaussian process based optimistic knapsack sampling, GPOKS ([B] 6), for a changing set of sites."""
+"""GPOKS, Gaussian process based optimistic knapsack sampling ([B] 6), for a changing set of sites."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from pollerd.allocation.slots import (
 )
 from pollerd.errors import InvalidValueError
 
-# Polls and changes of each site by gap, older ones faded: once for each share of them that is kept at a poll.
+# Counts of polls and changes of each site by gap, with older ones faded: once for each candidate of forgetting.
 
 
 class GapCounts:
@@ -108,7 +108,7 @@ def rounds(slots: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         yield np.flatnonzero(turn == number)
 
 
-# How fast what was learned is forgotten: chosen between a few candidates by their marginal likelihood.
+# Forgetting: the candidates of how fast old polls fade are weighted by their marginal likelihood.
 
 KEPT: dict[str, tuple[float, ...]] = {"none": (1.0,), "learned": (1.0, 0.95, 0.85)}
 """Setting -> the candidates: share of a site's earlier polls kept when it is polled; 1 forgets nothing."""

@@ -1,7 +1,4 @@
-"""Gaussian process regression, and sampling from its posterior.
-
-Gaussian process regression on single observations ([B] (4.5)): exact, and cubic in their number.
-"""
+"""Gaussian process regression, and sampling of value functions from its posterior."""
 
 from __future__ import annotations
 

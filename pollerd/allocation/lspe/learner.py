@@ -179,7 +179,7 @@ class Features:
         return np.asarray(extended[self._later] | extended[self._other])
 
 
-# The policy that [D] improves: polls a site when its state exceeds a threshold that depends on the others.
+# The policy that [D] improves: a site is polled when its state exceeds a threshold that depends on the others.
 
 
 def basis(states: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Allocator around the learner of [D]: estimates the interest that waits at each site from its polls."""
+"""The allocator around the learner of [D], which estimates the interest that waits at each site from its polls."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Lspe(Allocator):
     """Thresholds on the interest at each site, learned by policy gradient on LSPE(0) values ([D]); at most 30 sites.
 
     **State.** `X_i = A_i (1 - e^(-r_i τ_i))`, [E]'s mean dynamics at the gap τ since the last poll: for `interest` A is
-    arrivals times weight over decay μ = ln 2 / half-life, and r is μ. `changes` and `freshness` are as in theory.md 1:
+    arrivals times weight over decay μ = ln 2 / half-life, and r is μ. `changes` and `freshness` are as in `index.py`:
     A = weight, or weight / λ, and r = λ, the site's rate of changes. Arrivals and changes per second are learned from
     the polls: for `interest` from counts of new items if a site has polls with counts; else from changed or not, as
     `htraa` estimates rates.

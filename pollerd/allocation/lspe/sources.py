@@ -1,6 +1,6 @@
-"""Sites as sources of items: their rates, their interest, and the index of [D].
+"""Sites as sources of items: estimated arrival rates, the interest that waits, and its Whittle index ([D], [E]).
 
-Estimated rates of new items at each site, from its polls. One row per site, struct of arrays.
+One row per site, struct of arrays.
 """
 
 from __future__ import annotations
@@ -98,15 +98,15 @@ class Arrivals:
 
 # States and rewards of [D] at sites that show only their newest M items; an item displaced before a poll is lost.
 #
-# The state that waits for a poll at the gap τ is then `R(τ)` of `core.objectives.finite_feeds` in place of `u* (1 -
-# e^(-μτ))`, and its limit takes the place of u*. A poll that finds every item new collects, on average,
+# The state that waits for a poll at the gap τ is then `R(τ)` of `finite_feeds` instead of `u* (1 - e^(-μτ))`, and its
+# limit takes the place of u*. A poll that finds every item new collects, on average,
 #
-# E[value | N >= M] = (R(τ) - (λ/μ) (1 - e^(-μτ)) Q(M - 1, λτ)) / P(M, λτ)
-#                   = (λ/μ) [(1 - e^(-μτ)) p(M - 1; λτ) + P(M, λτ) - ρ^M P(M, (λ + μ) τ)] / P(M, λτ)
+#     E[value | N >= M] = (R(τ) - (λ/μ) (1 - e^(-μτ)) Q(M - 1, λτ)) / P(M, λτ)
+#                       = (λ/μ) [(1 - e^(-μτ)) p(M - 1; λτ) + P(M, λτ) - ρ^M P(M, (λ + μ) τ)] / P(M, λτ)
 #
-# for N items that came, as n < M of them are spread evenly over the gap; p is the Poisson law. Of N it learns `E[N | N
-# >= M] = λτ P(M - 1, λτ) / P(M, λτ)` at the rate believed so far, the step of the EM algorithm for a censored Poisson
-# variable; or the number that came in the time since the oldest item, where items are dated.
+# for N items that came, as n < M of them are spread evenly over the gap; p is the Poisson law. Of N it learns
+# `E[N | N >= M] = λτ P(M - 1, λτ) / P(M, λτ)` at the rate estimated so far, the step of the EM algorithm for a censored
+# Poisson variable; or the number that came in the time since the oldest item, if items are dated.
 
 Array = NDArray[np.float64]
 
@@ -178,7 +178,7 @@ class Sources:
     def ceiling(self) -> NDArray[np.float64]:
         """`u* = u / (1 - α) = Λξ/μ`, the mean interest at a site that is never polled, float64[n].
 
-        The amplitude A of the index for the objective `interest` (theory.md 1).
+        The amplitude A of the index for the objective `interest` (docs/model.md).
         """
         return np.asarray(self.arrivals * self.value / self.decay)
 
@@ -209,7 +209,7 @@ class Sources:
 # Its limit for small epochs is `index.index`, `(A / C) g(rτ)`, with A = u* and r = μ. On the states that a polled site
 # visits, `x = u*(1 - α^η)`, both are the value of one more poll η epochs after the last one:
 #
-# γ = (u*/C) (1 - α^η (1 + η (1 - α)))        (A/C) g(μτ) = (u*/C) (1 - e^(-μτ) (1 + μτ)),  τ = ηT
+#     γ = (u*/C) (1 - α^η (1 + η (1 - α)))        (A/C) g(μτ) = (u*/C) (1 - e^(-μτ) (1 + μτ)),  τ = ηT
 #
 # and the discrete one is larger by at most `(u*/C) z e^(-z) μT / 2`, z = μτ, because `0 <= μT - (1 - α) <= (μT)²/2`.
 

@@ -212,7 +212,7 @@ def _key(slot: NDArray[np.int32], source: NDArray[np.int32]) -> NDArray[np.int64
     return slot.astype(np.int64) << 32 | source.astype(np.int64)
 
 
-# What signals say of pages at one moment: -ln P(unchanged) and the evidence on the rate, at each rate of a grid.
+# Readings of signals at one moment: -ln P(unchanged) and the evidence on the rate, at each rate of a grid.
 
 Array = NDArray[np.float64]
 Clock = Callable[[Array, float], Array]

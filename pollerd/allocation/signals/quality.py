@@ -1,7 +1,4 @@
-"""Quality of sources of signals, learned from polls, for known rates in formulas.
-
-Quality of sources of signals, learned from the polls of their pages: recall, false rate, and how far to believe.
-"""
+"""Quality of sources of signals, learned from the polls of their pages: recall, false rate, and trust."""
 
 from __future__ import annotations
 
@@ -193,7 +190,7 @@ def check_learned(table: NDArray[np.float64]) -> None:
         raise InvalidValueError("shared_state", "sources with sums of 0 or more", "others")
 
 
-# What sources of signals taught together, which is what a new one starts with.
+# Pooled quality: the quality that a new source starts with, from all others.
 
 _START = {"announced": 1.0, "unannounced": 1.0, "false": 1.0, "exposure": 0.0}
 """Sums of a source of which nothing is known."""

@@ -1,4 +1,4 @@
-"""Sources of signals, what they said, and what was learned of them: received, read, learned from polls, stored."""
+"""Sources of signals, their signals, and their learned quality: received, read, learned from polls, stored."""
 
 from __future__ import annotations
 

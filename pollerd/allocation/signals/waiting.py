@@ -1,6 +1,4 @@
-"""Changes that wait to be found, by what signals say of them.
-
-Changes that wait to be found, for known rates: how many signals leave one to expect, and the index under `delay`.
+"""Changes that wait to be found: their expected number given the signals, and the index under `delay`, for known rates.
 
 With recall r and false rate ν, changes that nobody announced come at α = (1 - r) λ, signals at γ = r λ + ν, and each is
 true with probability q = r λ / γ. So the expected number N of waiting changes grows at α and by q with each signal, and
@@ -143,7 +141,7 @@ def deadline_waiting_value(number: Array, rate: Array, weight: Array, price: Arr
 # at α = (1 - r) λ, signals at γ = r λ + ν, and each is true with probability q = r λ / γ. So the expected value S of
 # what waits, in units of ξ, is
 #
-# S = (α / μ) (1 - e^(-μ τ)) + q Σ e^(-μ a_k)
+#     S = (α / μ) (1 - e^(-μ τ)) + q Σ e^(-μ a_k)
 #
 # over the ages a_k of the signals: it grows by α - μ S a second and by q with each signal. If polls come at level S and
 # S(t) is the state on the way there, a poll is worth the price θ C = μ E[∫ (S - S(t)) dt] (by Dynkin's formula, from
@@ -253,7 +251,7 @@ def gain_of_reading_items(
     return np.maximum(silent * not_yet[0] + (1.0 - silent) * not_yet[1] - not_yet[2], 0.0)
 
 
-# What signals say of polls besides what these found: evidence on the rate, and the chance of a change.
+# Evidence of signals besides the polls that they led to: on the rate, and on the chance of a change.
 
 _STEP = 0.02
 """Step of log λ by which slopes are taken."""

@@ -1,15 +1,13 @@
-"""What all pages share: an activity clock, a common rate, and drift.
+"""Parts of the belief that all sites share: an activity clock, a common rate, and drift hazards.
 
-Activity clock, common to all sites (operational time): a gap that contains a burst of changes counts as longer.
-
-Sites of one system change in batches, by day and not by night, on workdays and not at weekends. Rates are therefore
-relative to a common clock, whose speed is learned from the polls. Over an interval of h seconds it advances by M, a
-priori a Gamma process, `M ~ Gamma(shape h / J, scale J)` of mean h, where J (s) is the jump size; J -> 0 is the
-ordinary clock. A poll over the gap I of a site of rate λ finds a change with probability `1 - exp(-λ M(I))`. M is
-estimated by expectation maximisation for interval-censored counts (Turnbull 1976): each poll exposes the intervals of
-its gap to λ, and a changed one adds `λ M / (1 - exp(-λ M(I)))` expected changes to an interval. Several J and the
-ordinary clock are weighted by their predictive likelihood, with prior odds for the ordinary one: if sites change
-independently, nothing is lost.
+The activity clock is operational time: a gap that contains a burst of changes counts as longer. Sites of one system
+change in batches, by day and not by night, on workdays and not at weekends. Rates are therefore relative to a common
+clock, whose speed is learned from the polls. Over an interval of h seconds it advances by M, a priori a Gamma process,
+`M ~ Gamma(shape h / J, scale J)` of mean h, where J (s) is the jump size; J -> 0 is the ordinary clock. A poll over the
+gap I of a site of rate λ finds a change with probability `1 - exp(-λ M(I))`. M is estimated by expectation maximisation
+for interval-censored counts (Turnbull 1976): each poll exposes the intervals of its gap to λ, and a changed one adds
+`λ M / (1 - exp(-λ M(I)))` expected changes to an interval. Several J and the ordinary clock are weighted by their
+predictive likelihood, with prior odds for the ordinary one: if sites change independently, nothing is lost.
 """
 
 from __future__ import annotations
@@ -464,7 +462,7 @@ def _weight(odds: float) -> float:
     return weight if weight < _CERTAIN else 1.0
 
 
-# Drift of rates: the belief about a site fades, as fast as its own polls indicate (theory.md 2b.2 and 2b.6).
+# Drift of rates: the belief about a site fades, as fast as its own polls indicate (docs/model.md, "Learning", 4).
 #
 # A site's rate is redrawn with a hazard that is either slow or fast. Which one is inferred for each site; the size of
 # the slow one is learned from all sites: in a static world it is nearly 0.

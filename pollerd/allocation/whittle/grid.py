@@ -1,6 +1,4 @@
-"""Rates on a logarithmic lattice, and the likelihood of evidence at each.
-
-A window of rates on a logarithmic lattice, and the index tabulated over it.
+"""A window of rates on a logarithmic lattice, the index tabulated over it, and the likelihood of evidence at each rate.
 
 24 rates cover all plausible pages, from one change a minute to one in five years, and all that a budget can resolve, up
 to 2,000 changes in a uniform cycle. Rates that matter for choices, from one change in 500 cycles on, are dense, each
@@ -219,30 +217,31 @@ def locate(
 #
 # At a mean of m = λτ expected items the number N of items follows a negative binomial law of mean m and shape r: a
 # Poisson law whose rate varies around λ from poll to poll by a Gamma law of shape r. It has the mean of the data at its
-# maximum, unlike the heavy tail of `likelihood`, because under `interest` every item counts; and r bounds what one poll
-# tells, because items come in bursts (theory.md 2b.4). Given that there is one at all, whose likelihood is that of
-# other pages:
+# maximum, unlike the heavy tail of `likelihood`, because under `interest` every item counts; and r bounds the evidence
+# of one poll, because items come in bursts. Given that there is one at all, whose likelihood is that of other pages:
 #
-# | the feed showed | likelihood in λ | |---|---| | k new items, and older ones | `P(N = k) / P(N > 0)` | | k new items
-# and no older one | `P(N >= k) / P(N > 0)` | | the same, dated over a span s | `P(N = k)` at m = λs, apart from whether
-# there is one |
+# | the feed showed | likelihood in λ |
+# |---|---|
+# | k new items, and older ones | `P(N = k) / P(N > 0)` |
+# | k new items and no older one | `P(N >= k) / P(N > 0)` |
+# | the same, dated over a span s | `P(N = k)` at m = λs, apart from whether there is one |
 
 Array = NDArray[np.float64]
 SHAPE = 2.0
 """r: one poll tells as much of the rate as two times of single items would."""
-_ITEM_COUNTS_TINY = 1e-300
+_SMALLEST = 1e-300
 _DIFFERENCE = 1e-3
 """Step of log λ for derivatives of the censored law."""
 
 
 def log_of_number(mean: Array, number: Array) -> Array:
     """Returns log P(N = k), apart from a constant in m, for broadcastable mean m > 0 and number k >= 0."""
-    return np.asarray(number * np.log(np.maximum(mean, _ITEM_COUNTS_TINY)) - (number + SHAPE) * np.log(mean + SHAPE))
+    return np.asarray(number * np.log(np.maximum(mean, _SMALLEST)) - (number + SHAPE) * np.log(mean + SHAPE))
 
 
 def log_of_any(mean: Array) -> Array:
     """Returns log P(N > 0) for mean m > 0, any shape."""
-    return np.asarray(np.log(np.maximum(-np.expm1(-SHAPE * np.log1p(mean / SHAPE)), _ITEM_COUNTS_TINY)))
+    return np.asarray(np.log(np.maximum(-np.expm1(-SHAPE * np.log1p(mean / SHAPE)), _SMALLEST)))
 
 
 def log_of_at_least(mean: Array, number: Array) -> Array:
@@ -253,7 +252,7 @@ def log_of_at_least(mean: Array, number: Array) -> Array:
     for j in range(1, int(SHAPE)):
         term = term * (number + j - 1) / j * (1.0 - share)
         total += term
-    return np.asarray(number * np.log(np.maximum(share, _ITEM_COUNTS_TINY)) + np.log(total))
+    return np.asarray(number * np.log(np.maximum(share, _SMALLEST)) + np.log(total))
 
 
 def rows_of_items(evidence: EvidenceBatch, first: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -283,7 +282,7 @@ def score_of_items(rates: Array, gap: Array, evidence: EvidenceBatch, first: NDA
     float64[k] each, for rates float64[k].
     """
     number, over, dated, full = _numbers(gap, evidence)
-    mean = np.maximum(rates * over, _ITEM_COUNTS_TINY)
+    mean = np.maximum(rates * over, _SMALLEST)
     slope, information = SHAPE * (number - mean) / (mean + SHAPE), SHAPE * mean / (mean + SHAPE)
     if full.size:
         below, at, above = (
@@ -292,7 +291,7 @@ def score_of_items(rates: Array, gap: Array, evidence: EvidenceBatch, first: NDA
         slope[full] = (above - below) / (2 * _DIFFERENCE)
         information[full] = np.maximum((2 * at - above - below) / _DIFFERENCE**2, 0.0)
     none = np.exp(-SHAPE * np.log1p(mean / SHAPE))
-    any_slope = mean / (1.0 + mean / SHAPE) * none / np.maximum(1.0 - none, _ITEM_COUNTS_TINY)
+    any_slope = mean / (1.0 + mean / SHAPE) * none / np.maximum(1.0 - none, _SMALLEST)
     return np.where(dated | first, slope, slope - any_slope), information
 
 
@@ -303,23 +302,27 @@ def _numbers(gap: Array, evidence: EvidenceBatch) -> tuple[Array, Array, NDArray
     return evidence.at_least.astype(np.float64), np.where(dated, evidence.span, gap), dated, full
 
 
-# Likelihood of each kind of evidence at each rate λ (theory.md 2), made robust to bursts (2b.4).
+# Likelihood of each kind of evidence at each rate λ (docs/model.md, "Learning"), made robust to bursts.
 #
-# | evidence over a gap τ | likelihood in λ | |---|---| | unchanged | `e^{-λτ}` | | changed | `1 - e^{-λτ}` | | k >= 1
-# items | `(1 - e^{-λτ}) · (1 + λτ) / ((k + λτ)(k + 1 + λτ))` | | last change at age a | `λ e^{-λa}` with a no less than
-# τ / 16 | | first poll, last change at age a | `λ e^{-λa}` | | a feed's items, of the policies that count them |
-# `item_counts` |
+# | evidence over a gap τ | likelihood in λ |
+# |---|---|
+# | unchanged | `e^{-λτ}` |
+# | changed | `1 - e^{-λτ}` |
+# | k >= 1 items | `(1 - e^{-λτ}) · (1 + λτ) / ((k + λτ)(k + 1 + λτ))` |
+# | last change at age a | `λ e^{-λa}` with a no less than τ / 16 |
+# | first poll, last change at age a | `λ e^{-λa}` |
+# | a feed's items, of the policies that count them | `log_likelihood_of_items` |
 #
-# The count is a hurdle model: whether there are items has the usual likelihood, their number the heavy-tailed `P(at
-# least k) = (1 + λτ) / (k + λτ)`. So k items favour a higher rate by a factor of at most k² / 2, which under a Poisson
-# law is unbounded: a few quiet polls outweigh a burst of a hundred. The least age does the same for a page caught in
-# the middle of a burst.
+# The count is a hurdle model: whether there are items has the usual likelihood, their number the heavy-tailed
+# `P(at least k) = (1 + λτ) / (k + λτ)`. So k items favour a higher rate by a factor of at most k² / 2, which under a
+# Poisson law is unbounded: a few quiet polls outweigh a burst of a hundred. The least age does the same for a page
+# caught in the middle of a burst.
 
 SHORTEST_AGE = 1 / 16
 """Ages count as at least this share of the gap."""
 _FULL, _TINY = 500.0, 1e-12
 """Bounds of expected changes, beyond which more, or fewer, make no difference."""
-_LIKELIHOOD_LEAST = -600.0
+_MIN_LOG = -600.0
 """Lower bound of log-likelihoods: practically 0, but not 0."""
 
 
@@ -349,14 +352,14 @@ def likelihood(
         out[itemised] += log_likelihood_of_items(rates, gap[itemised], some, first[itemised])
     # a gap of 0 s that found a change is ignored: it is impossible at every rate
     out[np.isneginf(out).all(1)] = 0.0
-    scaled: NDArray[np.float64] = np.exp(np.maximum(out - out.max(1, keepdims=True), _LIKELIHOOD_LEAST))
+    scaled: NDArray[np.float64] = np.exp(np.maximum(out - out.max(1, keepdims=True), _MIN_LOG))
     return scaled
 
 
 def combined(likelihood: NDArray[np.float64], logarithm: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns likelihoods float64[k, K] times exp(logarithm), each row scaled to a maximum of 1."""
-    out = np.log(np.maximum(likelihood, math.exp(_LIKELIHOOD_LEAST))) + logarithm
-    scaled: NDArray[np.float64] = np.exp(np.maximum(out - out.max(1, keepdims=True), _LIKELIHOOD_LEAST))
+    out = np.log(np.maximum(likelihood, math.exp(_MIN_LOG))) + logarithm
+    scaled: NDArray[np.float64] = np.exp(np.maximum(out - out.max(1, keepdims=True), _MIN_LOG))
     return scaled
 
 

@@ -1,7 +1,4 @@
-"""The index on learned rates, by objective.
-
-Rate estimates from the beliefs on the lattice, refined between its rates.
-"""
+"""The index on learned rates, by objective, and the estimates of rates from beliefs, refined within the lattice."""
 
 from __future__ import annotations
 
@@ -93,7 +90,7 @@ def _chance_of_any(expected: NDArray[np.float32]) -> NDArray[np.float32]:
 # since its last poll: so the cost of exploration stays small relative to its return, disappointing pages are polled at
 # ever longer gaps, and no horizon has to be known. With rate λ and gap τ:
 #
-# claim(τ) = E[(A(λ) - θ)+] · X · ahead · τ,   u = (index + claim) / θ,   index' = max(index, 2 θ u / (1 + u))
+#     claim(τ) = E[(A(λ) - θ)+] · X · ahead · τ,   u = (index + claim) / θ,   index' = max(index, 2 θ u / (1 + u))
 
 _AHEAD = 0.02
 """Assumed duration of the gain from a better page, as a share of the time since its last poll."""
@@ -162,12 +159,12 @@ class Exploration:
         self.price, self._followed = (float(x) for x in arrays["price"])
 
 
-# The index under `interest` on learned rates, for sites that show only their newest items.
+# The index under `interest`, for sites that show only their newest items.
 #
-# The formulas are those of `core.objectives.finite_feeds`. Unlike the index of other sites this one is not linear in
-# the rate: a feed that may be fast may be full soon. So it is the expectation over the belief, which is exact if the
-# rate holds over the gap. Rates of less than a ten thousandth of the belief are left out, as most are after some polls.
-# The incomplete gamma functions are interpolated (`gamma_table`), but for feeds of very many items.
+# The formulas are those of `allocation/finite_feeds.py`. Unlike the index of other sites this one is not linear in the
+# rate: a feed that may be fast may be full soon. So it is the expectation over the belief, which is exact if the rate
+# holds over the gap. Rates of less than a ten thousandth of the belief are left out, as most are after some polls. The
+# incomplete gamma functions are interpolated (`GammaTable`), but for feeds of very many items.
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -281,7 +278,7 @@ def _not_negligible(rows: Rows) -> tuple[Places, Places, Array]:
     return place, cell, mass
 
 
-# The index under `delay` and `deadline` on learned rates (docs/objectives.md).
+# The index under `delay` and `deadline` (docs/objectives.md).
 #
 # Both are linear in the rate, so the mean rate takes its place. Under `deadline` polls before the deadline gain
 # nothing, and all later ones the same: equal indices are common. Spare polls go where most changes would wait longest,

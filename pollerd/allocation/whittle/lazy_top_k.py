@@ -1,4 +1,4 @@
-"""Lazy top-k: keeps crossing times, before which a slot cannot have become urgent enough to be looked at again.
+"""Lazy top-k: crossing times, before which a slot cannot have become urgent enough to be looked at again.
 
 Every index here is `A g(r τ)`, mixed over beliefs that drift towards another such mixture, or g of a certainty
 equivalent of such a mixture. `g(z) / z²` falls; the certainty equivalent grows at most linearly with the gap, and so
@@ -377,7 +377,7 @@ def _places(eligible: int, k: int) -> int:
     return max(int((eligible * k) ** 0.5), _FEWEST)
 
 
-# Splits slots by how long ago they were polled, for a choice among millions.
+# Parts of millions of slots, split by how long ago they were polled.
 
 Part = slice | NDArray[np.int64]
 """Slots 0..n-1, or the given ones."""

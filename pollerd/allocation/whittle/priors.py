@@ -1,7 +1,4 @@
-"""Priors over rates: of all pages, of groups, of hosts.
-
-The prior over rates: its initial form, and learning it from all sites (empirical Bayes).
-"""
+"""Priors over rates, learned from all sites (empirical Bayes): of all pages, of groups, of hosts and neighbours."""
 
 from __future__ import annotations
 
@@ -18,8 +15,6 @@ from pollerd.allocation.whittle.clock import MOST_AHEAD, MOST_BEHIND, START_ODDS
 from pollerd.allocation.whittle.grid import CELLS, SLOWEST_PER_CYCLE, Lattice, move_mass
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
-
-# Settings of learning.
 
 MOST_EM_STEPS = 1000
 """More steps change nothing."""

@@ -1,4 +1,4 @@
-"""Refinement: estimates the rate of a frequently polled site between the lattice's rates.
+"""Refinement of the rate of a frequently polled site, between the lattice's rates.
 
 A posterior over rates with a ratio of about two concentrates on one of them, and is then overconfident and off by a
 factor of up to 1.6. So a normal estimate of the logarithm of each site's rate is updated with the scores of its polls;

@@ -1,6 +1,4 @@
-"""How long pages and sources need not be looked at.
-
-How long pages need not be looked at, whatever their sources say, or as long as these are as good as they are known.
+"""Bounds of the time in which pages and sources of signals need not be looked at, and the index of the sources.
 
 A page of which its sources are silent has an index near 0, which would be that without signals if the silence ended: if
 no source were read any more, say. Until then it would take a while, so there are two bounds. The loose one takes
@@ -31,7 +29,7 @@ from pollerd.allocation.whittle.belief import Belief
 from pollerd.allocation.whittle.clock import FAST_HAZARD
 from pollerd.allocation.whittle.priors import ORDINARY_CLOCK
 
-# Pages that sources speak for at one moment, and what an index of the changes that wait for them has to tell.
+# Pages that sources speak for at one moment, and the interface of an index of the changes that wait for them.
 
 Array = NDArray[np.float64]
 
@@ -107,7 +105,7 @@ class WaitingIndex(ABC):
         return np.full(len(slots), np.inf)
 
 
-# Reads what sources say of pages, and gives the index of pages as far as it is believed (docs/signals.md).
+# Readings of the sources of pages, and the index of pages as far as the sources are trusted (docs/signals.md).
 
 
 class SignalledPages:
@@ -390,7 +388,7 @@ def _known_of(source: LearnedSource, cycle: float) -> Array:
     )
 
 
-# The index of sources that have to be polled: what it is worth to read one now.
+# The index of sources that have to be polled: the value of reading one now.
 
 _PRICE_QUANTILE, _PRICE_STEP = 0.2, 0.03
 """The price of a poll is this quantile of the indices polled, followed by this step: their mean is too high just after

@@ -1,7 +1,4 @@
-"""The index of pages with sources of signals.
-
-Puts signals into the index of `whittle`: of pages, and of the sources that have to be polled (docs/signals.md).
-"""
+"""The index of pages with sources of signals, and of the sources that have to be polled (docs/signals.md)."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ from pollerd.allocation.whittle.signal_bounds import (
 from pollerd.errors import InvalidValueError
 from pollerd.quantities import counted
 
-# The index of pages with sources under `interest`, and of the sources that are polled (docs/signals.md).
+# The index under `interest`.
 
 Array = NDArray[np.float64]
 
@@ -86,7 +83,7 @@ class InterestSignals(WaitingIndex):
         return now, later
 
 
-# The index of pages with sources under `delay` and `deadline`, and of the sources that are polled.
+# The index under `delay` and `deadline`.
 
 MARGIN = 0.1
 """Share of its deadline by which a signalled change is looked for before it: a poll that comes late loses it whole."""
