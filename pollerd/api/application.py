@@ -41,9 +41,9 @@ from pollerd.api.diff import Comparer
 from pollerd.api.events import LiveState, SharedChanges, Streams
 from pollerd.api.health import Health, Readiness
 from pollerd.api.http import AnswerHeaders, add_routers, operation_id
-from pollerd.api.ports import ControlPort
 from pollerd.api.settings import ApiSettings
 from pollerd.api.transfer import routes as transfer
+from pollerd.daemon.control.control import Control
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.store import Store
 
@@ -57,7 +57,7 @@ class Application(FastAPI):
 
 
 def create_api(
-    control: ControlPort, store: Store, registry: CollectorRegistry, settings: ApiSettings, version: str
+    control: Control, store: Store, registry: CollectorRegistry, settings: ApiSettings, version: str
 ) -> FastAPI:
     """Returns the REST API, the metrics of `registry` and the health checks, for any ASGI server.
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from pollerd.api.http import caller_of
-from pollerd.api.ports import ControlPort
+from pollerd.daemon.control.control import Control
 from pollerd.storage.store import Store
 
 
@@ -17,7 +17,7 @@ from pollerd.storage.store import Store
 class ApiPorts:
     """The control and the store that calls use, and a lock."""
 
-    control: ControlPort
+    control: Control
     store: Store
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by calls that read a site and then write a dependent value: none may run in between."""

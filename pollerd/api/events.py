@@ -23,8 +23,8 @@ from pollerd.api.context import ApiPorts, Daemon
 from pollerd.api.http import api_router, caller_of
 from pollerd.api.parameters import MAX_ID, Announced
 from pollerd.api.polls import ChangeSchema
-from pollerd.api.ports import ControlPort
 from pollerd.api.problems import RETRY_SECONDS, problem
+from pollerd.daemon.control.control import Control
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.model import Change, OutcomeKind, Poll
 from pollerd.storage.changes import ChangeFilter
@@ -42,7 +42,7 @@ _SHOWN = 80
 class LiveState:
     """Makes the events `polls` and `health`."""
 
-    def __init__(self, control: ControlPort, version: str) -> None:
+    def __init__(self, control: Control, version: str) -> None:
         self._control, self._version = control, version
         self.build = ""
         """Names this state of the web pages; empty without them."""

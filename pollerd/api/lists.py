@@ -23,7 +23,7 @@ from pollerd.api.http import api_router
 from pollerd.api.inputs import shown_setting
 from pollerd.api.list_formats import FIELDS, LIST_BODY, Format, Line, csv_text, media_type, parse_file, parse_list
 from pollerd.api.list_schemas import ImportResult, Rejection
-from pollerd.api.ports import ControlPort
+from pollerd.daemon.control.control import Control
 from pollerd.errors import InvalidValueError
 from pollerd.model import Site
 from pollerd.quantities import counted
@@ -107,7 +107,7 @@ class ImportProgress:
 class Importer:
     """Imports one list, or says what importing it would do."""
 
-    def __init__(self, control: ControlPort, max_rejected: int, *, dry_run: bool = False) -> None:
+    def __init__(self, control: Control, max_rejected: int, *, dry_run: bool = False) -> None:
         self._control, self._max_rejected, self._dry_run = control, max_rejected, dry_run
         self._would_be: set[int] = set()
         """Hashes of the URLs that a dry run has seen: a list may have millions."""

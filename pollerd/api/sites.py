@@ -35,8 +35,8 @@ from pollerd.api.inputs import (
 )
 from pollerd.api.parameters import MAX_ID, Cursor, GivenOrder, Limit, SiteId, Words, json_body
 from pollerd.api.polls import ChangeSchema, PollSchema
-from pollerd.api.ports import LiveView
 from pollerd.api.problems import problem
+from pollerd.daemon.views import LiveSite
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.settings import without_userinfo
 from pollerd.inheritance import inherit
@@ -171,7 +171,7 @@ class SiteSchema(BaseModel):
     redirect_proposal: str | None = Field(description="where a permanent redirect leads; see accept-redirect")
 
     @classmethod
-    def of(cls, site: model.Site, live: LiveView | None, tags: site_settings.Tags) -> SiteSchema:
+    def of(cls, site: model.Site, live: LiveSite | None, tags: site_settings.Tags) -> SiteSchema:
         """Returns the site with its in-memory values, and what it inherits from those of its tags among `tags`."""
         spec = inherit(site.spec, tags)
         said = {name: shown_setting(one, getattr(spec, name)) for name, one in INHERITED.items()}
@@ -444,9 +444,8 @@ async def get_site(daemon: Daemon, site_id: SiteId) -> SiteSchema:
 async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> SiteSchema:
     """What was learned of the site stays, unless it gets another URL."""
     async with daemon.turn:
-        site = await daemon.store.sites.get(site_id)
-        changes = site_changes(site.spec, patch)
-        return await shown_site(daemon, await daemon.control.sites.update(site_id, changes) if changes else site)
+        site = await daemon.control.sites.update(site_id, lambda before: site_changes(before.spec, patch))
+        return await shown_site(daemon, site)
 
 
 def site_changes(spec: SiteSpec, patch: SitePatch) -> SiteChanges:

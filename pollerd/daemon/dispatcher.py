@@ -379,6 +379,7 @@ class Dispatcher:
             self._outage_filter.review()
             if not await self._may_poll():
                 continue
+            await self._scheduler.budget_fit.fit_to_growth()
             started = self._probe() if self._outage_filter.offline else self._round()
             if await started:
                 idle = self._settings.tick_seconds

@@ -1,4 +1,4 @@
-"""Compares a response with its site's baseline: yields a detection and its evidence."""
+"""Detection: the comparison of a response with its site's baseline, which yields a detection and its evidence."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Parses feeds into entries: RSS, Atom and RDF by feedparser, JSON Feed by the JSON parser.
+"""Feeds as entries (RSS, Atom, RDF, JSON Feed), their time to live, and the evidence on new items.
 
-Everything else (build dates, generators, time to live, the order of entries) is ignored.
+RSS, Atom and RDF are parsed by feedparser, JSON Feed by the JSON parser. Everything but the entries and the time to
+live is ignored: build dates, generators, the order of entries.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def feed_ttl(text: bytes) -> float | None:
     return seconds / times if seconds is not None and times else None
 
 
-# Evidence from a feed's entries: how many are new, and when the newest appeared.
+# Evidence from a feed's entries: the number of new ones, and the age of the newest.
 
 __all__ = ["age", "count", "key_of", "left_at_end", "remember", "remembered", "unseen"]
 
@@ -278,7 +279,7 @@ def left_at_end(before: bytes, after: bytes, old: set[int], new: set[int]) -> se
     return {key for key in missing if place.get(key, oldest) < oldest}
 
 
-# What a feed shows at a time: how many items, how many of them new, since when, and whether it drops older ones.
+# The window of a feed: how many items it shows, how many of them are new, since when, and whether it drops older ones.
 
 _FEWEST_DATED = 4
 """Items that a first poll has to date: with fewer their dates say little."""

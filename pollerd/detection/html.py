@@ -1,4 +1,4 @@
-"""Extracts the visible text of HTML: one line per block, whitespace collapsed.
+"""The visible text of HTML: one line per block, with white space collapsed.
 
 Removed: scripts, styles, comments, attributes, templates, noscript, frames' fallback text, head metadata but the title.
 Hidden inputs disappear with the attributes: they have no text.
@@ -17,7 +17,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from pollerd.detection.media import is_utf8
 
-# Extracts the text of plain markup in one pass, without a tree.
+# The text of plain markup, extracted in one pass, without a tree.
 #
 # For most pages the tags alone show what a parser would produce: it is enough to remove them. The pattern below matches
 # one tag, comment or hidden element at a time, by the rules of the HTML tokenizer (WHATWG HTML, section 13.2.5). Where
@@ -34,7 +34,7 @@ BLOCKS = _ORDINARY_BLOCKS + rb"| caption | pre | select | t(?:r|able|body|foot|h
 _BLOCK_NAME = re.compile(BLOCKS.decode(), re.VERBOSE)
 _COMMON_INLINES = rb"a | span | b | i | em | strong | img | link | meta | button | small | code | u | label"
 
-_MARKUP_SPACE = rb"[ \t\n\r\f]"
+_BLANK = rb"[ \t\n\r\f]"
 _NAME_ENDS = rb"(?=[ \t\n\r\f/>])"
 _ATTRIBUTES = rb"""(?:
     [ \t\n\r\f/]*+ [^ \t\n\r\f"'<>/=]++
@@ -58,7 +58,7 @@ def _hidden(name: bytes) -> bytes:
 
 
 _TABLE_PART = rb"(?: t(?:able|body|head|foot|[rdh]) | c(?:aption|ol|olgroup) )" + _NAME_ENDS
-_PART_FOLLOWS = rb"(?=%b*+ (?:<%b %b*+)*+ </?%b)" % (_MARKUP_SPACE, _COMMENT, _MARKUP_SPACE, _TABLE_PART)
+_PART_FOLLOWS = rb"(?=%b*+ (?:<%b %b*+)*+ </?%b)" % (_BLANK, _COMMENT, _BLANK, _TABLE_PART)
 _ONLY_OPTIONS = rb"(?=(?: [^<]++ | </?(?:opt(?:ion|group)|hr)%b )*+ </select%b)" % (_REST, _NAME_ENDS)
 _ONLY_TEXT_TO = rb"(?=[^<]*+</%b" + _NAME_ENDS + rb")"
 _ONE_LINE = rb"(?=(?: [^\n<]++ | <(?!/?pre%b) )*+ </pre%b)" % (_NAME_ENDS, _NAME_ENDS)
@@ -150,7 +150,7 @@ def _character(code: int) -> str:
     return letter or chr(code)
 
 
-# Detects markup that overloads parsers, in linear time, and extracts its text without a tree.
+# Parser bombs: markup that overloads parsers is detected in linear time, and its text extracted without a tree.
 #
 # By the rules of HTML every tag may cost a walk over all open elements, and every paragraph a copy of all open
 # formatting elements: a page of 100 KB can take hours or gigabytes. Browsers truncate such pages; so does this module.
@@ -169,7 +169,7 @@ _UNCOUNTED = frozenset(
 _TAG = re.compile(rb"<(/?)([a-zA-Z][^\s/>]*)")
 _MOST_EXPANDED_BYTES = 1024 * 1024
 _ENTITY = re.compile(rb"""<!ENTITY\s+([^\s%"'<>&;]+)\s+(?:"([^"<]*)"|'([^'<]*)')\s*>""")
-_PARSER_BOMBS_REFERENCE = re.compile(rb"&([^\s%\"'<>&;]{1,100});")
+_ENTITY_USE = re.compile(rb"&([^\s%\"'<>&;]{1,100});")
 _CHARACTER = re.compile(rb"&#\w{1,8};")
 _MARKUP = re.compile(
     rb"<!--.*?(?:-->|\Z)|<(script|style|noscript|template|iframe|noembed|noframes)\b.*?(?:</\1\s*>|\Z)"
@@ -211,7 +211,7 @@ def is_entity_bomb(xml: bytes) -> bool:
     values = {name: double or single for name, double, single in _ENTITY.findall(xml)}
     if len(values) != declared or any(b"&" in _CHARACTER.sub(b"", value) or b"%" in value for value in values.values()):
         return True
-    uses = Counter(_PARSER_BOMBS_REFERENCE.findall(xml))
+    uses = Counter(_ENTITY_USE.findall(xml))
     return sum(uses[name] * len(value) for name, value in values.items()) > _MOST_EXPANDED_BYTES
 
 

@@ -1,4 +1,4 @@
-"""Determines the media of a body from its Content-Type and its content."""
+"""The media of a body, from its Content-Type and its content, its character encoding, and canonical JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 
 from pollerd.model import Media
 
-# Detects the character encoding of a body and decodes it. Never raises, whatever charset a server names.
+# Character encodings. Decoding never raises, whatever charset a server names.
 #
 # Precedence, as in browsers: byte order mark, `charset` of the Content-Type, `<meta charset>` or the XML declaration
 # within the first 1,024 bytes, UTF-8 if the bytes are UTF-8, else windows-1252.

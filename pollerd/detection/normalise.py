@@ -1,4 +1,4 @@
-"""Normalises a body: chooses the media, decodes the text, and applies the parser."""
+"""Normalisation of a body: choice of the media, decoding of the text, and the parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summarises a change in one line for users. Counts lines and keys; does not align them."""
+"""Summaries of changes in one line for users. Lines and keys are counted, not aligned."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from pollerd.detection.noise.learning import without_noise
 from pollerd.detection.noise.templates import MARK, MARK_END
 from pollerd.model import Media
 from pollerd.quantities import counted
-
-# Lengths of the common prefix and suffix of two contents.
 
 
 def common_affix_length(a: bytes, b: bytes, end: Literal[1, -1]) -> int:

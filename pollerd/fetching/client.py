@@ -1,4 +1,4 @@
-"""The HTTP client: one GET over a pooled connection; returns the response's head and a stream of its body.
+"""The HTTP client: one GET over a pooled connection, its response's head, and bounded reading of the body.
 
 Uses aiohttp's connector (pool, name lookup, TLS, tunnels) and parser, but not its `ClientSession`: for a small response
 that costs more than both together, and a poll needs none of it (ADR 12).
@@ -32,8 +32,6 @@ from pollerd.fetching.settings import FetchSettings, Proxy
 from pollerd.fetching.tls import Destination, ResumingContext, dialled, tls_of
 from pollerd.model import OutcomeKind
 from pollerd.urls import host_of
-
-# A response whose head is known; its connection returns to the pool with the last byte of its body.
 
 
 class Response:
@@ -347,7 +345,7 @@ def _lines(headers: Mapping[str, str]) -> str:
     return lines
 
 
-# Reads response bodies up to a limit, and drains unwanted ones so that their connections can be reused.
+# Bodies are read up to a limit, and unwanted ones drained so that their connections can be reused.
 
 _MAX_DISCARDED_BYTES = 64 * 1024
 _DISCARDING_SECONDS = 2.0

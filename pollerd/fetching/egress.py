@@ -1,4 +1,4 @@
-"""Routes requests: direct, through the daemon's proxy, or through a site's own; the guard checks each.
+"""Routes of requests: direct, through the daemon's proxy, or through a site's own; the guard checks each.
 
 For direct requests, and for connections to a site's own proxy, the guard checks the address dialled. The daemon's proxy
 is set by the operator and dialled at any address, by a client that dials nothing else. What a proxy dials is beyond our

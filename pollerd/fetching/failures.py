@@ -1,4 +1,4 @@
-"""Maps foreign exceptions and statuses to outcome kinds."""
+"""Outcome kinds of foreign exceptions and of statuses."""
 
 from __future__ import annotations
 

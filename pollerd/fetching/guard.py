@@ -1,4 +1,4 @@
-"""The guard: decides which addresses may be dialled.
+"""The guard, which decides which addresses may be dialled, with its resolver and its dialling.
 
 It checks the address really dialled, at the moment of dialling, so neither numeric spellings nor a name server that
 changes its answer bypass it. A name is refused in advance if any of its addresses is denied: otherwise the result would
@@ -192,7 +192,7 @@ class Guard:
         return open_socket(target)
 
 
-# Resolves names; the guard checks all addresses of a name before any is dialled.
+# Name lookup: the guard checks all addresses of a name before any is dialled.
 
 
 class GuardedResolver(AbstractResolver):
@@ -220,7 +220,7 @@ class GuardedResolver(AbstractResolver):
         """Does nothing: there are no resources."""
 
 
-# Dials a host through the guard: all addresses of a name are judged, and one of those is dialled, no other.
+# Dialling through the guard: all addresses of a name are judged, and one of those is dialled, no other.
 
 Address: TypeAlias = tuple[int, int, int, str, tuple[Any, ...]]
 """An entry of `getaddrinfo`."""

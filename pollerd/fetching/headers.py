@@ -1,8 +1,6 @@
-"""Headers and encodings of answers.
+"""Response headers that sites often get wrong (dates, Retry-After, validators, content types), and content encodings.
 
-Parses response headers that sites often get wrong: dates, Retry-After, validators, content types.
-
-Pure functions; unreadable values become None, never an error.
+Pure functions; unreadable header values become None, never an error.
 """
 
 from __future__ import annotations
@@ -157,7 +155,7 @@ def hub_links_of(links: Sequence[str]) -> tuple[str, ...]:
     return tuple(link for link in links[:_MOST_LINKS] if len(link) <= _MAX_LINK_LENGTH)
 
 
-# Decodes Content-Encoding up to a limit. Pure.
+# Content-Encoding, decoded up to a limit.
 #
 # aiohttp could do it, but it passes truncated gzip or brotli bodies as complete, and bodies with two layers or named
 # `x-gzip` undecoded: each would be recorded as a false change.

@@ -1,4 +1,4 @@
-"""Builds the outcomes of fetches: from a response read within limits, or from the reason why there is none."""
+"""Outcomes of fetches, built from a response read within limits or from a failure, and the redirects of a fetch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pollerd.fetching.request import NO_VALIDATORS
 from pollerd.model import Outcome, OutcomeKind, Redirect, Validators
 from pollerd.urls import join_url, origin_of
 
-# Follows the redirects of one fetch: its progress, permissions, and the headers it carries.
+# Redirects of one fetch: its progress, permissions, and the headers it carries.
 #
 # Redirects are followed here and not by the client library, because each hop is recorded, may need permission, and must
 # not carry the site's own headers to another origin.

@@ -1,4 +1,4 @@
-"""Posts a body to a URL and returns a value: the answer's status and its beginning, or why there was none.
+"""The poster: sends a body to a URL and returns the answer's status and its beginning, or why there was none.
 
 Follows no redirect. The receiver is expected to know repeats: a body is written again where a kept connection proves
 to be closed.

@@ -1,4 +1,4 @@
-"""The user's settings of fetching."""
+"""User settings of fetching, and proxies: their normalised URLs and the credentials sent to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.ranges import FETCH_COUNTS, FETCH_SECONDS, Range
 from pollerd.urls import normalise_url
 
-# Normalises proxy URLs, and derives what is sent to a proxy. Pure.
+# Proxies. Pure.
 
 _SHAPE = re.compile(r"(?P<scheme>https?)://(?:(?P<userinfo>[^/?#@]*)@)?(?P<place>[^/?#@]+)/?", re.IGNORECASE)
 _USERINFO = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2}){1,512}")

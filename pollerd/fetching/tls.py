@@ -1,6 +1,4 @@
-"""TLS to servers: trust, sessions and their resumption.
-
-TLS to servers: trust, and session resumption.
+"""TLS to servers: trust, and session resumption.
 
 asyncio and uvloop do not support sessions, but both ask the context to wrap each connection: there it looks up the
 server's last session.
@@ -20,7 +18,7 @@ from typing import NamedTuple, cast
 
 from pollerd.errors import InvalidValueError
 
-# Caches TLS sessions for resumption.
+# The cache of TLS sessions.
 #
 # A full handshake costs more CPU than the rest of a poll, a resumed one a fraction of it (RFC 8446, section 2.2; for
 # TLS 1.2 RFC 5077 and session ids). Python copies and decodes a session each time it is read or set, which with OpenSSL

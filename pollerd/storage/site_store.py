@@ -274,16 +274,19 @@ class SiteStore:
         """Returns the number of sites by state, with every state."""
         return await self._database.read(counts_by_state)
 
-    async def update(self, site_id: int, changes: SiteChanges, now: float) -> Site:
+    async def update(self, before: Site | int, changes: SiteChanges, now: float) -> Site:
         """Changes settings; the next poll will be a full one. A new URL resets what was known of the old page, and
         `paused` False ends a backoff and brings back a gone site.
+
+        before: the site as it was read, or its id.
 
         Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use.
         """
 
         def work(connection: Connection) -> Site:
             host_id_of = partial(self._import.host_id, connection)
-            return self._sites.update(connection, host_id_of, site_id, changes, now, self.tags)
+            there = self._sites.get(connection, before) if isinstance(before, int) else before
+            return self._sites.update(connection, host_id_of, there, changes, now, self.tags)
 
         return await self._database.write(work)
 

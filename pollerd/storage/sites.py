@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from operator import attrgetter
@@ -219,16 +220,16 @@ class Sites:
         self,
         connection: Connection,
         host_id_of: Callable[[str], int],
-        site_id: int,
+        before: Site,
         changes: SiteChanges,
         now: float,
         tags: Tags,
     ) -> Site:
-        """Changes settings. tags: those that have some.
+        """Changes settings. before: the site as it was read; tags: those that have some.
 
         Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use.
         """
-        before = self.get(connection, site_id)
+        site_id = before.id
         unknown = changes.keys() - CHANGEABLE
         if unknown or ("url" in changes) != ("host" in changes):
             allowed = "among " + ", ".join(sorted(CHANGEABLE)) + "; url and host together"
@@ -236,7 +237,9 @@ class Sites:
         given: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__struct_fields__}
         spec = replace(before.spec, **given)
         check_spec(spec)
-        values: dict[str, Any] = {**stored_settings(spec), "settings_changed_at": now}
+        # Only what changes: another node may have changed the rest since it was read.
+        values = {name: value for name, value in stored_settings(spec).items() if name in changes}
+        values["settings_changed_at"] = now
         if "access" in changes:
             values["access"] = self._encryption.close(spec.access) if spec.access else None
         if "paused" in changes:
@@ -251,11 +254,16 @@ class Sites:
             self._require_free(connection, spec.url)
             self._forget(connection, site_id)
             values |= {"url": spec.url, "host_id": host_id_of(changes["host"])}
-        connection.execute(update(site).where(site.c.id == site_id).values(values))
-        run_each(connection, self._sql.update_text, [text_update(site_id, spec)])
+        living = update(site).where(site.c.id == site_id, ~is_marked(site.c.id))
+        if not connection.execute(living.values(values)).rowcount:
+            raise NotFoundError("site", site_id)
+        if changes.keys() & {"url", "title"}:
+            run_each(connection, self._sql.update_text, [text_update(site_id, spec)])
         if "tags" in changes:
             self._set_tags(connection, site_id, spec.tags)
-        return self.get(connection, site_id)
+        if changes.keys() & {"url", "paused"}:  # which change its state, too
+            return self.get(connection, site_id)
+        return dataclasses.replace(before, spec=spec)
 
     @staticmethod
     def _forget(connection: Connection, site_id: int) -> None:

@@ -200,10 +200,9 @@ async def change_site(page: Shown, site_id: SiteId, form: Posted) -> Response:
     if form.has("preview"):
         return await _preview(page, site_id, form)
     async with page.ports.turn:
-        site = await page.ports.store.sites.get(site_id)
-        changes = site_changes(site.spec, SitePatch.model_validate(_patch(form, site.spec)))
-        if changes:
-            await page.ports.control.sites.update(site_id, changes)
+        await page.ports.control.sites.update(
+            site_id, lambda site: site_changes(site.spec, SitePatch.model_validate(_patch(form, site.spec)))
+        )
     return page.go(f"/sites/{site_id}")
 
 

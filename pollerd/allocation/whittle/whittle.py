@@ -1,12 +1,12 @@
-"""Learned Whittle index: polls sites whose next poll has the highest expected value (theory.md 1 to 2b; [E] theorem 1).
+"""The learned Whittle index, which polls the sites whose next poll has the highest expected value ([E] theorem 1).
 
 The belief about a site is a posterior over a grid of rates, refined between them, drifted over the gap since its last
-poll, and mixed with the common rate of all pages as far as individual beliefs have not yet predicted better. The index
-is its expectation: with a plugged-in mean, under `freshness`, a page with an overestimated rate would never be polled
-again and never corrected. Under `changes` the rate λ is in g only, and the number of changes since the last poll is
-replaced by its certainty equivalent (`grid.log_utility`), between the expectation and the mean. For `interest` the rate
-is in the amplitude only, so the expectation is that of the mean; pages that may turn out better get a bonus
-(`exploration.py`). Under `delay` and `deadline` the index is linear in the rate (`timely_index.py`).
+poll, and mixed with the common rate of all pages as far as individual beliefs have not yet predicted better
+(docs/model.md). The index is its expectation: with a plugged-in mean, under `freshness`, a page with an overestimated
+rate would never be polled again and never corrected. Under `changes` the rate λ is in g only, and the number of changes
+since the last poll is replaced by its certainty equivalent (`grid.log_utility`), between the expectation and the mean.
+For `interest` the rate is in the amplitude only, so the expectation is that of the mean; pages that may turn out better
+get a bonus (`index.Exploration`). Under `delay` and `deadline` the index is linear in the rate (`index.TimelyIndex`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from pollerd.allocation.whittle.signal_index import SIGNAL_ARRAYS, SignalIndex
 from pollerd.errors import InvalidValueError
 from pollerd.quantities import counted
 
-# Explains the belief about a site in words.
+# The belief about a site in words.
 
 _RECENT_CYCLES = 0.125
 """Period over which the current speed of all sites is measured, in uniform cycles."""
@@ -272,7 +272,7 @@ class Whittle(Allocator):
             self._signal_index.note_source(source)
 
     def readings_due(self) -> NDArray[np.int64]:
-        return self._signal_index.sources.readings_due()
+        return self._signal_index.sources.readings_due() if self._signal_index.signals.active else np.empty(0, np.int64)
 
     def source_quality(self, source: int) -> SourceQuality | None:
         return self._signal_index.signals.quality(source)

@@ -121,7 +121,6 @@ class ManySites:
         """Brings back those of these sites that are marked as deleted; returns how many."""
         back = await self._store.unmark(site_ids)
         await self._return.take_in(site_ids)
-        await self._scheduler.budget_fit.fit_to_growth()
         self._scheduler.due.set()
         return len(back)
 

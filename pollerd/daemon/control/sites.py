@@ -25,7 +25,7 @@ from pollerd.daemon.unchanged import note_quiet, recall_ttls
 from pollerd.daemon.views import ExplanationView, LiveSite
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.inheritance import inherit, inherit_all, may_leak, polled_otherwise
-from pollerd.model import Site
+from pollerd.model import Site, SiteState
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import NUMERIC_SETTINGS, SiteSpec, Tags, differing
 from pollerd.storage.site_store import SiteStore
@@ -222,7 +222,6 @@ class SiteControl:
             await self._take_in_unknown([site_id for site_id, _ in result.existing])
         if result.returned:
             result = await self._returned(result, specs)
-        await self._scheduler.budget_fit.fit_to_growth()
         self._scheduler.due.set()
         return _renumbered(result, places, refused) if refused else result
 
@@ -284,22 +283,31 @@ class SiteControl:
 
     async def add_one(self, spec: SiteSpec) -> Site:
         """Adds one site. Raises DuplicateError with the existing id, InvalidValueError if it cannot be held."""
+        now = self._clock()
         result = await self.add([spec])
         if result.refused:
             raise result.refused[0][1]
         if result.existing:
             raise DuplicateError("site", spec.url, result.existing[0][0])
-        return await self._store.get(result.added[0][0])
+        site_id = result.added[0][0]
+        if result.returned:  # with the settings that it had
+            return await self._store.get(site_id)
+        return Site(site_id, spec, host_of(spec.url), SiteState.PAUSED if spec.paused else SiteState.ACTIVE, now)
 
-    async def update(self, site_id: int, changes: SiteChanges) -> Site:
+    async def update(self, site_id: int, wanted: SiteChanges | Callable[[Site], SiteChanges]) -> Site:
         """Changes the settings of a site; what was learned of it stays.
+
+        wanted: the changes, or what derives them from the site as it stands; none change nothing.
 
         Raises NotFoundError, DuplicateError, and InvalidValueError if the allocator cannot hold the changed site.
         """
         async with self._scheduler.changing_sites:
+            before = await self._store.get(site_id)
+            changes = wanted(before) if callable(wanted) else wanted
+            if not changes:
+                return before
             if "url" in changes:
                 changes = {**changes, "host": host_of(changes["url"])}
-            before = await self._store.get(site_id)
             changes = _without_leak(before.spec, changes, self._store.tags)
             given = {name: value for name, value in changes.items() if name in SiteSpec.__struct_fields__}
             own = structs.replace(before.spec, **given)
@@ -312,7 +320,7 @@ class SiteControl:
                 except InvalidValueError as error:
                     raise by_render(error, after) from error
             now = self._clock()
-            site = await self._store.update(site_id, changes, now)
+            site = await self._store.update(before, changes, now)
             self._scheduler.settings_pending[site_id] = now
             self._site_cache.forget(site_id)
             if site.spec.url != before.spec.url:
@@ -400,7 +408,6 @@ class SiteControl:
                 ids = result.touched[start : start + _TAKEN_OVER_AT_ONCE]
                 await self._take_over(await self._store.get_many(ids))
             await self._poll_anew(otherwise)
-        await self._scheduler.budget_fit.fit_to_growth()
         self._scheduler.due.set()
         return result
 

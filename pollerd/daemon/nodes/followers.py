@@ -101,7 +101,6 @@ class PartitionLoader:
                 for start in range(0, len(site_ids), _SITES_AT_ONCE):
                     await self.add(partition, site_ids[start : start + _SITES_AT_ONCE], quiet_seconds)
         self._loans.open(partition, quiet_seconds)
-        await scheduler.budget_fit.fit_to_growth()
         scheduler.due.set()
 
     def _add_hosts(self, hosts: Sequence[HostRow], *, all_hosts: bool) -> None:
@@ -211,7 +210,6 @@ class SiteFollower:
         for start in range(0, len(site_ids), _AT_ONCE):
             async with self._scheduler.changing_sites:
                 await self._some(sorted(site_ids[start : start + _AT_ONCE]))
-        await self._scheduler.budget_fit.fit_to_growth()
         self._scheduler.due.set()
 
     async def adopt_all(self) -> None:

@@ -1,4 +1,4 @@
-"""Aligns two contents: finds the units that both have in the same order, and the gaps between them.
+"""Alignment of two contents: the units that both have in the same order, the gaps between them, and the noise in a gap.
 
 Units that occur equally often in both are paired in order of occurrence. Where pairs cross (units in another order),
 running maxima find the smallest stretch that is closed under the pairing. Linear but for a sort.
@@ -137,7 +137,7 @@ def longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return chosen[::-1]
 
 
-# Classifies a gap between two fetches: lines with noise, a block of any lines, or reordered lines.
+# Classes of a gap between two fetches: lines with noise, a block of any lines, or reordered lines.
 
 _TAKEN_APART_UNITS = 1_000
 """A gap of more units is treated as one block."""

@@ -1,4 +1,7 @@
-"""Learns a mask from two polls right after each other: the differences between the two are noise."""
+"""Masks learned from two polls right after each other, whose differences are noise, and comparison under a site's mask.
+
+The second of the two is a repeat fetch (a proof poll).
+"""
 
 from __future__ import annotations
 
@@ -366,9 +369,7 @@ def _distinct(rules: Iterable[LineRule]) -> list[LineRule]:
     return list({(rule.template, rule.anchors, rule.prefix): rule for rule in rules}.values())
 
 
-# Compares contents under a site's mask, and learns the mask from a repeat fetch.
-#
-# A repeat fetch (a proof poll) comes right after another of the page: what differs between the two is no change of it.
+# Comparison under a mask, and the verdict on a repeat fetch.
 
 HEAVY_UNDER_MASK_BYTES = 8 * 1024
 """Contents above this size may take more than about 5 ms of CPU under a mask."""

@@ -1,6 +1,4 @@
-"""Masks: rules for what of a page is noise, where they apply, and their stored form.
-
-Rules for lines and blocks of lines of a page that are noise.
+"""Masks: rules for the lines and blocks of lines of a page that are noise, their places, and their stored form.
 
 A line rule hides only what its slots accept, in lines that match the rest of its template, at its place. A block rule
 hides any lines (as many as seen; where their number varied, the range is extended by twice the difference) or the order
@@ -122,7 +120,7 @@ class Mask:
 NO_MASK = Mask()
 
 
-# Splits a content into units: lines, further split where cells, sentences, elements or statements end.
+# Units of a content: lines, further split where cells, sentences, elements or statements end.
 #
 # Thus one clock does not make a whole one-line document noise, nor an entry of a feed.
 
@@ -140,7 +138,7 @@ def keys(parts: Sequence[bytes]) -> list[int]:
     return [digest(part.rstrip(b",\n")) for part in parts]
 
 
-# Finds the places of a mask's rules in a content.
+# Places of a mask's rules in a content.
 
 PLACES_MAX = 1_000
 """Anchors whose nearest unit occurs more often are ignored, which bounds the work on any content."""
@@ -202,7 +200,7 @@ def body(unit: bytes) -> bytes:
     return unit.rstrip(b",\n")
 
 
-# Applies a mask to a content: replaces noise by its name, and leaves all else byte for byte.
+# Application of a mask to a content: noise is replaced by its name, and all else is left byte for byte.
 
 _ALL_NOISE_SHARE = 0.95
 
@@ -342,7 +340,7 @@ class MaskApplication:
             yield next((masked for masked in fits if masked is not None), (line, 0))
 
 
-# Serialises a mask as versioned bytes: JSON, at most `BYTES_MAX` long.
+# The stored form of a mask: versioned JSON, at most `BYTES_MAX` long.
 
 VERSION = 1
 BYTES_MAX = 64 * 1024

@@ -1,7 +1,4 @@
-"""Templates of lines with noise, their slots and tokens.
-
-Templates of lines with noise: the constant text, and the slots between.
-"""
+"""Templates of lines with noise: the constant text, and the slots between, made from the tokens of two fetches."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from enum import StrEnum
 
 import xxhash
 
-# Splits a line into tokens: moments, relative times, numbers, codes, words, and single signs between them.
+# Tokens of a line: moments, relative times, numbers, codes, words, and single signs between them.
 #
 # The grammar is loose on purpose: the kind of a token matters only where it differs between two fetches, and a span
 # that looks like a date there is one.

@@ -1,4 +1,4 @@
-"""Compares a response with what each selection of its site kept before."""
+"""Comparison of a response with the contents that each selection of its site kept before."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _readable(readings: Mapping[str, StoredReading]) -> dict[str, StoredReading]
     return {name: reading for name, reading in readings.items() if reading.text}
 
 
-# Judges a difference in a selection: whether it is large enough to be a change, and whether the change matters.
+# Judgement of a difference in a selection: whether it is large enough to be a change, and whether the change matters.
 
 NO_NEEDS = ConditionNeeds()
 

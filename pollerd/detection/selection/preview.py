@@ -1,4 +1,4 @@
-"""Shows what selections keep of a page, and what their conditions would have said of earlier changes."""
+"""Previews: the parts of a page that selections keep, and the verdicts of their conditions on earlier changes."""
 
 from __future__ import annotations
 

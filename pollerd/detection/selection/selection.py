@@ -1,4 +1,4 @@
-"""One selection: compiled from its settings, applied to a body."""
+"""Selections of a site: each compiled from its settings, applied to a body, with the values read from it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from pollerd.detection.selection.values.read import read_value
 from pollerd.errors import InvalidValueError
 from pollerd.model import DEFAULT_SELECTION, Media
 
-# Where a value is read: an element, an attribute, a JSON field, or text of the selected content.
+# Sources of values: an element, an attribute, a JSON field, or text of the selected content.
 
 VALUES_MAX = 50
 _NAME_MAX = 64
@@ -353,7 +353,7 @@ def _lines(text: bytes) -> bytes:
     return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-# The named selections of one site, compiled from their settings.
+# The named selections of one site.
 
 SELECTIONS_MAX = 20
 BYTES_MAX = 64 * 1024

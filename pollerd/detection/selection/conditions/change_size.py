@@ -1,11 +1,11 @@
-"""How large a change is, in characters, in time that grows little faster than the contents.
+"""The size of a change in characters, its added and removed lines, and hashes of lines that recognise new ones later.
 
-Lines that are equally often in both contents are paired in order of occurrence; of the pairs the longest sequence in
-the same order is kept (patience diff; O(n log n)). Lines between kept pairs were added, removed, or, where there are
-lines on both sides, replaced. In a replaced stretch the same is done with words, and in words that differ the common
-beginning and end do not count. A moved line counts as removed and added: it stands elsewhere now. Line feeds count
-nothing. A replaced stretch of more than `MOST_COMPARED` characters is compared by its beginning and end alone, so its
-size is an upper bound.
+Characters are counted in time that grows little faster than the contents. Lines that are equally often in both contents
+are paired in order of occurrence; of the pairs the longest sequence in the same order is kept (patience diff;
+O(n log n)). Lines between kept pairs were added, removed, or, where there are lines on both sides, replaced. In a
+replaced stretch the same is done with words, and in words that differ the common beginning and end do not count. A
+moved line counts as removed and added: it stands elsewhere now. Line feeds count nothing. A replaced stretch of more
+than `MOST_COMPARED` characters is compared by its beginning and end alone, so its size is an upper bound.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import xxhash
 from pollerd.detection.noise.alignment import longest_rising
 from pollerd.errors import InvalidValueError
 
-# Which lines a change added and removed: a difference of multisets, linear in both contents.
+# Lines that a change added and removed: a difference of multisets, linear in both contents.
 #
 # A line is its text up to the line feed. A modified line is one removed and one added; a line that was only moved is
-# neither, since whoever watches for new lines has seen it. Lines of nothing but white space are layout and left out.
+# neither, since a user who watches for new lines has seen it. Lines of nothing but white space are layout and left out.
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _anchors(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
     return [*head, *longest_rising(pairs), *tail]
 
 
-# Hashes of a version's lines: what is kept of it to say later whether a line is new.
+# Hashes of a version's lines, kept to decide later whether a line is new.
 #
 # 64 bits a line, without its letter case and the white space around it, so that a line that returns in capitals is the
 # same line. Blank lines have no hash.

@@ -1,11 +1,11 @@
-"""A condition: whether a change of a selection's content matters, and why.
+"""Conditions: whether a change of a selection's content matters, and why; parsed from their JSON form.
 
 `against: announced` of a level leaf (present, absent, length; above, below, equals, present, absent of a value): the
-leaf holds where its test holds of the new content *and* the new content differs from the announced one, the content of
+leaf holds if its test holds of the new content *and* the new content differs from the announced one, the content of
 the last change that mattered. A content that a condition held back is not announced, so a way back to the announced
-content is no news: with `absent: sold out`, "A" (announced), then "sold out", then "A" again says nothing, as a blocked
-check of changedetection.io leaves its baseline. `not` negates the test and leaves the comparison as it is. For that the
-caller keeps the first content of a selection as announced until a change matters.
+content is no news: with `absent: sold out`, "A" (announced), then "sold out", then "A" again sends nothing, as a
+blocked check of changedetection.io leaves its baseline. `not` negates the test and leaves the comparison as it is. For
+that the caller keeps the first content of a selection as announced until a change matters.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from pollerd.detection.selection.document import list_of, shown, table
 from pollerd.errors import InvalidValueError
 from pollerd.masking import masked
 
-# Checks the leaves of a condition and makes them.
+# Leaves of a condition: checked, and made from their JSON form.
 #
-# {"appears": PATTERN, "in": "content|added|removed"}      {"disappears": PATTERN, "in": "content|removed|added"}
-# {"present": PATTERN or a list, "against": …}              {"absent": PATTERN or a list, "against": …} {"only":
-# "additions|removals", "unless_left_below": 0.25} {"purely": "additions|removals"} {"new_in": 20}  {"new_in": "all"}
-# {"length": {"min": 1, "max": 100}, "against": …} {"size": {"chars": 20, "share": 0.01}, "against": …}      {"value":
-# NAME, TEST, "against": …}
+#     {"appears": PATTERN, "in": "content|added|removed"}       {"disappears": PATTERN, "in": "content|removed|added"}
+#     {"present": PATTERN or a list, "against": …}              {"absent": PATTERN or a list, "against": …}
+#     {"only": "additions|removals", "unless_left_below": 0.25} {"purely": "additions|removals"}
+#     {"new_in": 20}  {"new_in": "all"}                         {"length": {"min": 1, "max": 100}, "against": …}
+#     {"size": {"chars": 20, "share": 0.01}, "against": …}      {"value": NAME, TEST, "against": …}
 #
 # TEST of a value: above, below, crosses_above, crosses_below: a number; equals: a number or a text; changed_by:
-# {"amount": -5} or {"percent": 5}; appears, disappears: PATTERN; present, absent: PATTERN or a list. PATTERN: {"text":
-# …}, {"re": …}, or a text. `against` is "last" (the default) or "announced".
+# {"amount": -5} or {"percent": 5}; appears, disappears: PATTERN; present, absent: PATTERN or a list.
+# PATTERN: {"text": …}, {"re": …}, or a text. `against` is "last" (the default) or "announced".
 
 MOST_PATTERNS = 200
 """In all leaves of a condition together."""

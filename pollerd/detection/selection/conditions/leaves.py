@@ -1,7 +1,4 @@
-"""Leaves of conditions: about lines, texts and values.
-
-Leaves about lines and sizes: what was added or removed, what is new, how long and how different a content is.
-"""
+"""Leaves of conditions: about lines and sizes, about texts, and about values read from a content."""
 
 from __future__ import annotations
 
@@ -139,7 +136,7 @@ class ChangeExtent:
         return Finding(self.least.reached_by(size), (fact if size.chars else f"nothing differs{since}",))
 
 
-# Leaves about texts: what appears and disappears (edges), what is there and what is not (levels).
+# Leaves about texts: edges (a text appears or disappears) and levels (a text is present or absent).
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,4 @@
-"""Three-valued logic of conditions, and what they are given.
-
-Three-valued logic (Kleene) over the leaves of a condition.
+"""Three-valued logic (Kleene) over the leaves of a condition, the protocols of its inputs, and least sizes of changes.
 
     all   false if one is false, else unknown if one is unknown, else true
     any   true if one is true, else unknown if one is unknown, else false
@@ -22,9 +20,9 @@ from typing import Protocol
 from pollerd.detection.selection.conditions.change_size import ChangeSize, LineChanges, change_size, line_changes
 from pollerd.detection.selection.document import known_keys, share, table, whole_number
 
-# What a condition is given: patterns, readings of values, and the two contents that it compares.
+# Inputs of a condition: patterns, readings of values, and the two contents that it compares.
 #
-# Patterns and values are made by other packages; what a condition needs of them is written down here as protocols.
+# Patterns and values are made by other packages; a condition needs no more of them than these protocols state.
 
 
 class PatternLike(Protocol):
@@ -171,7 +169,7 @@ def _names(findings: list[Finding]) -> Iterator[str]:
         yield from finding.unknown
 
 
-# The least size of a change: smaller ones are no changes.
+# The least size of a change: smaller differences are no changes.
 
 MOST_CHARS = 100_000_000
 
@@ -208,7 +206,7 @@ def parse_least(field: str, document: object) -> Least:
     )
 
 
-# Text of pages and numbers for one line that people read.
+# Excerpts of pages and numbers, for one line that people read.
 
 MOST_CHARACTERS = 60
 """How much of a page's text is shown at one place."""

@@ -1,7 +1,4 @@
-"""CSS selectors: checked when set, and run by lexbor.
-
-CSS selectors, run by lexbor: checked when set, with the character at which something is wrong.
-"""
+"""CSS selectors, run by lexbor: checked when set, with the character at which something is wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from pollerd.detection.selection.expressions.refusal import Refusal, checked_source
 
-# What CSS selectors can hold here, and the way out for what they cannot.
+# Pseudo-classes that are supported, and hints for those that are not.
 
 _CONTAINS = 'write ":lexbor-contains(\\"…\\")" or use lines.keep'
 PLAIN = frozenset(
@@ -70,7 +67,7 @@ def pseudo_class_reason(name: str, given: str) -> str:
     return f'":{given}" is not understood; name what is meant by tag, class or attribute'
 
 
-# Reads identifiers, strings and white space of CSS, and knows where it is.
+# A scanner of identifiers, strings and white space of CSS, which knows its position.
 
 _SPACE = re.compile(r"(?:[ \t\r\n\f]|/\*(?:[^*]|\*(?!/))*\*/)+")
 _ESCAPE = r"\\(?:[0-9a-fA-F]{1,6}[ \t\r\n\f]?|[^0-9a-fA-F\r\n\f])"
@@ -148,7 +145,7 @@ class CssScanner:
         self.warnings.append(f'character {opened + 1}: "{self.text[opened]}" is left open; it is closed at the end')
 
 
-# Checks a CSS selector: the part of Selectors Level 4 that the engine (lexbor) understands.
+# The check of a selector: the part of Selectors Level 4 that the engine (lexbor) understands.
 
 MOST_DEPTH, MOST_ALTERNATIVES, MOST_CHEAP = 10, 100, 20
 """Maximum depth of brackets; number of selectors; number of parts (tags, classes, …) that is cheap."""

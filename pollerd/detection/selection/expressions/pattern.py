@@ -14,7 +14,7 @@ from pollerd.detection.selection.expressions.pattern_rewrite import rewritten
 from pollerd.detection.selection.expressions.refusal import MOST_CHARACTERS, Refusal, checked_source
 from pollerd.errors import InvalidValueError, SelectionLimitError
 
-# Finds a text in another: case ignored by full case folding ("STRASSE" is found by "straße"), or not.
+# Search of a text in another: case ignored by full case folding ("STRASSE" is found by "straße"), or not.
 
 
 class TextMatch:
@@ -83,7 +83,7 @@ def _starts(text: str) -> dict[int, int]:
     return starts
 
 
-# The template by which matches are replaced.
+# Replacements: templates by which matches are replaced.
 
 _KIND = "a replacement"
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a", "b": "\b", "\\": "\\"}

@@ -12,7 +12,7 @@ from typing import Any
 from pollerd.detection.selection.expressions.refusal import Refusal, checked_source
 from pollerd.errors import InvalidValueError
 
-# Checks of an XPath expression what libxml2 checks only when it evaluates: functions, prefixes, variables.
+# The check of an expression: functions, prefixes and variables, which libxml2 checks only when it evaluates.
 
 MOST_DEPTH = 30
 """Maximum depth of brackets."""

@@ -1,7 +1,4 @@
-"""Selects from feeds, JSON, XML and PDF documents.
-
-Selects from feeds: which items, and which of their fields.
-"""
+"""Selection steps on feeds (items and their fields), JSON, XML and PDF documents."""
 
 from __future__ import annotations
 
@@ -93,7 +90,7 @@ def _field(entry: FeedEntry, name: str) -> str:
             return entry.text
 
 
-# Selects from JSON by JSONPath (RFC 9535).
+# JSON, by JSONPath (RFC 9535).
 
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2
 
@@ -132,7 +129,7 @@ def _written(found: list[Any]) -> bytes:
     return one.encode("utf-8", "replace") if isinstance(one, str) else orjson.dumps(one, option=_CANONICAL)
 
 
-# Selects from XML: elements removed and kept by XPath, written with one element a line.
+# XML: elements removed and kept by XPath, written with one element a line.
 
 
 class XmlDocument:
@@ -199,7 +196,7 @@ def _pretty(element: Any) -> bytes:
     return written.strip()
 
 
-# Extracts the text of PDF documents. pdfium is not safe in threads: call it in a process of its own only.
+# PDF. pdfium is not safe in threads: call it in a process of its own only.
 
 PAGES_MAX = 2_000
 CHARACTERS_MAX = 20_000_000

@@ -1,4 +1,4 @@
-"""Selects from HTML: elements removed and kept, then their visible text, as `detection.html` reads a whole page."""
+"""Selection steps on HTML: elements removed and kept, then their visible text, as `detection.html` reads a page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pollerd.detection.selection.expressions.jsonpath import JsonPath, compile_j
 from pollerd.detection.selection.expressions.xpath import XPathExpression, compile_xpath, parse_html
 from pollerd.errors import InvalidValueError, SelectionLimitError
 
-# Steps on elements: what is removed from a page or document, and what is kept of it, by CSS or XPath.
+# Expressions of the steps, by CSS or XPath, compiled for pages and documents.
 
 ALTERNATIVES_MAX = 50
 """Most expressions of one step."""

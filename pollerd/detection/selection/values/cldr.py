@@ -1,8 +1,7 @@
-"""What is written how, by locale: digits, separators, names.
+"""Conventions of locales from CLDR (by Babel): spellings of digits and signs, separators of numbers, names in dates.
 
-What CLDR says of a locale, by Babel. Babel's parser is not used: not strict, it takes "1.5" in German for 15.
-
-Babel is loaded at the first call: 9 ms and 1 MB, with the first locale 35 ms and 6 MB; each more locale 8 ms, 1 MB.
+Babel's parser is not used: not strict, it takes "1.5" in German for 15. Babel is loaded at the first call: 9 ms and
+1 MB, with the first locale 35 ms and 6 MB; each more locale 8 ms, 1 MB.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def excerpt(text: str) -> str:
     return '"' + "".join(character if character.isprintable() else "�" for character in shown) + '"'
 
 
-# What separators of a written number mean: by settings or locale, by the number itself, by the document's language.
+# Separators of a written number, decided by settings or locale, by the number itself, by the document's language.
 
 MOST_DIGITS = 30
 EITHER = ".,"
@@ -165,7 +164,7 @@ def _is_grouped(parts: list[str], indian: bool) -> bool:
     return between <= {3} or (indian and between == {2} and len(parts[0]) <= 2)
 
 
-# Names that look like a mistyped one.
+# Suggestions for mistyped names.
 
 _LONGEST = 60
 

@@ -1,4 +1,4 @@
-"""Currencies beside a number: codes and signs."""
+"""Currencies next to a number: codes and signs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Reads dates and instants, by patterns and out of plain texts.
-
-Reads dates out of plain texts: ISO 8601, RFC 9110 and 5322, and what a format or a locale says.
+"""Dates and instants, read from texts: ISO 8601, RFC 9110 and 5322, and the pattern of a format or a locale.
 
 Relative times are no values: they change at every poll. "02/03/2026" without format or locale is ambiguous.
 """
@@ -19,7 +17,7 @@ from pollerd.detection.selection.values.cldr import excerpt, plain
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.errors import InvalidValueError
 
-# Compiles a date pattern of CLDR (dd.MM.yyyy, d MMMM yyyy, HH:mm) to a regular expression.
+# Date patterns of CLDR (dd.MM.yyyy, d MMMM yyyy, HH:mm), compiled to regular expressions.
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+|'")
 _FIELDS = {
@@ -41,8 +39,8 @@ _FIELDS = {
 }
 _MONTHS, _WEEKDAYS, _HALVES = ("MMM", "MMMM", "LLL", "LLLL"), ("E", "EE", "EEE", "EEEE", "ccc", "cccc"), ("a",)
 _ALLOWED = "y yy yyyy M MM MMM MMMM d dd E EEEE H HH h hh mm ss S a X XXX z, and words in '…'"
-_DATE_PATTERN_FREE, _DATE_PATTERN_END = r"(?<![0-9])(?<![0-9][./-])", r"(?![0-9])(?![./-][0-9])"
-_DATE_PATTERN_CLOCK = (
+_NO_DIGIT_BEFORE, _NO_DIGIT_AFTER = r"(?<![0-9])(?<![0-9][./-])", r"(?![0-9])(?![./-][0-9])"
+_MAYBE_CLOCK = (
     "(?:,?[ \u202f]?(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}))?"
     "(?![0-9:])(?![ \u202f]?[aApP]\\.?[mM]))?"
 )
@@ -65,7 +63,7 @@ def pattern_of(written: str, locale: str | None) -> DatePattern:
     if len(written) > _LONGEST:
         raise InvalidValueError("format", f"at most {_LONGEST} characters", written)
     regex, names = _compiled(written, locale, lenient=False)
-    return DatePattern(re.compile(f"{_DATE_PATTERN_FREE}{regex}{_DATE_PATTERN_END}", re.IGNORECASE), names)
+    return DatePattern(re.compile(f"{_NO_DIGIT_BEFORE}{regex}{_NO_DIGIT_AFTER}", re.IGNORECASE), names)
 
 
 @lru_cache(maxsize=64)
@@ -82,9 +80,7 @@ def patterns_of_locale(locale: str) -> tuple[DatePattern, ...]:
     }
     compiled = (_compiled(written, locale, lenient=True) for written in patterns)
     return tuple(
-        DatePattern(
-            re.compile(f"{_DATE_PATTERN_FREE}{regex}{_DATE_PATTERN_CLOCK}{_DATE_PATTERN_END}", re.IGNORECASE), names
-        )
+        DatePattern(re.compile(f"{_NO_DIGIT_BEFORE}{regex}{_MAYBE_CLOCK}{_NO_DIGIT_AFTER}", re.IGNORECASE), names)
         for regex, names in compiled
     )
 
@@ -212,13 +208,13 @@ def instant(local: datetime) -> float:
     return (local - EPOCH).total_seconds() if local.tzinfo is UTC else (local.astimezone(UTC) - EPOCH).total_seconds()
 
 
-# Days and instants out of the parts of a written date.
+# Days and instants from the parts of a written date.
 
 OLDEST_YEAR, NEWEST_YEAR = 1600, 9998
 _PIVOT = 69
 """Years of two digits are 1969 to 2068, as in POSIX: we have no clock here that could tell more."""
-_INSTANTS_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-ENGLISH_MONTHS = {name: number for number, name in enumerate(_INSTANTS_MONTHS, 1)}
+_MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+ENGLISH_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
 
 
 def reading_of(parts: Mapping[str, str], zone: tzinfo | None, shown: str, names: Mapping[str, int]) -> Reading:

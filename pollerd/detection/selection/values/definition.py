@@ -1,4 +1,4 @@
-"""Checks the definition of a value: what may be said, and the nearest name for what is misspelled."""
+"""Definitions of values, checked, with the nearest name for a misspelled one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads numbers and prices out of plain texts."""
+"""Numbers and prices, read from texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pollerd.detection.selection.values.cldr import (
 from pollerd.detection.selection.values.currencies import CurrencyFinder, CurrencySign, finder_for
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 
-# Finds the numbers in a text, with sign, currency and what makes them doubtful. Linear in the text.
+# The numbers in a text, with sign, currency and their doubtful traits. Linear in the text.
 
 _DECIMAL_MARKS = ".,·٫"
 _NUMBER = re.compile(

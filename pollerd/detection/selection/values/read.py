@@ -1,4 +1,4 @@
-"""Reads one value out of the texts that a selection found."""
+"""The reading of one value from the texts that a selection found."""
 
 from __future__ import annotations
 
