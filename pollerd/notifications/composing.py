@@ -1,4 +1,4 @@
-"""Composes messages: reads what claimed notices tell of, compares contents, and writes it for one channel."""
+"""Composition of messages: claimed notices' events are read, contents compared, and the text written for a channel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pollerd.notifications.writing import Look, Medium, escaped, message_of_dige
 from pollerd.storage.notification_values import ClaimedMessage, NoticeFacts
 from pollerd.storage.notifications import NotificationStore
 
-# Links by which the readers of a mail leave a rule: a token of the daemon names one rule and one channel.
+# Unsubscribe links: a token of the daemon names one rule and one channel.
 #
 # Leaving needs no login (RFC 8058). A link can do nothing else, and holds as long as the daemon has its secret key.
 

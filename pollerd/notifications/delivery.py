@@ -1,7 +1,4 @@
-"""Delivers what channels have to send.
-
-Delivers on all channels: each by itself, so that a slow or dead one holds up no other, and never polling.
-"""
+"""Delivery of messages on all channels: each on its own, so that a slow or dead one holds up no other."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from pollerd.notifications.schedule import next_attempt
 from pollerd.storage.notification_values import AttemptEnd, ClaimedMessage, DueTimes, NewMessages, Pause, StoredChannel
 from pollerd.storage.notifications import NotificationStore
 
-# How fast a channel may be sent to: messages a minute, and when single ones give way to groups. Pure.
+# The pace of a channel: messages a minute, and when single ones give way to groups. Pure.
 
 WINDOW_SECONDS = 60.0
 """In a storm, one group is sent in this time."""
@@ -92,7 +89,7 @@ class Pace:
                 times.popleft()
 
 
-# Sends what one channel has to tell, message by message.
+# The sender of one channel, message by message.
 
 MOST_AT_ONCE = 1_000
 """Maximum number of events of one message."""

@@ -1,4 +1,7 @@
-"""Which rules an event matches. On the path of every change: a few microseconds where there are a few rules."""
+"""Matching of events and rules, and the incidents of failing sites.
+
+Matching is on the path of every change: a few microseconds if there are a few rules.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,6 @@ from pollerd.detection.selection.expressions.pattern import Pattern, compile_pat
 from pollerd.events import EventKind
 from pollerd.model import Media, OutcomeKind
 from pollerd.notifications.rules import Patience, PatternSettings, Rule
-
-# What rules are asked about: plain values of one event.
 
 
 class Facts(Struct, frozen=True, gc=False):
@@ -169,7 +170,7 @@ def _found(patterns: Sequence[Pattern], lines: Sequence[str]) -> bool:
     return any(pattern.search(line) for pattern in patterns for line in lines)
 
 
-# When a failing site is told of, and when that it answers again: one event each for an incident.
+# Incidents: a failing site and its recovery are one event each.
 
 
 class IncidentStep(StrEnum):

@@ -1,6 +1,6 @@
-"""Messages of events: what they say, in words.
+"""Messages of events: their values, the wording of an event, and the lines of a change that they show.
 
-Values between what happened and a channel: events in full, a message made of them, the receiver's answer.
+The values lie between an event and a channel: events in full, a message made of them, the receiver's answer.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Answer(Struct, frozen=True):
     """Seconds that the receiver asked us to wait, not limited."""
 
 
-# Text of pages as plain lines: without what breaks lines, hides, or turns the direction of writing.
+# Text of pages as plain lines: without characters that break lines, hide, or turn the direction of writing.
 
 _BREAKS = re.compile("[\\s\\x00-\\x1f\\x7f-\\x9f\u2028\u2029]")
 _HIDDEN = re.compile(
@@ -154,7 +154,7 @@ def _cut(text: str, line: str, most: int) -> str:
     return line[: most - 1].rstrip() + "…" if more else line
 
 
-# What an event says, in words: a title that stays the same for a site, one line, and facts. Plain lines, not escaped.
+# An event in words: a title that stays the same for a site, one line, and facts. Plain lines, not escaped.
 #
 # Keys of `Event.data` that are shown: `detail`, `failures`, `since`, `from`, `to` (moments: epoch s or RFC 3339),
 # `new_url`, `selection`, `summary`, `channel`, and `over`: whether a budget fits again, or a channel works again.
@@ -321,7 +321,7 @@ _KINDS: Mapping[EventKind, Callable[[_Words], Description]] = {
 }
 
 
-# Which lines a change added and removed, for rules and messages. Takes time linear in the contents.
+# Lines that a change added and removed, for rules and messages. Takes time linear in the contents.
 
 MOST_LINES = 100
 LONGEST_LINE = 400

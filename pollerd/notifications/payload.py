@@ -1,7 +1,7 @@
 """The JSON of webhooks and NATS: `{type, timestamp, data}` by Standard Webhooks, below 20 kB.
 
 Of a single event `type` is its kind; of several it is "group", and `data.events` holds each as it would be alone. A
-message of more events than `events_carried` says is parted before it is sent. Should one still not fit (its facts grew
+message of more events than `events_carried` is split before it is sent. Should one still not fit (its facts grew
 between two attempts), the last events are left out, `cut` says so, and `link` leads to all of it.
 """
 

@@ -1,7 +1,4 @@
-"""Rules: which events, of which sites, are sent where and when.
-
-A rule as a value: which events, of which sites, are told on which channels, and when.
-"""
+"""Rules: which events, of which sites, are sent on which channels, and when; and the form in which users write them."""
 
 from __future__ import annotations
 
@@ -90,9 +87,6 @@ class Rule(Struct, frozen=True):
         return not self.enabled or (self.muted_until is not None and now < self.muted_until)
 
 
-# Keys of a table that a user wrote.
-
-
 def check_keys(field: str, given: Mapping[object, object], known: Sequence[str]) -> None:
     """Raises InvalidValueError for an unknown key; it names the known ones, and that which looks most like it."""
     for key in given:
@@ -103,7 +97,7 @@ def check_keys(field: str, given: Mapping[object, object], known: Sequence[str])
             )
 
 
-# The times of a rule as users write them: digests, quiet hours, muted until.
+# Times of a rule: digests, quiet hours, muted until.
 
 _HOURLY, _DAILY = ("every", "zone"), ("every", "at", "days", "zone")
 _NONE = "none"
@@ -183,7 +177,7 @@ def _days(field: str, given: object) -> tuple[str, ...]:
     return tuple(day for day in DAYS if day in days)
 
 
-# Rules as users write them: JSON, TOML or YAML objects, checked, and back.
+# Rules as users write them: JSON, TOML or YAML objects, checked.
 
 MOST_ITEMS = 1_000
 MOST_PATTERNS = 50
@@ -341,7 +335,7 @@ def _seconds(field: str, given: object) -> float:
     return found
 
 
-# A rule as a JSON object: what `parse_rule` reads to the same rule. Defaults are left out.
+# A rule as a JSON object, which `parse_rule` reads to the same rule. Defaults are left out.
 
 
 def document_of(rule: Rule) -> dict[str, Any]:
@@ -351,7 +345,7 @@ def document_of(rule: Rule) -> dict[str, Any]:
         "events": [kind.value for kind in rule.events],
         "sites": _lists(rule.scope),
         "words": _lists(rule.words),
-        "failing": _canonical_patience(rule.failing),
+        "failing": _patience_document(rule.failing),
         "channels": list(rule.channels),
         "digest": _digest(rule.digest),
         "quiet": _quiet(rule.quiet),
@@ -370,7 +364,7 @@ def _lists(of: msgspec.Struct) -> dict[str, Any]:
     return {key: list(some) for key, some in found.items() if some}
 
 
-def _canonical_patience(patience: Patience) -> dict[str, Any] | None:
+def _patience_document(patience: Patience) -> dict[str, Any] | None:
     if patience == Patience():
         return None
     found = {"after_polls": patience.after_polls, "after": patience.after}

@@ -1,7 +1,4 @@
-"""When a notice is sent: at once, in a digest, again.
-
-When a notice is due, and which digest it belongs to.
-"""
+"""Times at which notices are sent: at once, after quiet hours, in a digest, and again after a failure."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 
-# Digests: what a rule finds is told together, at full hours or at a time of day.
+# Digests: the events of a rule are sent together, at full hours or at a time of day.
 #
 # A day's digest goes out at the first instant of the local day whose local time is at least the one set: where clocks
 # skip that time, at the end of the gap; where it comes twice, at the first. Hours are those of the zone's clocks: in
@@ -159,7 +156,7 @@ def ends_some_time(quiet: Windows) -> bool:
     return all(end - begin <= _LONGEST_S for begin, end in _silences(quiet, _A_DAY))
 
 
-# When a message that could not be sent is tried again: growing waits, the last attempt three days after the first.
+# Attempts to send a message: growing waits, the last attempt three days after the first.
 
 WAITS = (0.0, *(5.0 * 2.0**failed for failed in range(14)), 72_000.0)
 """Seconds before each attempt but the last, which comes when three days are over.

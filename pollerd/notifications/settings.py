@@ -1,7 +1,4 @@
-"""Settings of notifications, and rules and channels of a configuration.
-
-Settings of notifications that hold for the whole daemon.
-"""
+"""Settings of notifications that hold for the whole daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules and channels for the database, of documents that users wrote: over REST, or in the configuration file."""
+"""Rules and channels for the database, made of documents that users wrote: over REST, or in the configuration file."""
 
 from __future__ import annotations
 

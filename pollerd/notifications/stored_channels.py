@@ -1,4 +1,4 @@
-"""Channels as stored: one JSON object of settings, with how messages are sent, and one of secrets."""
+"""Channels as stored: one JSON object of settings, with the options of delivery, and one of secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pollerd.notifications.writing import Limits, Look, Medium
 from pollerd.scheduling.windows import zone_of
 from pollerd.storage.notification_values import ChannelSpec
 
-# How messages are sent on a channel, whatever its kind: how many, grouped from when, in which words and zone.
+# Options of delivery on a channel, whatever its kind: pace, grouping, template and time zone.
 
 LONGEST_TEMPLATE = 20_000
 

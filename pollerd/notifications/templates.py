@@ -1,8 +1,6 @@
-"""Templates of users: bounded, sandboxed, with a fallback.
+"""Templates of users, rendered by Jinja2 in a sandbox with bounds, and the fallback to the built-in message.
 
-Renders a template of a user. Pure, and bounded in steps and sizes; time and memory are the caller's to bound.
-
-A template may still take long within its bounds, so it belongs into a process with a limit of time and of memory.
+Pure. A template may still take long within its bounds, so it belongs in a process with a limit of time and of memory.
 """
 
 from __future__ import annotations
@@ -28,8 +26,6 @@ from pollerd.errors import PermanentError, PollerdError
 from pollerd.notifications.messages import Event, EventChange, EventSite, Message, describe, one_line, plain_line
 from pollerd.notifications.writing import Medium, count, escaped, web_url
 from pollerd.timestamps import rfc3339
-
-# The error of a template.
 
 
 class TemplateError(PermanentError):
@@ -103,7 +99,7 @@ def check_operation(operator: str, left: Any, right: Any) -> None:
                 raise TemplateError("a repetition that is too long")
 
 
-# The filters that templates may use: those of Jinja2 whose time and memory are bounded, and some of our own.
+# Filters for templates: those of Jinja2 whose time and memory are bounded, and some of our own.
 #
 # There is no `safe`: all values are escaped, and `escape` changes nothing.
 
@@ -168,7 +164,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {name: ALL[name] for name in _JINJA}
 }
 
 
-# What a template may contain, and its bounds built in before it is compiled.
+# Syntax that templates may use, and bounds that are built in before compilation.
 
 COUNTED, BOUNDED = "_counted", "_bounded"
 STEPS = "_steps"
@@ -260,7 +256,7 @@ def _filtered(node: Any, name: str) -> nodes.Filter:
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno, environment=node.environment)
 
 
-# Jinja2's sandbox for one medium: no files, no imports, no methods but harmless ones; values are escaped.
+# The sandbox for one medium: no files, no imports, no methods but harmless ones; values are escaped.
 
 _OF_TEXTS = frozenset({"upper", "lower", "strip", "startswith", "endswith", "split", "title", "capitalize"})
 _OF_TABLES = frozenset({"items", "keys", "values", "get"})
@@ -335,7 +331,7 @@ def _shown(value: Any) -> str:
     raise TemplateError(f"{type(value).__name__} is no text; of a list, join makes one")
 
 
-# What a template is given: texts, numbers, lists and tables of one message. Texts are single lines, not escaped.
+# The context of a template: texts, numbers, lists and tables of one message. Texts are single lines, not escaped.
 
 NAMES = ("subject", "summary", "count", "kind", "events", "event", "site", "change", "link")
 """Names of the values that every template has. event, site, change: none in a message of several events."""
@@ -479,7 +475,7 @@ def _line_of(traceback: TracebackType | None) -> int | None:
     return line
 
 
-# What is sent where a template fails: the built-in message, and why.
+# The fallback for a template that fails: the built-in message, with the reason.
 
 _LONGEST_PROBLEM = 300
 

@@ -1,6 +1,6 @@
-"""Writes a message for a medium, where its data is inert.
+"""Messages written for a medium, up to a length: rows of events as text, Markdown or HTML, with their data inert.
 
-Writes rows for a medium, up to a length: what does not fit is counted, and said with the link.
+Rows that do not fit are counted, and the message says so with the link.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pollerd.notifications.messages import (
 )
 from pollerd.quantities import counted
 
-# A message as rows, before it is written for a medium: each row is shown whole or not at all.
+# Rows of a message, before it is written for a medium: each row is shown whole or not at all.
 
 _LONGEST_LINE = 400
 
@@ -120,12 +120,12 @@ def _url(event: Event) -> str:
     return "" if event.site is None else event.site.url
 
 
-# Makes data inert in each medium: it is shown, never obeyed.
+# Data is made inert in each medium: it is shown, never obeyed.
 #
 # HTML is escaped. Chat services share no way to escape: a backslash is shown by Slack, an entity by Discord and
-# Telegram. So in Markdown each character that some service acts on becomes one that looks like it, and what is
-# recognised by its shape (mentions, links, emoji names, commands) is parted by a space of no width. The result contains
-# none of the signs of Markdown, so it is the same in all of them, and escaping it again changes nothing.
+# Telegram. So in Markdown each character that some service acts on becomes one that looks like it, and text recognised
+# by its shape (mentions, links, emoji names, commands) is split by a space of no width. The result contains none of the
+# signs of Markdown, so it is the same in all of them, and escaping it again changes nothing.
 
 GAP = "\u200b"
 """A space of no width."""
@@ -350,7 +350,7 @@ _WRITERS: Mapping[Medium, Callable[[MessageRow], str]] = {
 }
 
 
-# Makes messages of events: one alone, a group of what came at once, a digest.
+# Messages: of one event, of a group of events that came at once, of a digest.
 
 
 class Limits(Struct, frozen=True, gc=False):

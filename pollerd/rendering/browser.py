@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from playwright.async_api import CDPSession
 
 
-# How a Chromium of ours is started: no way out but our proxy, a home of its own that is removed, nothing of our
-# environment.
+# The start of our own Chromium: no way out but our proxy, its own home that is removed, nothing of our environment.
 
 _FEATURES_OFF = (
     # Pages are asked for as their site's URL says, and by nobody else.

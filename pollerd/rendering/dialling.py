@@ -1,4 +1,4 @@
-"""Dials what a page asks for: the guard judges every address of a name, and the address dialled is one of those."""
+"""Dialling for the proxy: the guard judges every address of a name, and the address dialled is one of those."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from pollerd.fetching.settings import FetchSettings, Proxy, normalise_proxy, par
 from pollerd.model import OutcomeKind
 from pollerd.rendering.outcome import PageRefusedError
 
-# Reads and rewrites the heads of HTTP/1.1 messages that cross the proxy; bodies pass untouched. Lenient, as browsers
-# are: what is not understood passes as it is.
+# Heads of HTTP/1.1 messages that cross the proxy, read and rewritten; bodies pass untouched. Lenient, as browsers are:
+# a line that is not understood passes unchanged.
 
 _END = re.compile(rb"\r?\n\r?\n")
 _REQUEST = re.compile(rb"([A-Z]{1,32}) ([\x21-\x7e]{1,65536}) HTTP/1\.[01]")
@@ -227,7 +227,7 @@ async def _open_tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         raise PageRefusedError(OutcomeKind.CONNECT_ERROR, proxy_refusal(status))
 
 
-# At most so many connections to a host at once, over all pages; none of them can keep the others from a host.
+# Connections by host: bounded over all pages, and shared such that no page keeps the others from a host.
 
 MOST_CONNECTIONS = 6
 """Connections to one host at once, over all pages: what a browser opens."""

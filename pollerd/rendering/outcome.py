@@ -1,4 +1,4 @@
-"""The outcome of a rendered poll: a fetch's, with what only a browser has, and what a browser says of a failed page."""
+"""The outcome of a rendered poll, and the outcome kinds of the errors that a browser reports."""
 
 from __future__ import annotations
 

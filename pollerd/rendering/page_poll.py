@@ -1,4 +1,4 @@
-"""One rendered poll: a context of its own, the page in it, and what comes of it. Nothing of it is kept."""
+"""One rendered poll: its own browser context, the page in it, and the outcome. Nothing of it is kept."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from pollerd.rendering.proxy import ForwardProxy, ProxySession
 from pollerd.rendering.reading import read_html, screenshot, take_step
 from pollerd.urls import host_of, join_url, origin_of
 
-# Watches the main document of a page where its answers pass: redirects are permitted one by one, the site's own headers
-# reach its own origin only, and an answer that is no page is not loaded.
+# The watch on a page's main document: redirects are permitted one by one, the site's own headers reach its own origin
+# only, and an answer that is no page is not loaded.
 
 EMPTY_STATUSES = frozenset({204, 205})
 _ALL_STATUSES = frozenset(range(200, 300))

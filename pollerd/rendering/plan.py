@@ -1,7 +1,4 @@
-"""How a page is rendered: a plan, compiled from what the user says.
-
-How a page is rendered, as compiled from what the user says.
-"""
+"""Render plans: how a page is rendered, checked and compiled from the settings document of a site or tag."""
 
 from __future__ import annotations
 
@@ -85,7 +82,7 @@ class RenderPlan:
         return tuple(step.value for step in self.steps if step.secret)
 
 
-# Checks CSS selectors before a browser has to: whatever cannot be one is refused, with its position.
+# The check of CSS selectors before a browser has to: an impossible one is refused, with the position of the fault.
 
 MAX_SELECTOR_LENGTH = 1_000
 _OPEN, _CLOSE = "([", ")]"
@@ -162,7 +159,7 @@ def _readable(text: str) -> bool:
     return True
 
 
-# Checks single values of a render plan. Each function raises `InvalidValueError` naming the field.
+# Checks of single values. Each function raises `InvalidValueError` naming the field.
 
 
 def checked_object(field: str, given: object, known: frozenset[str]) -> Mapping[str, Any]:
@@ -200,13 +197,15 @@ def checked_text(field: str, given: object, most: int, *, secret: bool = False) 
     return given
 
 
-# Compiles the steps of a render plan.
+# Steps of a render plan.
 #
-# A step is an object with one action, what the action needs beside it, and perhaps a `timeout` of its own in seconds:
+# A step is an object with one action, the fields that the action needs, and perhaps its own `timeout` in seconds:
 #
-# {"click": CSS}   {"click_if_exists": CSS}   {"check": CSS}   {"remove": CSS} {"type": CSS, "text": TEXT}   {"type":
-# CSS, "secret": TEXT}   {"select": CSS, "value": TEXT} {"press": KEY, "on": CSS}     {"press": KEY} {"wait_for": CSS}
-# {"wait_for_text": TEXT}   {"wait": SECONDS} {"scroll": "bottom"}   {"scroll": PIXELS}   {"scroll_to": CSS}
+#     {"click": CSS}   {"click_if_exists": CSS}   {"check": CSS}   {"remove": CSS}
+#     {"type": CSS, "text": TEXT}   {"type": CSS, "secret": TEXT}   {"select": CSS, "value": TEXT}
+#     {"press": KEY, "on": CSS}     {"press": KEY}
+#     {"wait_for": CSS}   {"wait_for_text": TEXT}   {"wait": SECONDS}
+#     {"scroll": "bottom"}   {"scroll": PIXELS}   {"scroll_to": CSS}
 
 MOST_STEPS = 50
 MAX_TYPED_LENGTH = 4_096
@@ -302,12 +301,12 @@ _COMPILERS: Mapping[StepAction, _Compile] = {
 """Of actions that need more than a selector."""
 
 
-# Compiles a render plan from the settings document of a site or tag.
+# The whole document:
 #
-# {"wait": {"selector": CSS, "idle": true, "seconds": 2}, "block": ["image", "media", "font"], "steps": [...],
-#  "timeout": 30, "viewport": {"width": 1280, "height": 720}}
+#     {"wait": {"selector": CSS, "idle": true, "seconds": 2}, "block": ["image", "media", "font"], "steps": [...],
+#      "timeout": 30, "viewport": {"width": 1280, "height": 720}}
 #
-# Every key may be absent. With a `wait` of its own, only what it names is waited for.
+# Every key may be absent. With its own `wait`, only the conditions that it names are waited for.
 
 RESOURCE_TYPES: Final = ("image", "media", "font", "stylesheet", "script", "xhr", "fetch", "websocket", "eventsource")
 """What may be blocked; the names are Playwright's."""
@@ -360,7 +359,7 @@ def _block(field: str, given: object) -> frozenset[str]:
     return frozenset(given)
 
 
-# Takes the secrets out of a plan's document, so that they are sealed apart from it and shown to nobody.
+# Secrets of a plan's document: taken out of it, so that they are sealed apart from it and shown to nobody.
 
 SEALED = "(sealed)"
 """Stands in a document in the place of a secret."""

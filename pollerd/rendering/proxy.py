@@ -1,9 +1,7 @@
-"""The guarded proxy of rendered pages.
+"""The forward proxy of rendered pages: CONNECT and absolute-form requests, each with the credentials of its page.
 
-The forward proxy: CONNECT and absolute-form requests of rendered pages, each with the credentials of its page.
-
-It has no other users: who shows no credentials of a page that is being rendered is refused. Each connection is dialled
-anew, so the guard judges each; none is shared by two pages.
+It has no other users: a request without the credentials of a page that is being rendered is refused. Each connection is
+dialled anew, so the guard judges each; none is shared by two pages.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from pollerd.rendering.dialling import (
 from pollerd.rendering.outcome import PageRefusedError
 from pollerd.urls import host_of, normalise_url
 
-# What one page may do through the proxy: its credentials, its limits, and what came of its connections.
+# Sessions: the credentials of one page, its limits, and the results of its connections.
 
 MayConnect = Callable[[str], str | None]
 """Returns why a host (name:port, as in `host_of`) may not be connected to now, one line; None: it may."""

@@ -1,4 +1,7 @@
-"""Reads a rendered page within limits: its HTML from a world that its scripts do not reach, and its picture."""
+"""Steps taken on a rendered page, and its HTML and picture, read within limits.
+
+The HTML is read from a world that the page's scripts do not reach.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ def _too_large(most: int) -> PageRefusedError:
     return PageRefusedError(OutcomeKind.TOO_LARGE, f"rendered page of more than {most} bytes")
 
 
-# Takes the steps of a plan on a page. No failure shows a step's value, nor Playwright's message, which has it.
+# Steps of a plan, taken on a page. No failure shows a step's value, nor Playwright's message, which has it.
 
 _LATE_SECONDS = 5.0
 _TO_BOTTOM = "() => window.scrollTo(0, document.documentElement.scrollHeight)"

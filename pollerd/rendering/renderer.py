@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pollerd.rendering.page_poll import RenderEnvironment
 
 
-# How many pages are rendered at once: a bound that may change while pages are rendered and others wait.
+# The number of pages rendered at once: a bound that may change while pages are rendered and others wait.
 
 
 class PageTurns:

@@ -1,7 +1,4 @@
-"""Sends messages by Apprise, in a fenced process of the channel's own.
-
-Sends messages by Apprise, in a process of the channel's own that stays warm for a minute.
-"""
+"""Channels by Apprise: messages are sent from a channel's own fenced process, which stays warm for a minute."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ from pollerd.notifications.channels.channel import (
 )
 from pollerd.notifications.messages import Answer, AnswerKind, Message
 
-# The daemon's side of a process for Apprise: starts it, looks up names and opens connections for it, and kills it.
+# The daemon's side of the process: starts it, looks up names and opens connections for it, and kills it.
 
 _CHILD = Path(__file__).with_name("apprise_child.py")
 _ENVIRONMENT = {"NETRC": os.devnull, "HOME": "/nonexistent", "LANG": "C.UTF-8"}
@@ -193,7 +190,7 @@ def _port(said: Mapping[str, Any]) -> int:
     return port if isinstance(port, int) and 0 <= port < 65_536 else 0
 
 
-# Services and options of Apprise that break what pollerd promises; refused by name.
+# Refused services and options of Apprise: those that break what pollerd promises.
 
 _LOCAL = "tells this machine alone, and pollerd starts no programs and opens no local sockets for it"
 _DATAGRAMS = "sends datagrams, which are not guarded"
@@ -256,7 +253,7 @@ def refused_option(name: str, value: str) -> str | None:
     return _OPTIONS.get(name)
 
 
-# Settings of a channel by Apprise: one URL, which is secret as a whole but for its service.
+# Settings: one URL, which is secret as a whole but for its service.
 
 APPRISE = "apprise"
 FORMATS = ("text", "markdown", "html")

@@ -1,4 +1,4 @@
-"""Takes from a process, for good and by the kernel, what plugins of Apprise must not do: seccomp and Landlock.
+"""The fence of the Apprise process: what its plugins must not do is taken from it by the kernel (seccomp, Landlock).
 
 Unlike an audit hook of Python it also holds native code. The process for Apprise loads this file by itself, without the
 rest of pollerd; the daemon asks it only whether the kernel can do all of it. A call that is refused fails with EPERM (a

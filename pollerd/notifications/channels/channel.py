@@ -1,7 +1,4 @@
-"""Channels: their settings, and what each does whatever its kind.
-
-What a channel does, whatever its kind, and what all of them need.
-"""
+"""The interface of channels, whatever their kind, and the values that all of them need."""
 
 from __future__ import annotations
 
@@ -99,7 +96,7 @@ def kind_of_answer(status: int) -> AnswerKind:
     return AnswerKind.RETRY
 
 
-# Reads the fields of a JSON object that a user gave; each error names field, what is allowed and what was given.
+# Fields of a JSON object that a user gave; each error names field, what is allowed and what was given.
 
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}")
 

@@ -1,9 +1,7 @@
-"""Publishes messages to NATS JetStream.
+"""Channels by NATS JetStream: a message is sent once a stream has acknowledged it.
 
-Publishes messages to NATS JetStream: done once a stream has acknowledged.
-
-Every attempt has the message's id and the subject as `Nats-Msg-Id`: a stream drops what it has had within its window
-(two minutes, unless it says another), so a repeat after that is stored again. Two channels may publish to one stream.
+Every attempt has the message's id and the subject as `Nats-Msg-Id`: a stream drops repeats within its window (two
+minutes, unless configured otherwise), so a repeat after that is stored again. Two channels may publish to one stream.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Sends messages by SMTP.
+"""Channels by e-mail: messages are sent by SMTP, over a socket that was dialled through the guard.
 
-Sends messages by SMTP, over a socket that was dialled through the guard.
-
-One attempt is one connection and one e-mail to all recipients. Where the server takes it for some and refuses others
-for now, the next attempt is for those only that are left; this is forgotten by a restart, and then all get it again,
+One attempt is one connection and one e-mail to all recipients. If the server accepts it for some and refuses others
+for now, the next attempt is for the remaining ones only; this is forgotten by a restart, and then all get it again,
 under the same Message-ID. Recipients that are refused for good are named in the answer and not tried again.
 """
 
@@ -34,10 +32,10 @@ from pollerd.notifications.channels.channel import (
 from pollerd.notifications.channels.mail_settings import STARTTLS, TLS, MailSettings
 from pollerd.notifications.messages import Answer, AnswerKind, Message
 
-# Makes an e-mail of a message: the same at every attempt, but for its Date.
+# The e-mail of a message: the same at every attempt, but for its Date.
 #
-# Headers are written here, not by `email`: it turns long URLs into encoded words. What messages contain is data:
-# nothing in it can begin another header or line.
+# Headers are written here, not by `email`: it turns long URLs into encoded words. The contents of messages are data:
+# nothing in them can begin another header or line.
 
 _MOST_SUBJECT, _MOST_URL = 200, 900
 _LINE = "\r\n"

@@ -1,9 +1,7 @@
-"""The settings of channels, and channels made of them.
+"""Settings of channels: parsed from a JSON object, split into public and secret ones, and made into a channel.
 
-The settings of channels: parsed from a JSON object, and parted into what may be shown and what is secret.
-
-What is shown is stored as it is; secrets are encrypted by storage. An object that was stored is parsed again, with
-nothing secret in it.
+The public ones are stored as they are; secrets are encrypted by storage. An object that was stored is parsed again,
+with nothing secret in it.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ def change_channel(old: ParsedChannel, new: ParsedChannel) -> ParsedChannel:
     return ParsedChannel(new.settings, kept | new.secrets)
 
 
-# Makes channels of settings. What a kind needs is imported when a channel of that kind is made.
+# Channels made of settings. The library of a kind is imported when a channel of that kind is made.
 
 
 def complete_channel(parsed: ParsedChannel) -> ParsedChannel:

@@ -1,7 +1,4 @@
-"""Sends messages as Standard Webhooks.
-
-Sends messages as Standard Webhooks.
-"""
+"""Channels by webhook: messages are sent as Standard Webhooks 1.0."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ from pollerd.notifications.messages import Answer, Message
 from pollerd.notifications.payload import events_carried, payload_of
 from pollerd.urls import normalise_url
 
-# Secrets and signatures of Standard Webhooks 1.0 (symmetric, `v1`).
+# Secrets and signatures (symmetric, `v1`).
 
 _PREFIX = "whsec_"
 _LEAST_BYTES, _MOST_BYTES, _NEW_BYTES = 24, 64, 32
@@ -62,8 +59,6 @@ def signatures(keys: Iterable[str], message_id: str, timestamp: int, body: bytes
 def _key(secret: str) -> bytes:
     return base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
 
-
-# Settings of a webhook.
 
 WEBHOOK = "webhook"
 HEADER = "header."
