@@ -1,6 +1,6 @@
-"""Users, sessions and tokens in the database.
+"""Users, sessions and API tokens in the database, and opening them without the rest of a daemon.
 
-Values of accounts. Times are epoch seconds, durations seconds; secrets are stored as hashes only.
+Times are epoch seconds, durations seconds; secrets are stored as hashes only.
 """
 
 from __future__ import annotations
@@ -117,10 +117,10 @@ def name_key(name: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
-# Users in the database: each function works within a transaction.
+# Users. Each function works within the caller's transaction.
 
-_TABLE = user_account.c
-COLUMNS = [_TABLE.id, _TABLE.name, _TABLE.role, _TABLE.created_at, _TABLE.password_hash.is_not(None).label("known")]
+_USER = user_account.c
+COLUMNS = [_USER.id, _USER.name, _USER.role, _USER.created_at, _USER.password_hash.is_not(None).label("known")]
 
 
 def user_of(row: Any) -> User:
@@ -130,12 +130,12 @@ def user_of(row: Any) -> User:
 
 def list_users(connection: Connection) -> list[User]:
     """Returns all users by name."""
-    return [user_of(row) for row in connection.execute(select(*COLUMNS).order_by(_TABLE.key))]
+    return [user_of(row) for row in connection.execute(select(*COLUMNS).order_by(_USER.key))]
 
 
 def find_user(connection: Connection, name: str) -> UserPassword | None:
     """Returns the user of this name, in any case; None: there is none."""
-    wanted = select(*COLUMNS, _TABLE.password_hash).where(_TABLE.key == name_key(name))
+    wanted = select(*COLUMNS, _USER.password_hash).where(_USER.key == name_key(name))
     row = connection.execute(wanted).one_or_none()
     return None if row is None else UserPassword(user_of(row), row.password_hash)
 
@@ -168,7 +168,7 @@ def add_user(connection: Connection, name: str, role: Role, password_hash: str |
         "password_hash": password_hash,
         "created_at": now,
     }
-    user_id = connection.execute(insert(user_account).values(values).returning(_TABLE.id)).scalar_one()
+    user_id = connection.execute(insert(user_account).values(values).returning(_USER.id)).scalar_one()
     return User(user_id, name, role, now, password_hash is not None)
 
 
@@ -182,13 +182,13 @@ def change_user(connection: Connection, name: str, *, role: Role | None, passwor
         values["password_hash"] = password_hash
         connection.execute(delete(user_session).where(user_session.c.user_id == user.id))
     if values:
-        connection.execute(update(user_account).where(_TABLE.id == user.id).values(values))
+        connection.execute(update(user_account).where(_USER.id == user.id).values(values))
     return get_user(connection, name)
 
 
 def rehash(connection: Connection, user_id: int, before: str, after: str) -> None:
     """Stores another hash of the same password, unless it was changed meanwhile."""
-    unchanged = (_TABLE.id == user_id) & (_TABLE.password_hash == before)
+    unchanged = (_USER.id == user_id) & (_USER.password_hash == before)
     connection.execute(update(user_account).where(unchanged).values(password_hash=after))
 
 
@@ -196,28 +196,28 @@ def remove_user(connection: Connection, name: str) -> None:
     """Removes a user with all sessions. Raises `NotFoundError`."""
     user = get_user(connection, name)
     connection.execute(delete(user_session).where(user_session.c.user_id == user.id))
-    connection.execute(delete(user_account).where(_TABLE.id == user.id))
+    connection.execute(delete(user_account).where(_USER.id == user.id))
 
 
-# Sessions in the database: each function works within a transaction.
+# Sessions. Each function works within the caller's transaction.
 
 MOST_SESSIONS = 100
 """Most sessions of one user or token: a further one ends the oldest."""
 _SHOWN = 200
-_SESSIONS_TABLE = user_session.c
+_SESSION = user_session.c
 _OWN = ("token_digest", "created_at", "seen_at", "agent", "address")
 _JOINED = select(
-    _SESSIONS_TABLE.id.label("session_id"), *(_SESSIONS_TABLE[name].label(f"session_{name}") for name in _OWN), *COLUMNS
-).select_from(user_session.outerjoin(user_account, _SESSIONS_TABLE.user_id == user_account.c.id))
+    _SESSION.id.label("session_id"), *(_SESSION[name].label(f"session_{name}") for name in _OWN), *COLUMNS
+).select_from(user_session.outerjoin(user_account, _SESSION.user_id == user_account.c.id))
 
 
 def begin_session(connection: Connection, new: NewSession, now: float) -> Session:
     """Stores a session, and deletes those that are over."""
     connection.execute(delete(user_session).where(_over(now)))
     holder = _of_holder(new.user_id, new.token_digest)
-    older = select(_SESSIONS_TABLE.id).where(holder).order_by(_SESSIONS_TABLE.id.desc()).offset(MOST_SESSIONS - 1)
+    older = select(_SESSION.id).where(holder).order_by(_SESSION.id.desc()).offset(MOST_SESSIONS - 1)
     for one in connection.execute(older).scalars().all():
-        connection.execute(delete(user_session).where(_SESSIONS_TABLE.id == one))
+        connection.execute(delete(user_session).where(_SESSION.id == one))
     values = {
         "digest": new.digest,
         "user_id": new.user_id,
@@ -227,33 +227,31 @@ def begin_session(connection: Connection, new: NewSession, now: float) -> Sessio
         "agent": storable_word(new.agent[:_SHOWN]),
         "address": storable_word(new.address[:_SHOWN]),
     }
-    made = connection.execute(insert(user_session).values(values).returning(_SESSIONS_TABLE.id)).scalar_one()
-    return _session(connection.execute(_JOINED.where(_SESSIONS_TABLE.id == made)).one())
+    made = connection.execute(insert(user_session).values(values).returning(_SESSION.id)).scalar_one()
+    return _session(connection.execute(_JOINED.where(_SESSION.id == made)).one())
 
 
 def find_session(connection: Connection, digest: bytes, now: float) -> Session | None:
     """Returns the session whose secret has this SHA-256; None: it is unknown or over."""
-    row = connection.execute(_JOINED.where(_SESSIONS_TABLE.digest == digest, ~_over(now))).one_or_none()
+    row = connection.execute(_JOINED.where(_SESSION.digest == digest, ~_over(now))).one_or_none()
     return None if row is None else _session(row)
 
 
 def list_sessions(connection: Connection, now: float) -> list[Session]:
     """Returns all sessions that are not over, those that were used last first."""
-    rows = connection.execute(
-        _JOINED.where(~_over(now)).order_by(_SESSIONS_TABLE.seen_at.desc(), _SESSIONS_TABLE.id.desc())
-    )
+    rows = connection.execute(_JOINED.where(~_over(now)).order_by(_SESSION.seen_at.desc(), _SESSION.id.desc()))
     return [_session(row) for row in rows]
 
 
 def note_seen(connection: Connection, session_id: int, now: float) -> None:
     """Notes that a session was used."""
-    used = (_SESSIONS_TABLE.id == session_id) & (_SESSIONS_TABLE.seen_at < now)
+    used = (_SESSION.id == session_id) & (_SESSION.seen_at < now)
     connection.execute(update(user_session).where(used).values(seen_at=now))
 
 
 def end_session(connection: Connection, session_id: int) -> None:
     """Ends a session. Raises `NotFoundError`."""
-    if not connection.execute(delete(user_session).where(_SESSIONS_TABLE.id == session_id)).rowcount:
+    if not connection.execute(delete(user_session).where(_SESSION.id == session_id)).rowcount:
         raise NotFoundError("session", session_id)
 
 
@@ -269,14 +267,12 @@ def end_sessions_of(connection: Connection, user_id: int | None, token_digest: b
 
 def _of_holder(user_id: int | None, token_digest: bytes | None) -> ColumnElement[bool]:
     if user_id is not None:
-        return _SESSIONS_TABLE.user_id == user_id
-    return and_(_SESSIONS_TABLE.user_id.is_(None), _SESSIONS_TABLE.token_digest == token_digest)
+        return _SESSION.user_id == user_id
+    return and_(_SESSION.user_id.is_(None), _SESSION.token_digest == token_digest)
 
 
 def _over(now: float) -> ColumnElement[bool]:
-    return or_(
-        _SESSIONS_TABLE.seen_at <= now - SESSION_IDLE_SECONDS, _SESSIONS_TABLE.created_at <= now - SESSION_MOST_SECONDS
-    )
+    return or_(_SESSION.seen_at <= now - SESSION_IDLE_SECONDS, _SESSION.created_at <= now - SESSION_MOST_SECONDS)
 
 
 def _session(row: Row[Any]) -> Session:
@@ -291,63 +287,59 @@ def _session(row: Row[Any]) -> Session:
     )
 
 
-# Tokens made while the daemon runs: each function works within a transaction.
+# Tokens made while the daemon runs. Each function works within the caller's transaction.
 
-_API_TOKENS_TABLE = api_token.c
+_TOKEN = api_token.c
 _COLUMNS = [
-    _API_TOKENS_TABLE.id,
-    _API_TOKENS_TABLE.name,
-    _API_TOKENS_TABLE.role,
-    _API_TOKENS_TABLE.created_at,
-    _API_TOKENS_TABLE.used_at,
+    _TOKEN.id,
+    _TOKEN.name,
+    _TOKEN.role,
+    _TOKEN.created_at,
+    _TOKEN.used_at,
 ]
 
 
 def list_tokens(connection: Connection) -> list[StoredToken]:
     """Returns all tokens by name."""
-    return [_token(row) for row in connection.execute(select(*_COLUMNS).order_by(_API_TOKENS_TABLE.key))]
+    return [_token(row) for row in connection.execute(select(*_COLUMNS).order_by(_TOKEN.key))]
 
 
 def find_token(connection: Connection, digest: bytes) -> StoredToken | None:
     """Returns the token with this SHA-256; None: there is none."""
-    row = connection.execute(select(*_COLUMNS).where(_API_TOKENS_TABLE.digest == digest)).one_or_none()
+    row = connection.execute(select(*_COLUMNS).where(_TOKEN.digest == digest)).one_or_none()
     return None if row is None else _token(row)
 
 
 def add_token(connection: Connection, name: str, role: Role, digest: bytes, now: float) -> StoredToken:
     """Adds a token. Raises `DuplicateError` for a name that another has, and `InvalidValueError`."""
     name = check_name(name)
-    found = connection.execute(
-        select(_API_TOKENS_TABLE.id, _API_TOKENS_TABLE.name).where(_API_TOKENS_TABLE.key == name_key(name))
-    ).one_or_none()
+    found = connection.execute(select(_TOKEN.id, _TOKEN.name).where(_TOKEN.key == name_key(name))).one_or_none()
     if found is not None:
         raise DuplicateError("token", found.name, found.id)
     values = {"name": name, "key": name_key(name), "role": role.value, "digest": digest, "created_at": now}
-    token_id = connection.execute(insert(api_token).values(values).returning(_API_TOKENS_TABLE.id)).scalar_one()
+    token_id = connection.execute(insert(api_token).values(values).returning(_TOKEN.id)).scalar_one()
     return StoredToken(token_id, name, role, now, None)
 
 
 def withdraw_token(connection: Connection, token_id: int) -> None:
     """Withdraws a token, with the sessions that it began. Raises `NotFoundError`."""
-    digest = connection.execute(
-        select(_API_TOKENS_TABLE.digest).where(_API_TOKENS_TABLE.id == token_id)
-    ).scalar_one_or_none()
+    digest = connection.execute(select(_TOKEN.digest).where(_TOKEN.id == token_id)).scalar_one_or_none()
     if digest is None:
         raise NotFoundError("token", token_id)
     end_sessions_of(connection, None, digest)
-    connection.execute(delete(api_token).where(_API_TOKENS_TABLE.id == token_id))
+    connection.execute(delete(api_token).where(_TOKEN.id == token_id))
 
 
 def note_used(connection: Connection, token_id: int, now: float) -> None:
     """Notes that a token was used."""
-    connection.execute(update(api_token).where(_API_TOKENS_TABLE.id == token_id).values(used_at=now))
+    connection.execute(update(api_token).where(_TOKEN.id == token_id).values(used_at=now))
 
 
 def _token(row: Row[Any]) -> StoredToken:
     return StoredToken(row.id, row.name, Role(row.role), row.created_at, row.used_at)
 
 
-# Accounts in the database: each method is one transaction.
+# The store: each method is one transaction.
 
 
 class AccountStore:
@@ -464,7 +456,7 @@ def _existing(connection: Connection) -> Existing:
     return Existing(bool(row[0]), bool(row[1]))
 
 
-# Opens the accounts alone, for commands: beside a running daemon, or before its first start.
+# Opening of the accounts alone, for commands: next to a running daemon, or before its first start.
 
 
 @asynccontextmanager

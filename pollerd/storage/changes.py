@@ -1,7 +1,4 @@
-"""Recorded changes and contents, and which of them a reader has seen.
-
-Reads recorded changes.
-"""
+"""Recorded changes and contents, and the changes that a reader has seen."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from pollerd.storage.site_marks import is_marked
 from pollerd.storage.statements import Statements, run
 from pollerd.storage.values import ListPage
 
-# Which changes a reader has seen: ranges of ids, so that a million seen changes cost one row.
+# Changes that a reader has seen: ranges of ids, so that a million seen changes cost one row.
 
 MOST_RANGES = 10_000
 """Beyond it the oldest gaps close: what lies in them counts as seen."""
@@ -287,7 +284,7 @@ def _change(  # noqa: PLR0913 (the columns of a row)
     )
 
 
-# Reads contents: one for a client, several for a batch of polls.
+# Contents: one for a client, several for a batch of polls.
 
 
 @dataclass(frozen=True, slots=True)

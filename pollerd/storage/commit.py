@@ -21,7 +21,7 @@ from pollerd.storage.selection_states import load_selection_states, reading_rows
 from pollerd.storage.statements import CHANGE, ForEachRow, Statements, run, run_each, run_together
 from pollerd.storage.values import Batch, ChangeDraft, CommitResult, CommittedChange, PollRecord
 
-# What a poll changes of what lists of sites sort by: written only where it differs.
+# The state by which lists of sites are sorted: written only if a poll changed it.
 
 ListedState = tuple[Any, ...]
 """State, failures, believed changes per day (-1: nothing is believed) and time of the last change (0: never) of a site,
@@ -67,7 +67,7 @@ def times_row(record: PollRecord) -> tuple[float, float, int]:
     return poll.at, poll.at if earliest is None else max(poll.at, earliest), poll.site_id
 
 
-# Writes what is to be told in the transaction of what it tells of.
+# Notices, written in the transaction of the polls that cause them.
 
 ChangeKey = tuple[int, str]
 """Index of a record, and the selection in which it found a change; `DEFAULT_SELECTION` of a site without any."""

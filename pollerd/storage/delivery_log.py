@@ -1,4 +1,4 @@
-"""Lists of notices and of attempts to send them."""
+"""Notices, attempts to send them, and the facts that their messages show."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def list_attempts(
     return position.page([attempt_of(row) for row in rows], limit)
 
 
-# Reads, for many notices at once, what messages show of them.
+# Facts of messages, read for many notices at once.
 
 _SLACK_SECONDS = 1e-3
 """SQLite reads a number from JSON with less than full precision."""

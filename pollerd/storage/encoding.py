@@ -1,10 +1,4 @@
-"""How values are stored: compressed, as cursors, as storable text.
-
-Encodes contents: as whole zstd frames with their size, or as a difference against another content of the site.
-
-Of a content with one changed region only that region is stored, with the lengths of the prefix and suffix shared with
-the base. The base is stored whole, and is kept as long as a content depends on it.
-"""
+"""Stored forms of values: compressed contents, cursors of lists, feed windows, numbers and texts."""
 
 from __future__ import annotations
 
@@ -27,6 +21,11 @@ from pollerd.detection.summary import common_affix_length
 from pollerd.errors import InvalidValueError
 from pollerd.model import FeedWindow
 from pollerd.storage.values import ListPage
+
+# Contents: whole zstd frames with their size, or a difference against another content of the site.
+#
+# Of a content with one changed region only that region is stored, with the lengths of the prefix and suffix shared with
+# the base. The base is stored whole, and is kept as long as a content depends on it.
 
 _LEANING_MOST_BYTES = 4096
 _LEANING_SHARE = 8
@@ -212,7 +211,7 @@ def check_limit(limit: int, most: int = 1000) -> int:
     return limit
 
 
-# What a feed shows, as stored: JSON, and the number of items by itself, which a start reads of all sites.
+# The window of a feed: JSON, and the number of items in its own column, which a start reads of all sites.
 
 
 def window_columns(window: FeedWindow | None) -> tuple[float | None, str | None]:
@@ -235,7 +234,7 @@ def stored_window(text: str | None, site_id: int) -> FeedWindow | None:
         return None
 
 
-# Reads numeric columns leniently: SQLite may hold text in them after a manual edit.
+# Numeric columns are read leniently: SQLite may hold text in them after a manual edit.
 
 
 def number(value: Any, instead: Any = None) -> Any:
@@ -277,7 +276,7 @@ class Field:
         return out
 
 
-# Makes untrusted text storable: servers send any bytes, databases accept UTF-8 without NUL.
+# Untrusted text is made storable: servers send any bytes, databases accept UTF-8 without NUL.
 
 
 def storable(text: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Encrypts secrets at rest: headers, credentials and proxies of sites, secrets of channels.
+"""Encryption of secrets at rest: headers, credentials and proxies of sites, secrets of channels.
 
 Stores the JSON of an `Access`, or a text, under Fernet (AES-128-CBC with HMAC-SHA256).
 docs/adr/0006-secrets-at-rest.md explains where the key is kept.
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
 
-# Creates and parses the keys that encrypt secrets at rest.
-#
-# `cryptography` takes 6 MB: it is imported only when there is a secret.
+# Keys. `cryptography` takes 6 MB: it is imported only when there is a secret.
 
 _ALLOWED = "Fernet keys (32 bytes in URL-safe base64 each), parted by commas"
 

@@ -1,4 +1,4 @@
-"""Opens a database by URL: its engine, its transactions, and the check that its file is still the same."""
+"""Databases opened by URL: engine, transactions, our exceptions for their errors, and the check of a replaced file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pollerd.storage.sqlite import SqliteDatabase
 
 
-# Maps database errors to ours. Two short tables name those that are our own faults; all others are retried.
+# Database errors, mapped to ours. Two short tables name those that are our own faults; all others are retried.
 #
 # A server or its operator may end a connection, refuse the next one, run out of space, fail over or become read-only.
 # The daemon waits for these to pass. The errors named here do not pass: our statement is wrong, or its values are, and

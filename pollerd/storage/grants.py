@@ -1,10 +1,9 @@
-"""One budget for several nodes, and the allocation they share.
-
-Who may spend what of one budget, as arithmetic over the rows of all nodes; `grants.py` keeps them in the database.
+"""Grants: the shares of several nodes in one budget, and the allocation that the nodes have in common.
 
 At any moment the sum of `reserved` is at most the budget, or falls towards one that was lowered. A node's `reserved` is
-the most that it may be spending: it rises only by what is free, and falls only when the node itself says that it spends
-less, or when it is gone for so long that nothing of it can be under way.
+the most that it may be spending: it rises only by what is free, and falls only when the node itself reports that it
+spends less, or when it is gone for so long that nothing of it can be under way. Up to `GrantStore` these rules are
+arithmetic over the rows of all nodes.
 """
 
 from __future__ import annotations
@@ -165,16 +164,16 @@ def _up(value: float) -> float:
     return math.ceil(value / _UNIT) * _UNIT
 
 
-# One budget for several nodes, in the database: each report is one transaction under the lock of one row.
+# The budget in the database: each report is one transaction under the lock of one row.
 #
-# There is no leader: whichever node reports divides the budget anew for all. The server orders the reports, since each
-# holds the lock until it is committed; of a report whose answer was lost the next one says what came of it.
+# There is no leader: whichever node reports divides the budget again for all. The server orders the reports, since each
+# holds the lock until it is committed; if the answer to a report was lost, the next report is answered from its result.
 
 _ROW = 1
 """Id of the only row of `shared_budget`."""
 
 _FIRST = text("INSERT INTO shared_budget (id, budget) VALUES (:id, :budget) ON CONFLICT DO NOTHING")
-_COLUMNS = tuple(budget_grant.c[name] for name in GrantRow.__dataclass_fields__)
+_GRANT_COLUMNS = tuple(budget_grant.c[name] for name in GrantRow.__dataclass_fields__)
 
 Living = Callable[[Connection], Collection[str]]
 """Returns the names of the nodes whose sessions are there; called in the transaction, under the lock."""
@@ -275,7 +274,7 @@ class GrantStore:
         """Returns how the budget stands, nodes by name, in one snapshot."""
 
         def work(connection: Connection) -> BudgetStatus:
-            joined = select(shared_budget.c.budget, *_COLUMNS).select_from(
+            joined = select(shared_budget.c.budget, *_GRANT_COLUMNS).select_from(
                 shared_budget.outerjoin(budget_grant, shared_budget.c.id == _ROW)
             )
             found = connection.execute(joined.order_by(budget_grant.c.node)).all()
@@ -297,7 +296,7 @@ def _locked(connection: Connection, first: float) -> float:
 
 
 def _rows(connection: Connection) -> dict[str, GrantRow]:
-    return {row[0]: GrantRow(*row) for row in connection.execute(select(*_COLUMNS))}
+    return {row[0]: GrantRow(*row) for row in connection.execute(select(*_GRANT_COLUMNS))}
 
 
 def _changed(row: GrantRow) -> dict[str, object]:
@@ -308,15 +307,13 @@ def _changed(row: GrantRow) -> dict[str, object]:
 
 # The allocation of all nodes: one row, written under the lock under which nodes join.
 #
-# So nobody joins between a look at who is there and a change that depends on it.
+# So no node joins between a look at the present nodes and a change that depends on them.
 
 Choose = Callable[[AllocationRow | None], AllocationRow]
 """Returns the allocation to store, of the one that is stored."""
 Check = Callable[[AllocationRow, Sequence[str]], None]
 """Raises if the nodes of these names, beside the one that asks, cannot have this allocation."""
-_SHARED_ALLOCATION_COLUMNS = tuple(
-    allocation.c[name] for name in ("allocator", "objective", "budget", "shadows", "deadline")
-)
+_ALLOCATION_COLUMNS = tuple(allocation.c[name] for name in ("allocator", "objective", "budget", "shadows", "deadline"))
 
 
 class SharedAllocation:
@@ -381,7 +378,7 @@ class SharedAllocation:
 
 
 def _stored(connection: Connection) -> AllocationRow | None:
-    row = connection.execute(select(*_SHARED_ALLOCATION_COLUMNS)).one_or_none()
+    row = connection.execute(select(*_ALLOCATION_COLUMNS)).one_or_none()
     if row is None:
         return None
     names = split_names(row.shadows)

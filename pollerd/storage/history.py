@@ -1,7 +1,4 @@
-"""Recorded polls, values and yields.
-
-Reads recorded polls, changes and contents.
-"""
+"""Recorded polls, values and yields, and the store through which the history is read."""
 
 from __future__ import annotations
 
@@ -38,8 +35,6 @@ from pollerd.storage.selection_states import load_selection_states
 from pollerd.storage.settings import CurrentSettings
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import ListPage, PollColumns, StripColumns
-
-# Reads recorded polls.
 
 _EVIDENCE = ("site_id", "at", "elapsed", "changed", "age", "count", "at_least", "span")
 """Columns that allocators learn from."""
@@ -118,7 +113,7 @@ def dated_delays(connection: Connection, changes: int) -> tuple[NDArray[np.int64
     return np.array(sites, np.int64), np.array(ages, np.float64)
 
 
-# Reads the values that selections of a site had.
+# Values that selections of a site had.
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +160,7 @@ def _recorded(row: Any) -> RecordedReading:
     return RecordedReading(row["id"], row["selection"], row["name"], row["at"], value)
 
 
-# The polls of a site as columns, for a picture of its history.
+# Polls of a site as columns, for a picture of its history.
 
 MOST_POLLS = 20_000
 _FAILED = frozenset(kind.value for kind in OutcomeKind if kind.failed)
@@ -184,7 +179,7 @@ def strip_columns(connection: Connection, site_id: int, since: float) -> StripCo
     )
 
 
-# What was expected of past minutes, and what was found in them.
+# Yields: the changes expected and found in past minutes.
 
 _MINUTE = 60.0
 KEPT_SECONDS = 8 * 86_400.0

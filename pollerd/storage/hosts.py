@@ -1,4 +1,4 @@
-"""Reads and lists hosts, and stores the operator's actions on them."""
+"""Hosts: read and listed, with the operator's actions on them."""
 
 from __future__ import annotations
 

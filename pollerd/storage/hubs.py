@@ -1,7 +1,4 @@
-"""Subscriptions at WebSub hubs in the database.
-
-Subscriptions at WebSub hubs: which there are, what was asked, what the hub verified.
-"""
+"""Subscriptions at WebSub hubs in the database: their states, requests and verifications."""
 
 from __future__ import annotations
 
@@ -18,8 +15,6 @@ from pollerd.storage.encoding import storable_word
 from pollerd.storage.encryption import Encryption
 from pollerd.storage.engine import Database
 from pollerd.storage.schema import hub_subscription, signal_source
-
-# Values of subscriptions at WebSub hubs, as stored.
 
 SILENT_GAPS = 3.0
 """A hub from which nothing came for this many times its longest gap counts as silent."""

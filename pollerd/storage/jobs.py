@@ -1,7 +1,4 @@
-"""Jobs in the database.
-
-Values of jobs. Times are epoch seconds.
-"""
+"""Jobs on many sites in the database, with the settings that they replaced. Times are epoch seconds."""
 
 from __future__ import annotations
 
@@ -69,7 +66,7 @@ class SiteBefore:
     before: Mapping[str, Any]
 
 
-# Jobs in the database: each method is one transaction.
+# The store: each method is one transaction.
 
 BATCH = 1_000
 """Sites that are changed in one transaction."""

@@ -1,7 +1,4 @@
-"""Locks: of one daemon on a file, and of sessions that write to PostgreSQL.
-
-Ensures that who writes to a PostgreSQL database holds a lock, which ends with the writing session.
-"""
+"""Locks: of one daemon on a SQLite file, and between daemons that write into one PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from sqlalchemy import Connection
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError
 
-# Locks between daemons that write into one PostgreSQL database at once. Each ends with its transaction.
+# PostgreSQL. Each lock ends with its transaction.
 
 MOST_IDLE_SECONDS = 5
 """How long the holder of the lock on numbers may keep the server waiting for its next statement."""
@@ -81,7 +78,7 @@ class WriterLocks:
         return lock_key(f"pollerd:{self._place}:{name}")
 
 
-# Ensures one daemon per SQLite file, by a lock that ends with its process.
+# SQLite: one daemon per file. The lock ends with its process.
 
 
 class FileLock:

@@ -1,4 +1,4 @@
-"""Migrates a database's schema to this program's version, using `migrations/`."""
+"""Migration of a database's schema to this program's version, using `migrations/`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""News of what a node changed, for the others: told by the database itself with the commit that changed it.
+"""News of a node's changes for the other nodes, sent by the database itself with the commit of the change.
 
-Triggers tell which rows of a few tables were written, and that the outbox has something new. Of these polls write only
-the signal source that they are, if they are one. Who was away has to look at everything again, and is told so.
+Triggers notify which rows of a few tables were written, and that the outbox has new entries. Of these tables polls
+write only that of the signal sources, if the site is one. A listener that was disconnected is notified of that, and has
+to look at everything again.
 """
 
 from __future__ import annotations
@@ -96,8 +97,6 @@ def create_triggers(connection: Connection, locks: WriterLocks) -> None:
             )
         )
 
-
-# Listens to the news. Who was away has to look at everything again, and is told so.
 
 _RETRY_SECONDS = 1.0
 _ALIVE_SECONDS = 30.0

@@ -1,4 +1,4 @@
-"""The session on which a node writes: it holds the node's locks, so that who lost one cannot commit.
+"""The session on which a node writes: it holds the node's locks, so that a node that lost one cannot commit.
 
 A lock belongs to a session of the server. All commits of a node run on the session that took its locks, one after the
 other. When that session ends, for whatever reason, the server first rolls its transaction back and then releases its

@@ -1,4 +1,4 @@
-"""What is stored and told of nodes."""
+"""Values of nodes, as stored and as sent to other nodes."""
 
 from __future__ import annotations
 

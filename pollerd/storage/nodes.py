@@ -1,6 +1,6 @@
-"""The nodes of a database.
+"""Nodes of a database: the nodes that are present, the partitions they hold, and the secret they share.
 
-The secret of the cluster: made once, at the first start of a node, and read by all.
+The secret is made once, at the first start of a node, and read by all.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _as_stored(secret: str, encryption: Encryption) -> tuple[bytes, bool]:
         return secret.encode(), False
 
 
-# Partitions of hosts: how many there are, and in which one each host is.
+# The number of partitions, and the partition of each host.
 
 _PIECE = 5_000
 
@@ -139,9 +139,6 @@ def set_partitions(connection: Connection, sql: Statements, number: int) -> None
     connection.execute(new.on_conflict_do_update(index_elements=["id"], set_={"partitions": number}))
 
 
-# Sets the number of partitions of a database that no daemon holds.
-
-
 async def set_number_of_partitions(url: str, number: int) -> None:
     """Sets the number, 1 to 4096.
 
@@ -161,7 +158,7 @@ async def set_number_of_partitions(url: str, number: int) -> None:
         await database.close()
 
 
-# The nodes of a database: who is here, who holds what, and what is in a partition.
+# The store of a node.
 
 _HOSTS_AT_ONCE = 500
 _STATE_SECONDS = 30 * 86_400.0

@@ -1,7 +1,4 @@
-"""Channels, rules, the outbox and the delivery log in the database.
-
-Channels, rules, the outbox and the delivery log in the database: each method is one transaction.
-"""
+"""The store of channels, rules, the outbox and the delivery log: each method is one transaction."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is to be sent: claimed, sent, tried again, dead.
+"""The outbox: notices to be sent, claimed as messages, and ended as sent, failed or waiting again.
 
-The statements of sending, compiled once: for each message a few of them run.
+The statements are compiled once: for each message a few of them run.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def next_due(*wanted: ColumnElement[bool]) -> Select[Any]:
     return select(found.channel_id, found.name, func.min(found.due_at)).group_by(found.channel_id, found.name)
 
 
-# Chooses what a channel sends next as one message, and notes it before anything is sent.
+# Claims: the notices that a channel sends next as one message, noted before anything is sent.
 
 DIGEST_MOST = 10_000
 """Most notices of a digest's message; what is more goes into another one."""
@@ -338,7 +338,7 @@ def _noted(
     return ClaimedMessage(sent[0].channel_id, message_id, sent, sent[0].attempts, sent[0].digest)
 
 
-# What becomes of notices: sent, tried again, dead, sent anew.
+# Ends of attempts: notices are sent, wait again, are dead, or are queued again by a user.
 
 PIECE = 5_000
 _OTHER = outbox.alias("other")

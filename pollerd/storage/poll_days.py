@@ -1,7 +1,7 @@
-"""PostgreSQL: the partitions of the table of polls, one for each UTC day, made ahead of need and dropped whole.
+"""The partitions of the table of polls on PostgreSQL, one for each UTC day, made ahead of need and dropped whole.
 
-Statements of one transaction each; `day_partitions` decides when. A partition is made in the same way whoever
-makes it: another node of the same database may be doing so at this moment.
+The functions are statements of one transaction each; `DayPartitions` decides when. A partition is made in the same way
+by every node: another one of the same database may be doing so at this moment.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _limit_waits(connection: Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(LOCK_TIMEOUT_SECONDS * 1000)}")
 
 
-# Makes the partitions of polls when they are needed, and drops them when all of a day is past its retention.
+# Partitions are made before they are needed, and dropped when all of a day is past its retention.
 
 DAYS_AHEAD = 3
 """Days that have their partition before they begin: for so long nobody has to give way to a new one."""

@@ -1,6 +1,6 @@
-"""Reads of changes in the database.
+"""Reads of changes, as reported, and the half-lives of interest that follow from them.
 
-Reads of changes: a report is one transaction, which finds the changes that were read and what follows from them.
+A report is one transaction, which finds the changes that were read and updates the half-lives.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.storage.engine import Database
 from pollerd.storage.schema import change, interest, poll, read_report, site, site_mark, site_reads, site_state
 from pollerd.storage.statements import Statements
-
-# Values of reads of changes.
 
 
 @dataclass(frozen=True, kw_only=True)

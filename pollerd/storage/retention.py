@@ -1,11 +1,10 @@
-"""Retention: what is deleted, when, and in which pieces.
+"""Retention: deletion of old polls, changes, notices and contents, and of contents beyond the cap, in small pieces.
 
-Content retention: by age, and from the busiest sites first if the space is exceeded.
+Contents are deleted by age, and from the busiest sites first if the space is exceeded. A site's contents are ordered by
+when they were last found. A content is half of two differences: to its predecessor and to its successor. So the oldest
+is dropped first, once its successor is old enough, too. `content_use` holds the use of each site.
 
-A site's contents are ordered by when they were last found. A content is half of two differences: to its predecessor and
-to its successor. So the oldest is dropped first, once its successor is old enough, too.
-
-`content_use` holds what each site keeps. Every function is one short transaction: a piece of the work, to be repeated.
+Every function is one short transaction: a piece of the work, to be repeated.
 """
 
 from __future__ import annotations
@@ -292,7 +291,7 @@ def _note(connection: Connection, statement: Update, losses: Mapping[int, _Loss]
     return Dropped(len(rows), sum(row["count"] for row in rows), freed)
 
 
-# Counts what each site keeps of contents, from those added since the last count.
+# The use of each site, counted from the contents added since the last count.
 #
 # So commits have no extra cost, and no round of pruning reads all contents.
 
@@ -359,7 +358,7 @@ def limit_passed(connection: Connection, change: Change) -> str:
     return "keep_contents"  # from versions that kept exactly this number of contents per site
 
 
-# Deletes old rows, in small pieces so that polling never waits long.
+# Old rows, deleted in small pieces so that polling never waits long.
 
 
 def prune_polls(connection: Connection, before: float) -> int:
@@ -397,7 +396,7 @@ def drop_empty_hosts(connection: Connection) -> int:
     return connection.execute(delete(host).where(~used, ~held)).rowcount
 
 
-# Runs rounds of pruning, and signals when the next is needed.
+# Rounds of pruning, and the signal when the next one is needed.
 
 T = TypeVar("T")
 _SPARE = 64

@@ -1,6 +1,6 @@
-"""Channels and rules as rows.
+"""Rules and channels as rows, and their replacement by those of the configuration file or of an export.
 
-Channels as rows; their secrets are encrypted.
+The secrets of channels are encrypted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pollerd.storage.notification_values import (
 )
 from pollerd.storage.schema import channel, incident, outbox, rule
 
-# Rules as rows, and which channels they name.
+# Rules, and the channels that they name.
 
 
 def all_rules(connection: Connection) -> list[StoredRule]:
@@ -250,7 +250,7 @@ def pause_statement(channel_id: int, pause: Pause | None, now: float) -> Any:
     return update(channel).where(channel.c.id == channel_id).values(values)
 
 
-# Channels and rules of the configuration file, of which all are replaced, and those of an export.
+# Rules and channels of the configuration file, which replace all earlier ones of a file, and those of an export.
 
 
 @dataclass(frozen=True)

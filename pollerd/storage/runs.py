@@ -1,4 +1,4 @@
-"""The daemon's runs and the current allocation."""
+"""Runs of the daemon, the current allocation, notification of new changes, and the sequences of ids."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def last_poll_at(connection: Connection) -> float | None:
     return None if found is None else float(found)
 
 
-# Wakes readers when new changes are committed, here or by another writer.
+# Readers are woken when new changes are committed, here or by another writer.
 
 LOOK_SECONDS = 5.0
 """A listener looks at the table so often: what became of a message that did not arrive, and is the connection alive?"""
@@ -180,7 +180,7 @@ class ChangeListener:
                         await lost.wait()
 
 
-# Raises the numbers that are given next, past those that a failover lost.
+# Ids given next are raised past those that a failover lost.
 
 MOST = 10**12
 """Numbers stay far below 2^53, up to which JavaScript tells one from the next."""
@@ -222,7 +222,7 @@ def _scalar(connection: Connection, sql: str, *parameters: Any) -> Any:
     return connection.exec_driver_sql(sql, parameters).scalar_one()
 
 
-# Up to which id all contents are committed, where several writers commit them out of the order of their ids.
+# The id up to which all contents are committed: several writers commit them out of the order of their ids.
 
 _LOOK_AGAIN_SECONDS = 0.05
 _LOOKS = 100

@@ -1,4 +1,4 @@
-"""Reads the daemon's state at its start: sites, hosts, learned states. Streamed in pieces, as columns."""
+"""The daemon's state at its start: sites, hosts, learned states. Streamed in pieces, as columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pollerd.storage.site_marks import any_marked, is_marked
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import HostRow, ScheduleRows, StoredRobots, StoredTtls
 
-# Windows of sites as they are stored: JSON, equal ones read once.
+# Polling windows as stored: JSON, of which equal ones are read once.
 
 
 class WindowsRead(dict[str | None, int]):

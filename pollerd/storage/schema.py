@@ -1,7 +1,4 @@
-"""The tables. Times are epoch seconds as doubles, durations seconds; ids only grow and are never reused.
-
-What the tables are made of.
-"""
+"""Tables of the database. Times are epoch seconds as doubles, durations seconds; ids only grow and are never reused."""
 
 from __future__ import annotations
 
@@ -73,7 +70,7 @@ def site_id_column(primary_key: bool = False) -> Column[int]:
     )
 
 
-# Sites and their hosts, what tags say of them, and what is known of each between polls.
+# Sites and their hosts, settings of tags, and the state of each site between polls.
 
 host = Table(
     "host",
@@ -272,7 +269,7 @@ deleted_url = Table(
 )
 
 
-# What polls brought: polls, contents, changes, values of selections.
+# Results of polls: contents, changes, values of selections.
 
 # A selection of a site, for sites that have any. `version` is that of its settings: another one begins anew. `readings`
 # and `announced`: its values as last read, and at the last change that mattered, as JSON. Neither content is a foreign
@@ -347,7 +344,7 @@ poll = Table(
 
 # `size` is the compressed size, with that of its screenshot. `body` comes nearly last, so that reading the rest of a
 # row skips its pages; only `base_id` follows, the base of a delta-encoded content, which takes no space in the row of a
-# long one (see `compression`).
+# long one (see `encoding`).
 content = Table(
     "content",
     metadata,
@@ -374,7 +371,7 @@ screenshot = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
-# What a site keeps, for pruning (see `content_retention`), counted later: commits do not touch it. `rank` equals
+# What a site keeps, for pruning (see `retention`), counted later: commits do not touch it. `rank` equals
 # `contents`, or 0 if none of them can be pruned. `due_at`: when the oldest content beyond the newest `keep_contents`
 # was last current; it is pruned when this is older than `content_retention`; NULL: there is none. Differences of
 # changes found up to `capped_through` were pruned for the cap, those up to `expired_through` by age.
@@ -450,7 +447,7 @@ seen_range = Table(
 )
 
 
-# Sitemaps and feeds whose pages become sites.
+# Sources of sites.
 
 # A sitemap or feed whose pages become sites. `entries`: number of pages in the last reading that was believed; `pace`:
 # the learned interval; `documents`: what it was read from, with validators and hashes of pages, for the next reading.
@@ -496,7 +493,7 @@ source_site = Table(
 )
 
 
-# Signal sources, what they said, and WebSub hubs.
+# Signal sources and their signals, and WebSub hubs.
 
 # A site whose polls say when other pages change, or (without a site) a name under which programs report changes.
 # `origin`: "api", "file" or "index"; `index_id`: the source whose index of sitemaps it stands in, `made_site`: whether
@@ -559,7 +556,7 @@ hub_subscription = Table(
 )
 
 
-# Channels, rules, what is to be sent and what was.
+# Notifications: channels, rules, the outbox and the delivery log.
 
 # Where messages go. `settings`: JSON without secrets; `secrets`: JSON, encrypted (see `encryption`). `origin`: "api",
 # or "file": the configuration holds it. `probe_at`: when a paused channel is tried once.
@@ -723,7 +720,7 @@ read_report = Table(
 )
 
 
-# Runs of the daemon, and what it keeps as a whole.
+# Runs of the daemon, and its state as a whole.
 
 allocation = Table(
     "allocation",
@@ -763,7 +760,7 @@ last_batch = Table(
 )
 
 
-# What is done to many sites.
+# Jobs.
 
 # Something done to many sites. `filter`, `ids` and `value`: JSON; one of the first two is NULL. Sites with ids up to
 # `newest_id` are among those that it is done to. `position`: all sites up to this id were seen; while it is undone, all
@@ -805,7 +802,7 @@ job_change = Table(
 )
 
 
-# Who may use the daemon: users, sessions, tokens.
+# Accounts: users, sessions, tokens.
 
 # Who may sign in. `key`: the name in its normal form, so that names that differ in case only are one. `password_hash`:
 # argon2; NULL: the proxy in front signs the user in.
@@ -859,7 +856,7 @@ api_token = Table(
 
 # Several nodes on one database.
 
-# Several nodes on one database. The number of partitions; no row: no node has ever been here.
+# The number of partitions; no row: no node has ever been here.
 partitioning = Table(
     "partitioning",
     metadata,
@@ -948,7 +945,7 @@ budget_grant = Table(
 
 # The focused crawler: its collection and its frontier.
 
-# The focused crawler. Its hosts are separate from `host`: most of them were never requested.
+# The crawler's hosts are separate from `host`: most of them were never requested.
 #
 # `value` of a frontier page is Q(x, 1), the expected gain from requesting it, and NULL for all others; `best` is the
 # largest of a host. `asked`: its requested pages, `out`: those on trial now.

@@ -1,4 +1,4 @@
-"""Reads and writes what is known of the selections of sites."""
+"""States of the selections of sites between polls, read and written."""
 
 from __future__ import annotations
 

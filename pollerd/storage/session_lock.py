@@ -1,4 +1,4 @@
-"""Ensures that who writes to a PostgreSQL database holds a lock that ends with its session."""
+"""The lock that a writer to PostgreSQL holds, and that ends with the writing session."""
 
 from __future__ import annotations
 

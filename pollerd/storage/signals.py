@@ -1,7 +1,4 @@
-"""Signal sources in the database.
-
-Signal sources: which there are, what each said last of which site, and when that was news.
-"""
+"""Signal sources in the database: the last signal of each for each site, and when it was news."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ from pollerd.storage.encoding import storable_word
 from pollerd.storage.engine import Database
 from pollerd.storage.schema import signal_page, signal_source, site, site_state
 from pollerd.storage.statements import Statements
-
-# Values of signal sources, as stored.
 
 SignalKind = Literal["sitemap", "feed", "list", "links", "push"]
 """How a signal source says that pages changed; "push": programs report to the API."""

@@ -1,4 +1,4 @@
-"""Reads the contexts of sites for a batch of polls."""
+"""Contexts of sites, read for a batch of polls."""
 
 from __future__ import annotations
 

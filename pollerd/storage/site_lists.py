@@ -1,6 +1,4 @@
-"""Lists of sites: filters, pages, and how they are found.
-
-Pages of a list of sites: which ids it shows, where it goes on, and how many sites fit.
+"""Lists of sites: filters, pages with cursors, and the number of sites that match.
 
 Filters that few sites fit are read first, by their own indexes, and sorted; else the index of the order is walked until
 a page is full. No page is found by counting off those before it.
@@ -285,7 +283,7 @@ def _key(order: SiteOrder, key: Any, site_id: int) -> str | float:
     return str(key) if order.sort in (SiteSort.URL, SiteSort.TITLE) else float(key)
 
 
-# What is stored of how often a site changes and when it is polled next: written with its polls, for lists.
+# Stored forecasts: how often a site changes and when it is polled next, written with its polls, for lists.
 
 
 def stored_forecasts(connection: Connection, sql: Statements, site_ids: Sequence[int]) -> dict[int, StoredForecast]:

@@ -1,4 +1,4 @@
-"""Sites that a job deleted: marked, so that it can bring them back with all their rows, and purged later."""
+"""Marks of sites that a job deleted, so that it can restore them with all their rows; they are purged later."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, 
 from pollerd.model import PageState
 from pollerd.storage.schema import deleted_url, page, page_host, site, site_mark
 from pollerd.storage.statements import Statements
-
-# Updates the crawler's page when the user deletes or moves its site.
 
 
 def forget_site(connection: Connection, site_id: int, why: str) -> None:

@@ -1,6 +1,6 @@
-"""Sources of sites in the database.
+"""Sources of sites in the database, and the sites that each lists. Times are epoch seconds, durations seconds.
 
-Sources in the database: each method is one transaction.
+Each method of `SourceStore` is one transaction.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from pollerd.storage.engine import Database
 from pollerd.storage.schema import site, site_state, source, source_site
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import AddResult, ListPage
-
-# Values of sources. Times are epoch seconds, durations seconds.
 
 _NO_VALIDATORS = Validators()
 
@@ -142,7 +140,7 @@ class SourceRead:
     """None: those of the reading before stay."""
 
 
-# Which sites a source lists, and what its readings change of them. Works within the caller's transaction.
+# Members: the sites that a source lists, and how its readings change them. Works within the caller's transaction.
 
 _OTHER = source_site.alias("other")
 _JOINED, _VANISHED = MemberState.JOINED.value, MemberState.VANISHED.value

@@ -1,4 +1,4 @@
-"""Settings of tags: a row a tag, and what their sites inherit, as columns."""
+"""Settings of tags: one row per tag, and the settings that their sites inherit, as columns."""
 
 from __future__ import annotations
 

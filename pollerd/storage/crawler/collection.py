@@ -1,7 +1,7 @@
-"""Reads the focused crawler's collection: its status, its pages, the links between them.
+"""The focused crawler's collection: its status, its pages, the links between them, and the store of the crawler.
 
-Pages, their hosts and the links are the tables `page`, `page_host` and `page_link` of `schema`. `pages` writes what
-polls found of them, `frontier` selects what to request next.
+Pages, their hosts and the links are the tables `page`, `page_host` and `page_link` of `schema`. `pages` writes the
+results of polls on them, `frontier` selects the pages to request next.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _page(page_id: int, url: str, state: str, *rest: Any) -> StoredPage:
     return StoredPage(page_id, url, PageState(state), *rest)
 
 
-# The hosts of the collection and the links between them, for a picture.
+# The graph of the collection's hosts and the links between them, for a picture.
 
 NEWEST_PAGES = 5_000
 """Pages of the collection that are looked at: the newest."""
@@ -189,7 +189,7 @@ def host_graph(connection: Connection, most: int) -> HostGraph:
     return HostGraph([names.get(host, "?") for host in largest], [sizes[host] for host in largest], links)
 
 
-# The focused crawler's pages in the database: each method is one transaction, or several where documented.
+# The store: each method is one transaction, or several where documented.
 
 
 class CrawlStore:

@@ -1,7 +1,7 @@
-"""Selects the discovered but unrequested pages to request next, and makes them sites.
+"""The frontier of the focused crawler: discovered but unrequested pages, of which the best become sites on trial.
 
 Whatever the size of the frontier, choosing reads the best page of some hosts by index: `page_host.best` orders the
-hosts, `page.value` the pages. To be requested, a page becomes a site on trial.
+hosts, `page.value` the pages.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from pollerd.storage.site_imports import SiteImport
 from pollerd.storage.statements import ColumnSource, ForEachRow, Statements, run, run_each
 from pollerd.urls import host_of
 
-# Reads and updates the link context of frontier pages: parents, link texts, siblings.
+# The link context of frontier pages: parents, link texts, siblings.
 
 FIRST_VALUE = 1e3
 """Above the value of any page valued by its links: seeds come first, and pages whose trial was interrupted."""
-LINK_CONTEXT_PIECE = 500
+CONTEXT_PIECE = 500
 """Pages valued at a time: the event loop runs between two pieces."""
 _NEAREST = 1 << 30
 _RENEWED = ["parents", "parents_sum", "parents_best", "anchors", "anchor_sum", "depth"]
@@ -126,8 +126,8 @@ class LinkContext:
     def rows(self, connection: Connection, page_ids: Sequence[int]) -> list[PageRow]:
         """Returns the link context of pages, in no order."""
         found: list[PageRow] = []
-        for start in range(0, len(page_ids), LINK_CONTEXT_PIECE):
-            some = self._sql.many(page_ids[start : start + LINK_CONTEXT_PIECE])
+        for start in range(0, len(page_ids), CONTEXT_PIECE):
+            some = self._sql.many(page_ids[start : start + CONTEXT_PIECE])
             found += map(PageRow._make, run(connection, self._rows, some))
         return found
 
@@ -137,11 +137,9 @@ class LinkContext:
         The links must be written before.
         """
         page_ids, hosts = sorted(deltas), set[int]()
-        for start in range(0, len(page_ids), LINK_CONTEXT_PIECE):
+        for start in range(0, len(page_ids), CONTEXT_PIECE):
             rows = [
-                row
-                for row in self.rows(connection, page_ids[start : start + LINK_CONTEXT_PIECE])
-                if row.value is not None
+                row for row in self.rows(connection, page_ids[start : start + CONTEXT_PIECE]) if row.value is not None
             ]
             best = self._fallen(connection, rows, deltas)
             now = [_with(row, deltas[row.id], best.get(row.id)) for row in rows]

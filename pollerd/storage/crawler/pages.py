@@ -1,4 +1,4 @@
-"""Writes what polls found of the crawler's pages, in the transaction of those polls."""
+"""Results of polls on the crawler's pages, written in the transaction of those polls."""
 
 from __future__ import annotations
 
