@@ -95,7 +95,8 @@ def inherit(spec: SiteSpec, tags: Tags) -> SiteSpec:
         return effective(spec, tags)[0]
     if spec.weight is not None and spec.cost is not None:
         return spec
-    weight, cost = (NUMERIC_SETTINGS[n] if v is None else v for n, v in (("weight", spec.weight), ("cost", spec.cost)))
+    weight = NUMERIC_SETTINGS["weight"] if spec.weight is None else spec.weight
+    cost = NUMERIC_SETTINGS["cost"] if spec.cost is None else spec.cost
     return replace(spec, weight=weight, cost=cost)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum, StrEnum
+from operator import itemgetter
 from types import NoneType
 from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 
@@ -176,13 +177,14 @@ class Access:
     """Opens the PDF document that the site is; never sent."""
 
     def __bool__(self) -> bool:
-        given = (self.credentials, self.body, self.proxy, self.pdf_password)
-        return bool(self.headers or self.typed) or any(one is not None for one in given)
+        # An empty body is one, too: it is sent by POST.
+        given = self.credentials is not None or self.body is not None or self.proxy is not None
+        return given or self.pdf_password is not None or bool(self.headers or self.typed)
 
     @property
     def header_names(self) -> tuple[str, ...]:
         """Names of the headers, which are not secret."""
-        return tuple(name for name, _ in self.headers)
+        return tuple(map(itemgetter(0), self.headers))
 
     def elsewhere(self) -> Access:
         """Returns the part that applies to another origin: the proxy."""

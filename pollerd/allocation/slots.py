@@ -183,10 +183,8 @@ class SlotTable(Columns):
         k = len(slots)
         weight = column("weight", weight, k, zero=True)
         cost = column("cost", cost, k)
-        life, due = (
-            np.full(k, np.nan) if given is None else column(name, given, k, missing=True)
-            for name, given in (("half_life", half_life), ("deadline", deadline))
-        )
+        life = np.full(k, np.nan) if half_life is None else column("half_life", half_life, k, missing=True)
+        due = np.full(k, np.nan) if deadline is None else column("deadline", deadline, k, missing=True)
         if (slots < self.capacity).any() and self.used[slots[slots < self.capacity]].any():
             raise InvalidValueError("slots", "unused rows", slots[slots < self.capacity])
         if k:

@@ -267,6 +267,8 @@ class AccessFields(Given):
 
     def access(self, base: site_settings.Access) -> site_settings.Access:
         """Returns the given access, unchecked; omitted fields are those of `base`."""
+        if self.model_fields_set.isdisjoint(FIELDS):
+            return base
         given = {name: getattr(self, name) for name in FIELDS if name in self.model_fields_set}
         if self.credentials is not None:
             given["credentials"] = self.credentials.model_dump(exclude_none=True)

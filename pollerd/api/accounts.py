@@ -18,9 +18,18 @@ from pollerd.api.auth.middleware import ADDRESS
 from pollerd.api.auth.recognition import CallerRecognition, clear_cookie, set_cookie
 from pollerd.api.auth.sign_in import LONGEST, SHORTEST, BegunSession, BusyError, Passwords, SignIn, SignInError, Visitor
 from pollerd.api.common import Given, Listing, Moment
-from pollerd.api.context import ApiPorts, Daemon
-from pollerd.api.http import API_FORM, SignedIn, api_router, caller_of, csrf_token
-from pollerd.api.parameters import MAX_ID, Words, json_body
+from pollerd.api.http import (
+    API_FORM,
+    MAX_ID,
+    ApiPorts,
+    Daemon,
+    SignedIn,
+    Words,
+    api_router,
+    caller_of,
+    csrf_token,
+    json_body,
+)
 from pollerd.api.problems import ProblemResponse, problem
 from pollerd.api.settings import digest_of
 from pollerd.errors import InvalidValueError, NotFoundError

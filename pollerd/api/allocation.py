@@ -14,10 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pollerd.allocation import registry
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.api.common import Given
-from pollerd.api.context import Daemon
-from pollerd.api.http import api_router
+from pollerd.api.http import Daemon, Words, api_router, json_body
 from pollerd.api.inputs import Budget, Deadline
-from pollerd.api.parameters import Words, json_body
 from pollerd.errors import InvalidValueError
 from pollerd.planning import PlanLimit
 from pollerd.quantities import seconds, share

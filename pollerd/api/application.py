@@ -36,11 +36,10 @@ from pollerd.api.auth.middleware import AuthMiddleware
 from pollerd.api.auth.policies import API_ROUTES, RoutePolicies
 from pollerd.api.auth.recognition import CallerRecognition, Tokens
 from pollerd.api.auth.sign_in import FirstUserCode, Passwords, SignIn
-from pollerd.api.context import ApiPorts
 from pollerd.api.diff import Comparer
 from pollerd.api.events import LiveState, SharedChanges, Streams
 from pollerd.api.health import Health, Readiness
-from pollerd.api.http import AnswerHeaders, add_routers, operation_id
+from pollerd.api.http import AnswerHeaders, ApiPorts, add_routers, operation_id
 from pollerd.api.settings import ApiSettings
 from pollerd.api.transfer import routes as transfer
 from pollerd.daemon.control.control import Control

@@ -17,9 +17,20 @@ from xml.etree import ElementTree
 from fastapi import Request, Response
 
 from pollerd.api.common import Listing
-from pollerd.api.context import Daemon
-from pollerd.api.http import api_router, picture, picture_answers
-from pollerd.api.parameters import Announced, ChangeId, ContentId, Cursor, GivenOrder, Limit, SiteId, Wanted
+from pollerd.api.http import (
+    Announced,
+    ChangeId,
+    ContentId,
+    Cursor,
+    Daemon,
+    GivenOrder,
+    Limit,
+    SiteId,
+    Wanted,
+    api_router,
+    picture,
+    picture_answers,
+)
 from pollerd.api.polls import ChangeSchema
 from pollerd.model import Change
 from pollerd.timestamps import rfc3339

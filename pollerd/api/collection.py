@@ -18,10 +18,8 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.api.common import Listing, Moment
-from pollerd.api.context import ApiPorts, Daemon
-from pollerd.api.http import api_router
+from pollerd.api.http import ApiPorts, Cursor, Daemon, Limit, Words, api_router
 from pollerd.api.list_formats import CollectionFormat, CollectionPart, csv_text
-from pollerd.api.parameters import Cursor, Limit, Words
 from pollerd.errors import NotFoundError
 from pollerd.model import PageState
 from pollerd.storage.crawler.collection import CrawlStore

@@ -22,9 +22,7 @@ from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.api.common import Moment
-from pollerd.api.context import Daemon
-from pollerd.api.http import api_router
-from pollerd.api.parameters import MAX_ID, ChangeId
+from pollerd.api.http import MAX_ID, ChangeId, Daemon, api_router
 from pollerd.api.problems import RETRY_SECONDS, problem
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.model import Change, Media

@@ -19,9 +19,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Receive, Scope, Send
 
-from pollerd.api.context import ApiPorts, Daemon
-from pollerd.api.http import api_router, caller_of
-from pollerd.api.parameters import MAX_ID, Announced
+from pollerd.api.http import MAX_ID, Announced, ApiPorts, Daemon, api_router, caller_of
 from pollerd.api.polls import ChangeSchema
 from pollerd.api.problems import RETRY_SECONDS, problem
 from pollerd.daemon.control.control import Control

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pollerd.api.auth.middleware import KNOWN_CALLER
 from pollerd.api.auth.recognition import Tokens
 from pollerd.api.common import Moment
-from pollerd.api.context import Daemon
-from pollerd.api.http import api_router, operation_id
+from pollerd.api.http import Daemon, api_router, operation_id
 from pollerd.api.problems import problem
 from pollerd.errors import SchemaError
 from pollerd.signing import HEADER, PATH

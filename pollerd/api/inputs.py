@@ -312,7 +312,10 @@ class _Inheritable(AccessFields):
 
     def inheritable(self) -> dict[str, Any]:
         """Returns the values that are given, but for headers, credentials and proxy. Raises `InvalidValueError`."""
-        given = {name: getattr(self, name) for name in INHERITED if name in self.model_fields_set - {"render"}}
+        given = {}
+        for name in INHERITED:
+            if name in self.model_fields_set and name != "render":
+                given[name] = getattr(self, name)
         if given.get("windows") is not None:
             given["windows"] = windows_of(given["windows"].model_dump(by_alias=True))
         if "selections" in given:

@@ -14,10 +14,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from pollerd.api.common import Given, Listing, Moment
-from pollerd.api.context import Caller, Daemon
-from pollerd.api.http import api_router
+from pollerd.api.http import MAX_ID, Caller, Cursor, Daemon, Limit, api_router, json_body
 from pollerd.api.inputs import check_spec, check_tag, input_fields, shown_setting
-from pollerd.api.parameters import MAX_ID, Cursor, Limit, json_body
 from pollerd.api.problems import problem
 from pollerd.api.sites import SiteFilterSchema, Tag
 from pollerd.errors import InvalidValueError

@@ -15,8 +15,7 @@ from fastapi import Depends, Query, Request
 from pydantic import ConfigDict, Field, ValidationError
 
 from pollerd.api.common import Given, first_refusal
-from pollerd.api.context import Daemon
-from pollerd.api.http import api_router
+from pollerd.api.http import Daemon, api_router, json_body
 from pollerd.api.inputs import shown_setting
 from pollerd.api.list_formats import LIST_BODY, Line, may_name_a_site, tags_of
 from pollerd.api.list_schemas import (
@@ -32,7 +31,6 @@ from pollerd.api.list_schemas import (
     TagsOfList,
 )
 from pollerd.api.lists import ListFormat, posted_lines
-from pollerd.api.parameters import json_body
 from pollerd.api.signals import SourceName, checked_hosts
 from pollerd.api.sources import settings_of, sources_of
 from pollerd.errors import InvalidValueError

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from pollerd.api import access, opml
+from pollerd.api.http import media_type
 from pollerd.api.inputs import check_render, check_selections, check_spec, check_tag_settings
 from pollerd.errors import InvalidValueError
 from pollerd.lists.list_document import Entry
@@ -92,11 +93,6 @@ COLLECTION_SUFFIXES = {
     ".ndjson": CollectionFormat.JSON_LINES,
     ".graphml": CollectionFormat.GRAPHML,
 }
-
-
-def media_type(content_type: str) -> str:
-    """Returns the media type without its parameters, in lower case."""
-    return content_type.partition(";")[0].strip().lower()
 
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")

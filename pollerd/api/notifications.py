@@ -13,9 +13,7 @@ from fastapi import Depends, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.api.common import Given, Listing, Moment
-from pollerd.api.context import ApiPorts, Daemon
-from pollerd.api.http import api_router
-from pollerd.api.parameters import MAX_ID, Cursor, GivenOrder, Limit, Words, json_body
+from pollerd.api.http import MAX_ID, ApiPorts, Cursor, Daemon, GivenOrder, Limit, Words, api_router, json_body
 from pollerd.events import EventKind, NoticeState
 from pollerd.storage import notification_values
 from pollerd.storage.notification_values import NoticeFilter, QueueCounts, StoredChannel

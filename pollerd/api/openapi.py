@@ -93,11 +93,13 @@ _INVALID: Json = {
     },
 }
 _NAMES = {
-    "Format": "ListFormat",
     "Form": "DiffFormat",
+    "Format": "ListFormat",
+    "HostView": "Host",
+    "Media": "MediaKind",
+    "RobotsView": "HostRobots",
     "Row": "DiffRow",
     "Side": "DiffSide",
-    "Media": "MediaKind",
 }
 """Names of schemas in the document, and so in generated clients, that differ from `_public_name`'s rule."""
 _LISTING = re.compile(r"Listing_(\w+)_")

@@ -12,9 +12,7 @@ from fastapi import Depends, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from pollerd.api.common import Given, Moment
-from pollerd.api.context import Daemon
-from pollerd.api.http import api_router
-from pollerd.api.parameters import MAX_ID, SiteId, json_body
+from pollerd.api.http import MAX_ID, Daemon, SiteId, api_router, json_body
 from pollerd.errors import InvalidValueError
 from pollerd.planning import about
 from pollerd.quantities import counted

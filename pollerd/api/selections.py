@@ -13,10 +13,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.api.access import AccessFields
 from pollerd.api.common import Listing, Moment
-from pollerd.api.context import ApiPorts, Daemon
-from pollerd.api.http import api_router, picture, picture_answers
+from pollerd.api.http import (
+    ApiPorts,
+    Cursor,
+    Daemon,
+    GivenOrder,
+    Limit,
+    Since,
+    SiteId,
+    Words,
+    api_router,
+    json_body,
+    picture,
+    picture_answers,
+)
 from pollerd.api.inputs import Render, Selections, check_render, check_selections, check_spec
-from pollerd.api.parameters import Cursor, GivenOrder, Limit, Since, SiteId, Words, json_body
 from pollerd.errors import InvalidValueError
 from pollerd.model import DEFAULT_SELECTION, Media, OutcomeKind, SelectionState, Site, StoredReading
 from pollerd.plots import PlotLabels, PlotPoint, line_plot

@@ -182,7 +182,7 @@ class ApiServer(uvicorn.Server):
         self._app, self._streams = app, app.state.streams
         self._ending = asyncio.Event()
         config = uvicorn.Config(
-            _Proxied(_dated(_answered(app, self._ending)), trusted_hosts=_proxies(app)),  # type: ignore[arg-type]  # uvicorn has types of its own for ASGI
+            _Proxied(_answered(app, self._ending), trusted_hosts=_proxies(app)),  # type: ignore[arg-type]  # uvicorn has types of its own for ASGI
             http=partial(HttpProtocol, admission=admission or Admission()),  # type: ignore[arg-type]  # uvicorn asks for a class
             ws="none",
             proxy_headers=False,
@@ -238,7 +238,7 @@ def _proxies(app: FastAPI) -> list[str]:
 
 
 def _answered(app: ASGIApp, ending: asyncio.Event) -> ASGIApp:
-    """Returns the application with an answer to requests that are called off because the server ends: 503.
+    """Returns the application with a Date header in each answer, and a 503 to requests called off as the server ends.
 
     uvicorn cancels them after its drain, and would report each as a fault of the application.
     """
@@ -246,33 +246,21 @@ def _answered(app: ASGIApp, ending: asyncio.Event) -> ASGIApp:
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
 
-        async def send_noted(message: Message) -> None:
+        async def send_dated(message: Message) -> None:
             nonlocal begun
             begun = True
-            await send(message)
-
-        try:
-            await app(scope, receive, send_noted)
-        except asyncio.CancelledError:
-            if not ending.is_set():
-                raise
-            structlog.get_logger("pollerd.api").warning("request_called_off", path=scope["path"], why="stopping")
-            if not begun:
-                await stopping()(scope, receive, send)
-
-    return answer
-
-
-def _dated(app: ASGIApp) -> ASGIApp:
-    """Returns the application with a Date header in each answer."""
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_dated(message: Message) -> None:
             if message["type"] == "http.response.start":
                 date = (b"date", formatdate(usegmt=True).encode())
                 message = {**message, "headers": [date, *message.get("headers", ())]}
             await send(message)
 
-        await app(scope, receive, send_dated)
+        try:
+            await app(scope, receive, send_dated)
+        except asyncio.CancelledError:
+            if not ending.is_set():
+                raise
+            structlog.get_logger("pollerd.api").warning("request_called_off", path=scope["path"], why="stopping")
+            if not begun:
+                await stopping()(scope, receive, send_dated)
 
     return answer

@@ -16,9 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.allocation.evidence import SourceQuality
 from pollerd.api.common import Given, Listing, Moment
-from pollerd.api.context import ApiPorts, Daemon
-from pollerd.api.http import api_router, operation_id
-from pollerd.api.parameters import MAX_ID, json_body
+from pollerd.api.http import MAX_ID, ApiPorts, Daemon, api_router, json_body, operation_id
 from pollerd.api.problems import problem
 from pollerd.errors import InvalidValueError
 from pollerd.lists.hubs import HubVerification

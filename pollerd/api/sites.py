@@ -19,9 +19,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from pollerd import model, site_settings
 from pollerd.api import access, inputs
 from pollerd.api.common import Given, Listing, Moment
-from pollerd.api.context import ApiPorts, Caller, Daemon
-from pollerd.api.hosts import HostOverrideSchema
-from pollerd.api.http import api_router
+from pollerd.api.http import (
+    MAX_ID,
+    ApiPorts,
+    Caller,
+    Cursor,
+    Daemon,
+    GivenOrder,
+    Limit,
+    SiteId,
+    Words,
+    api_router,
+    json_body,
+)
 from pollerd.api.inputs import (
     RebaseChoice,
     Render,
@@ -33,7 +43,6 @@ from pollerd.api.inputs import (
     check_spec,
     shown_setting,
 )
-from pollerd.api.parameters import MAX_ID, Cursor, GivenOrder, Limit, SiteId, Words, json_body
 from pollerd.api.polls import ChangeSchema, PollSchema
 from pollerd.api.problems import problem
 from pollerd.daemon.views import LiveSite
@@ -174,7 +183,9 @@ class SiteSchema(BaseModel):
     def of(cls, site: model.Site, live: LiveSite | None, tags: site_settings.Tags) -> SiteSchema:
         """Returns the site with its in-memory values, and what it inherits from those of its tags among `tags`."""
         spec = inherit(site.spec, tags)
-        said = {name: shown_setting(one, getattr(spec, name)) for name, one in INHERITED.items()}
+        said = {}
+        for name, one in INHERITED.items():
+            said[name] = shown_setting(one, getattr(spec, name))
         return cls(
             **{**said, "keep_screenshots": bool(spec.keep_screenshots)},
             id=site.id,
@@ -328,7 +339,7 @@ class Explanation(BaseModel):
         description="what else the allocator has to say of the site: prior_source, profile, spell, drift"
     )
     host: str = Field(description="name:port")
-    host_override: HostOverrideSchema | None = Field(description="what an operator last did to the host's pause")
+    host_override: model.HostOverride | None = Field(description="what an operator last did to the host's pause")
     half_life_in_force: float = Field(
         description="for the objective interest, s: given, learned from reads, or the default; see `origins`"
     )
@@ -352,7 +363,8 @@ async def shown_sites(daemon: ApiPorts, sites: Sequence[model.Site]) -> list[Sit
 
 async def shown_site(daemon: ApiPorts, site: model.Site) -> SiteSchema:
     """Returns a site as it stands, with what it inherits."""
-    return (await shown_sites(daemon, [site]))[0]
+    live = await daemon.control.sites.shown([site.id])
+    return SiteSchema.of(site, live.get(site.id), daemon.store.sites.tags)
 
 
 async def number_of_sites(daemon: ApiPorts) -> int:

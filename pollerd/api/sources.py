@@ -15,10 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pollerd.api import inputs
 from pollerd.api.common import Given, Listing, Moment, first_refusal
-from pollerd.api.context import Daemon
-from pollerd.api.http import api_router
+from pollerd.api.http import MAX_ID, Cursor, Daemon, Limit, api_router, json_body
 from pollerd.api.inputs import ListLimit, ReadInterval, ShrinkShare, Weight
-from pollerd.api.parameters import MAX_ID, Cursor, Limit, json_body
 from pollerd.api.sites import Tags, Url
 from pollerd.errors import InvalidValueError
 from pollerd.lists.readings import check_pattern

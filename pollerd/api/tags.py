@@ -16,8 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pollerd import site_settings
 from pollerd.api import inputs
 from pollerd.api.common import Listing, Moment
-from pollerd.api.context import Caller, Daemon
-from pollerd.api.http import api_router
+from pollerd.api.http import Caller, Daemon, Words, api_router, json_body
 from pollerd.api.inputs import (
     EXAMPLE,
     RebaseChoice,
@@ -30,7 +29,6 @@ from pollerd.api.inputs import (
     check_tag,
     shown_setting,
 )
-from pollerd.api.parameters import Words, json_body
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.settings import without_userinfo
 from pollerd.rendering.settings import DEFAULT_RENDER_COST

@@ -6,9 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from pollerd.api.context import Daemon
-from pollerd.api.http import operation_id
-from pollerd.api.parameters import MAX_ID
+from pollerd.api.http import MAX_ID, Daemon, operation_id
 
 router = APIRouter(prefix="/unsubscribe", tags=["notifications"], generate_unique_id_function=operation_id)
 RuleId = Annotated[int, Path(ge=1, le=MAX_ID, description="the rule's id")]

@@ -196,17 +196,20 @@ class ScheduleExplainer:
 
     def live(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
         """Returns the in-memory values of the sites; unknown sites are left out."""
-        slots = self._scheduler.sites.slots_of(np.array(site_ids, np.int64))
-        known, now = slots[slots >= 0], self._clock()
-        rates, floors = self._scheduler.allocator.rates_of(known), self._scheduler.floors(known)
+        sites, now = self._scheduler.sites, self._clock()
+        slots = sites.slots_of(np.array(site_ids, np.int64))
+        known = slots[slots >= 0]
+        met = known[np.isfinite(sites.last_seen[known]) & (sites.polls[known] > 1)]
+        rates: dict[int, float] = {}
+        if met.size:
+            rates = dict(zip(met.tolist(), self._scheduler.allocator.rates_of(met).tolist(), strict=True))
         found = {}
-        for slot, rate, floor in zip(known.tolist(), rates.tolist(), floors.tolist(), strict=True):
-            earliest = self._earliest(slot, floor)
-            per_day = _number(rate * DAY_SECONDS) if self._met(slot) else None
-            found[int(self._scheduler.sites.site_id[slot])] = LiveSite(
-                per_day,
+        for slot, floor in zip(known.tolist(), self._scheduler.floors(known).tolist(), strict=True):
+            earliest, rate = self._earliest(slot, floor), rates.get(slot)
+            found[int(sites.site_id[slot])] = LiveSite(
+                None if rate is None else _number(rate * DAY_SECONDS),
                 None if earliest is None else max(earliest, now),
-                _number(float(self._scheduler.sites.learned_half_life[slot])),
+                _number(float(sites.learned_half_life[slot])),
             )
         return found
 
@@ -350,6 +353,8 @@ class ScheduleExplainer:
 
     def _once_open(self, slot: int, at: float) -> float:
         """Returns the first time from `at` on (epoch s) at which the site is in its windows; inf: never."""
+        if self._scheduler.sites.is_as_ever("hours"):
+            return at
         times = self._scheduler.sites.timetable.windows_of(slot)
         return at if times is None else times.next_open(max(at, self._clock()))
 

@@ -243,8 +243,8 @@ class SchedulerState:
         for name in NUMERIC_SETTINGS:
             values = np.array([*map(attrgetter(name), specs)], np.float64)  # None becomes nan
             table.put(name, slots, _or_default(name, values))
-        table.paused[slots] = [s.paused for s in specs]
-        self._open_by(slots, [s.windows for s in specs])
+        table.paused[slots] = [*map(attrgetter("paused"), specs)]
+        self._open_by(slots, [*map(attrgetter("windows"), specs)])
         table.touch(slots)
         self._do(self.admit_command(slots))
 
@@ -561,8 +561,9 @@ class SchedulerState:
         """
         minimum = self.sites.min_interval[slots]
         own = np.where(np.isnan(minimum), self.settings.min_interval_seconds, minimum)
-        exempt = np.isin(slots, self.allocator.readings_due())
-        own = np.maximum(own, NoiseCap(self.sites).floors(self.uniform_period(), slots, exempt))
+        if self.sites.changes_always(slots).any():
+            exempt = np.isin(slots, self.allocator.readings_due())
+            own = np.maximum(own, NoiseCap(self.sites).floors(self.uniform_period(), slots, exempt))
         return np.maximum(own, self.sites.quiet_waits(slots))
 
     def host_name(self, slot: int) -> str:

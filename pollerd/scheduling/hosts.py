@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,10 +204,13 @@ class HostTable(Columns):
 
     def add_many(self, hosts: Sequence[tuple[int, str]]) -> NDArray[np.int32]:
         """Adds stored hosts (id, name) like `add`: int32[k]. Most of a list's hosts are found by their ids."""
-        ids = np.array([host_id for host_id, _ in hosts], np.int64)
+        ids = np.fromiter(map(itemgetter(0), hosts), np.int64, len(hosts))
         slots = self.slots_of_ids(ids)
         unknown = np.flatnonzero(slots < 0)
-        fresh = {name: host_id for host_id, name in (hosts[place] for place in unknown.tolist())}
+        fresh = {}
+        for place in unknown.tolist():
+            host_id, name = hosts[place]
+            fresh[name] = host_id
         if len(fresh) < len(unknown) or not self._slot_by_name.keys().isdisjoint(fresh):  # some known from redirects
             for place in unknown.tolist():
                 slots[place] = self.add(*hosts[place])

@@ -1,12 +1,10 @@
-"""Adds many sites, and restores what an export says of them.
-
-Adds sites: from one to hundreds of thousands.
-"""
+"""Imports of sites, from one to hundreds of thousands, and the restoration of sites from an export."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from itertools import count
+from operator import attrgetter, itemgetter
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, delete, exists, select
@@ -92,20 +90,21 @@ class SiteImport:
         now: float,
         result: AddResult,
     ) -> None:
+        urls = []
         for i in wanted:
             check_spec(specs[i])
-        urls = self._sql.texts(specs[i].url for i in wanted)
-        known = self._ids(connection, self._sites_at, {"urls": urls})
+            urls.append(specs[i].url)
+        known = self._ids(connection, self._sites_at, {"urls": self._sql.texts(urls)})
         if known and any_marked(connection):
             result.returned.extend(unmark(connection, self._sql, list(known.values())))
         first: dict[str, int] = {}
         for i in wanted:
             if specs[i].url not in known:
                 first.setdefault(specs[i].url, i)
-        host_ids = self._host_ids(connection, [hosts[i] for i in first.values()])
+        host_ids = self._host_ids(connection, [*map(hosts.__getitem__, first.values())])
         new = [(specs[i], host_ids[hosts[i]]) for i in first.values()]
         ids = known | self._insert(connection, new, now)
-        self._insert_rest(connection, [(ids[url], specs[i]) for url, i in first.items()])
+        self._insert_rest(connection, new, ids)
         for i in wanted:
             url = specs[i].url
             if first.get(url) == i:
@@ -150,13 +149,16 @@ class SiteImport:
 
     @staticmethod
     def _ids(connection: Connection, statement: Any, parameters: dict[str, Any]) -> dict[str, int]:
-        return {row[0]: row[1] for row in connection.execute(statement, parameters).all()}
+        return dict(map(tuple, connection.execute(statement, parameters).all()))
 
     def _insert(self, connection: Connection, sites: list[tuple[SiteSpec, int]], now: float) -> dict[str, int]:
         """Inserts new sites and their states; returns URL -> id."""
         if not sites:
             return {}
-        rows = [_site_row(spec, host_id, now) for spec, host_id in sites]
+        rows = []
+        for spec, host_id in sites:
+            settings = [None if value == "" else value for value in _columns(spec)]
+            rows.append((now, spec.paused, *settings, spec.url, host_id))
         first = run(connection, self._sql.last_site_id)[0][0] + 1 if self._sql.is_sqlite else 0
         inserted: list[tuple[Any, ...]] = []
         for parameters in self._sql.site_insertions(first, rows):
@@ -164,28 +166,32 @@ class SiteImport:
         if self._sql.is_sqlite:
             run(connection, self._sql.insert_states, first)
             run(connection, self._sql.insert_times, first)
-            return {spec.url: first + place for place, (spec, _) in enumerate(sites)}
+            return dict(zip(map(itemgetter(-2), rows), count(first), strict=False))
         ids: dict[str, int] = dict(inserted)
         run(connection, self._sql.insert_states, list(ids.values()))
         run(connection, self._sql.insert_times, list(ids.values()))
         return ids
 
-    def _insert_rest(self, connection: Connection, sites: list[tuple[int, SiteSpec]]) -> None:
-        self._words.insert(connection, [text_row(site_id, spec) for site_id, spec in sites])
-        sealed = [(self._encryption.close(spec.access), site_id) for site_id, spec in sites if spec.access]
+    def _insert_rest(
+        self, connection: Connection, sites: Sequence[tuple[SiteSpec, int]], ids: Mapping[str, int]
+    ) -> None:
+        texts, sealed, windows, tags = [], [], [], []
+        for spec, _ in sites:
+            site_id = ids[spec.url]
+            texts.append(text_row(site_id, spec))
+            if spec.access:
+                sealed.append((self._encryption.close(spec.access), site_id))
+            if spec.windows is not None:
+                windows.append((encode_windows(spec.windows), site_id))
+            for place, tag in enumerate(dict.fromkeys(spec.tags)):
+                tags.append((site_id, tag, place))
+        self._words.insert(connection, texts)
         run_each(connection, self._sql.set_access, sealed)
-        windows = [(encode_windows(spec.windows), site_id) for site_id, spec in sites if spec.windows is not None]
         run_each(connection, self._sql.set_windows, windows)
-        tags = [(site_id, tag, place) for site_id, spec in sites for place, tag in enumerate(dict.fromkeys(spec.tags))]
         run_each(connection, self._sql.insert_tag, tags)
 
 
-def _site_row(spec: SiteSpec, host_id: int, now: float) -> tuple[Any, ...]:
-    settings = (None if value == "" else value for value in _columns(spec))
-    return (now, spec.paused, *settings, spec.url, host_id)
-
-
-# Restores the contents of an export, each kind in one transaction: all or nothing.
+# An export is restored, each kind of its contents in one transaction: all or nothing.
 
 Admit = Callable[[Sequence[SiteRestore], Mapping[str, Site]], None]
 """Called with every piece and the existing sites by URL; raises if it cannot be accepted."""

@@ -1,6 +1,6 @@
-"""Orders of lists of sites, the words they are searched by, and conditions on sites.
+"""Orders of lists of sites with their cursors, conditions on sites, and the text by which sites are searched.
 
-Orders of lists of sites, and their cursors: a place in the order, and a direction.
+A cursor is a place in an order, and a direction.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any, Self
 
 import msgspec
@@ -234,7 +235,7 @@ class WordIndex:
         """Inserts rows of `site_text` of new sites, and indexes them."""
         run_each(connection, self._sql.insert_text, rows)
         if rows and self._sql.is_sqlite and self.exists(connection):
-            connection.exec_driver_sql(_INSERT, [(site_id, words) for site_id, _, words in rows])
+            connection.exec_driver_sql(_INSERT, [*map(itemgetter(0, 2), rows)])
 
 
 def words_condition(q: str, *, is_sqlite: bool, indexed: bool) -> SiteCondition | None:

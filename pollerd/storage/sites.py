@@ -1,4 +1,4 @@
-"""Reads and changes sites for the API and the command line."""
+"""Sites as rows, read and changed for the API and the command line."""
 
 from __future__ import annotations
 
@@ -45,8 +45,6 @@ from pollerd.storage.sources import forget_pauses
 from pollerd.storage.statements import Statements, run_each
 from pollerd.storage.tags import names_among
 from pollerd.storage.values import CHANGEABLE, NewSettings, SiteChanges, SiteFilter, SitePage
-
-# Checks a site's settings.
 
 _numbers = attrgetter(*USABLE)
 _UNSET = (None,) * len(USABLE)
@@ -257,8 +255,7 @@ class Sites:
         living = update(site).where(site.c.id == site_id, ~is_marked(site.c.id))
         if not connection.execute(living.values(values)).rowcount:
             raise NotFoundError("site", site_id)
-        if changes.keys() & {"url", "title"}:
-            run_each(connection, self._sql.update_text, [text_update(site_id, spec)])
+        run_each(connection, self._sql.update_text, [text_update(site_id, spec)])
         if "tags" in changes:
             self._set_tags(connection, site_id, spec.tags)
         if changes.keys() & {"url", "paused"}:  # which change its state, too
@@ -489,7 +486,7 @@ def _site(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
     )
 
 
-# Asks whichever node polls a site to poll it at once.
+# Requests to the node that polls a site to poll it at once.
 
 NEWS_CHANNEL = "pollerd_news"
 """Channel on which PostgreSQL tells the nodes of a database what happens."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Protocol
 
 from sqlalchemy import (
@@ -463,8 +464,8 @@ class Statements:
         if not self.is_sqlite:
             yield tuple(map(list, zip(*rows, strict=True)))
             return
-        for settings, group in groupby(rows, key=lambda row: row[:-2]):
-            pairs = [row[-2:] for row in group]
+        for settings, group in groupby(rows, key=itemgetter(slice(None, -2))):
+            pairs = [*map(itemgetter(slice(-2, None)), group)]
             yield (first, *settings, json.dumps(pairs))
             first += len(pairs)
 
@@ -633,4 +634,4 @@ class Statements:
 def run(connection: Connection, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
     """Returns the rows of one statement for one set of parameters."""
     result = connection.exec_driver_sql(sql, parameters)
-    return [tuple(row) for row in result.all()] if result.returns_rows else []  # row by row takes thrice as long
+    return [*map(tuple, result.all())] if result.returns_rows else []  # row by row takes thrice as long

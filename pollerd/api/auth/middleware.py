@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Sequence
 from http import HTTPStatus
+from itertools import repeat
 
 import structlog
 from fastapi import HTTPException, Request, Response
@@ -46,8 +47,9 @@ def foreign_page(headers: Headers, *, writes: bool, allowed: Collection[str] = (
     are checked, since a user may follow a link from any page.
     """
     hosts = headers.getlist("host")
-    if len(hosts) > 1 or not all(_names_loopback(host) or _is_named(host, allowed) for host in hosts):
-        return "without a token the API answers to loopback names, and to those of allowed_host, only"
+    for host in hosts:
+        if len(hosts) > 1 or not (_names_loopback(host) or _is_named(host, allowed)):
+            return "without a token the API answers to loopback names, and to those of allowed_host, only"
     if not _origin_is_ours(headers, allowed, referer=writes):
         return "without a token the API takes no calls from other sites' pages"
     if writes and not _OWN_FETCHES.issuperset(headers.getlist("sec-fetch-site")):
@@ -70,8 +72,9 @@ def foreign_origin(headers: Headers, *, writes: bool, allowed: Collection[str] =
 
 def _origin_is_ours(headers: Headers, allowed: Collection[str], *, referer: bool) -> bool:
     own = headers.get("host", "").lower()
-    named = [(_ORIGIN, value) for value in headers.getlist("origin")]
-    named += [(_REFERER, value) for value in headers.getlist("referer")] if referer else []
+    named = [*zip(repeat(_ORIGIN), headers.getlist("origin"))]
+    if referer:
+        named += zip(repeat(_REFERER), headers.getlist("referer"))
     return all(_is_of(own, allowed, shape, value) for shape, value in named)
 
 

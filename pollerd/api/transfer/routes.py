@@ -12,8 +12,7 @@ from fastapi import Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from pollerd.api.context import ApiPorts, Daemon
-from pollerd.api.http import api_router
+from pollerd.api.http import ApiPorts, Daemon, api_router
 from pollerd.api.transfer import setting_sections, site_sections
 from pollerd.api.transfer.document import (
     Blocks,

@@ -13,7 +13,7 @@ import orjson
 
 from pollerd.allocation import registry
 from pollerd.allocation.registered import OBJECTIVES
-from pollerd.api.context import ApiPorts
+from pollerd.api.http import ApiPorts
 from pollerd.api.list_diff import signal_source_of
 from pollerd.api.transfer.document import BLOCK, Blocks, Counts, Record, Vault
 from pollerd.api.transfer.site_sections import LEFT_OUT, SEALED

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pollerd.api.access import FIELDS as ACCESS_FIELDS
 from pollerd.api.access import access_of
-from pollerd.api.context import ApiPorts
+from pollerd.api.http import ApiPorts
 from pollerd.api.inputs import check_spec, shown_setting
 from pollerd.api.list_formats import FIELDS, spec_of, tag_of
 from pollerd.api.lists import settings

@@ -209,17 +209,21 @@ class SiteControl:
         """
         async with self._scheduler.changing_sites:
             refused = await self._refused(specs)
-            places = [i for i in range(len(specs)) if i not in refused]
-            specs = [specs[i] for i in places]
+            places = list(range(len(specs)))
+            if refused:
+                places = [i for i in places if i not in refused]
+                specs = [specs[i] for i in places]
             hosts = [host_of(spec.url) for spec in specs]
             result = await self._store.add(specs, hosts, self._clock(), respect_deleted=respect_deleted, source=source)
-            self._scheduler.add(
-                [site_id for site_id, _, _ in result.added],
-                [(host_id, hosts[i]) for _, i, host_id in result.added],
-                inherit_all([specs[i] for _, i, _ in result.added], self._store.tags),
-            )
-            await self._return.take_in(sorted(result.returned))
-            await self._take_in_unknown([site_id for site_id, _ in result.existing])
+            ids, their_hosts, added = [], [], []
+            for site_id, i, host_id in result.added:
+                ids.append(site_id)
+                their_hosts.append((host_id, hosts[i]))
+                added.append(specs[i])
+            self._scheduler.add(ids, their_hosts, inherit_all(added, self._store.tags))
+            if result.existing:
+                await self._return.take_in(sorted(result.returned))
+                await self._take_in_unknown([site_id for site_id, _ in result.existing])
         if result.returned:
             result = await self._returned(result, specs)
         self._scheduler.due.set()
@@ -229,7 +233,9 @@ class SiteControl:
         """Returns index -> reason of sites that cannot be added."""
         tags = self._store.tags
         refused = self._scheduler.refusals(inherit_all(specs, tags))
-        refused |= {i: error for i, spec in enumerate(specs) if (error := unseen(spec, tags)) is not None}
+        for i, spec in enumerate(specs):
+            if (error := unseen(spec, tags)) is not None:
+                refused[i] = error
         if self._scheduler.allocator.most_sites is not None:
             there = {site.spec.url for site in (await self._store.page(limit=1000)).items}
             refused |= self._scheduler.beyond(specs, there)
