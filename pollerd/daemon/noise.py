@@ -54,7 +54,7 @@ class SelectionStep:
         """
         detection, waiting = result.detection, _parts(candidate)
         assert detection is not None
-        contents = await self._contents(result, _selections_changed(detection.selections) | waiting.keys())
+        contents = await self._contents(result, _changed_selections(detection.selections) | waiting.keys())
         parts = [await self._counted(result, part, contents) for part in detection.selections]
         counted = replace(result, detection=replace(detection, selections=tuple(parts)))
         rulings = await self._prover.rulings(
@@ -79,7 +79,7 @@ class SelectionStep:
         if status is None or status.recorded is None or status.recorded.detection is None:
             return result
         earlier, detection = status.recorded, status.recorded.detection
-        contents = await self._contents(earlier, _selections_changed(detection.selections))
+        contents = await self._contents(earlier, _changed_selections(detection.selections))
         parts = [await self._counted(earlier, part, contents) for part in detection.selections]
         judged = tuple(_with_reason(part, status.unproven) for part in parts)
         earlier = replace(earlier, detection=_with_parts(detection, judged))
@@ -186,7 +186,7 @@ def _parts(candidate: Candidate | None) -> dict[str, SelectionDetection]:
     return {part.name: part for part in found if part.kind is OutcomeKind.CHANGED}
 
 
-def _selections_changed(parts: Iterable[SelectionDetection]) -> set[str]:
+def _changed_selections(parts: Iterable[SelectionDetection]) -> set[str]:
     return {part.name for part in parts if part.kind is OutcomeKind.CHANGED}
 
 
