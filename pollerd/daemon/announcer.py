@@ -1,4 +1,4 @@
-"""Lets the rules have their say in each batch. Without rules it loads and does nothing."""
+"""The announcer, which applies the rules to each batch. Without rules it loads and does nothing."""
 
 from __future__ import annotations
 

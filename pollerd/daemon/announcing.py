@@ -1,7 +1,4 @@
-"""The announcing step, where there are rules: adds to each record the notices of what it brought about.
-
-Loaded with the first rule.
-"""
+"""The announcing step: adds to each record the notices of its events, by the rules. Loaded with the first rule."""
 
 from __future__ import annotations
 
@@ -111,7 +108,7 @@ def _changes_of(result: PollResult) -> list[_Compared]:
     ]
 
 
-# Which events a poll brought about, besides those that depend on a rule. Pure.
+# Events of a poll, besides those that depend on a rule. Pure.
 
 
 class PollEvent(NamedTuple):
@@ -146,9 +143,6 @@ def events_of(result: PollResult, record: PollRecord) -> Iterator[PollEvent]:
 def _kept(change: ChangeDraft) -> dict[str, Any]:
     """Returns what is told of a change even where its site was removed meanwhile."""
     return {"summary": change.summary, "kind": change.kind.value}
-
-
-# The announcing step, where there are rules: adds to each record the notices of what it brought about.
 
 
 class AnnounceStep:

@@ -1,7 +1,4 @@
-"""The budget of polls per second: its gate, its meter, and the pace of requests.
-
-Applies the budget of polls per second wherever it is spent.
-"""
+"""The budget of polls per second, applied wherever it is spent: its gate, its meter, and the pace of requests."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from asyncio_throttle.throttler import Throttler
 from pollerd.daemon.settings import BUDGET_MIN, check_budget
 from pollerd.daemon.write_pacer import WritePacer
 
-# The budget gate: lets polls start at even spacing, however busy the event loop is.
+# The budget gate, which lets polls start at even spacing, however busy the event loop is.
 
 _TOLERANCE_SECONDS = 0.02
 """Largest delay of a start that does not lose budget: the gate catches up on stalls of the loop up to this length."""
@@ -96,7 +93,7 @@ class BudgetGate(Throttler):
                 timer.cancel()
 
 
-# Measures the budget spent over the last minute, and the time of the last start.
+# The budget meter: the budget spent over the last minute, and the time of the last start.
 
 _WINDOW_SECONDS = 60
 

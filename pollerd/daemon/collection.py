@@ -1,4 +1,4 @@
-"""Reports on the focused crawler's collection: stored counts, and freshness as believed by the allocator."""
+"""Reports on the focused crawler's collection: stored counts, and the freshness that the allocator estimates."""
 
 from __future__ import annotations
 

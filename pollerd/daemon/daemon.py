@@ -1,4 +1,4 @@
-"""The live loop: runs the parts concurrently until stopped."""
+"""The live loop, which runs the parts concurrently until stopped."""
 
 from __future__ import annotations
 

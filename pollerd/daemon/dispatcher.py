@@ -1,4 +1,4 @@
-"""The loop that spends the budget: chooses sites, waits for the gate, starts polls."""
+"""The dispatcher, which spends the budget: chooses sites, waits for the gate, starts polls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pollerd.scheduling.outage import PROBE_SECONDS
 from pollerd.storage.values import SiteContext
 from pollerd.telemetry import Instruments
 
-# Times the dispatcher's choices: no later than the next due time, no more often than choosing may cost.
+# The cadence of choices: no later than the next due time, no more often than choosing may cost.
 
 _CHOOSING_SHARE = 0.05
 """If choosing takes longer than this share of a tick, the tick is lengthened."""
@@ -76,7 +76,7 @@ class Cadence:
         self.rested_at += took * (1 / _CHOOSING_SHARE - 1)
 
 
-# Tracks the sites that are chosen or being polled, and their tasks.
+# Sites that are chosen or being polled, and their tasks.
 
 
 class InFlight:
@@ -189,7 +189,7 @@ class InFlight:
         return len(tasks)
 
 
-# Starts what the dispatcher chose, as tasks: polls, robots.txt requests, or slow evaluations of known rules.
+# Tasks of the chosen sites: polls, robots.txt requests, or slow evaluations of known rules.
 
 Contexts = Mapping[int, SiteContext]
 """By site id."""

@@ -1,7 +1,4 @@
-"""Explains why sites are polled as they are.
-
-Explains the schedule: when a site is polled next, why not now, and what the budget yields.
-"""
+"""Explanations of the schedule: when a site is polled next, why not now, and what limits polling as a whole."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ from pollerd.scheduling.eligibility import LONG
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.storage.site_store import SiteStore
 
-# Explains in words why sites are not polled more often, for the status line, /allocation and doctor.
+# The binding limit, in words, for the status line, /allocation and doctor.
 
 SHARE = 0.02
 """Largest share of the time spent on finding the binding limit; for long lists the answer is some seconds old."""
@@ -308,7 +305,7 @@ class ScheduleExplainer:
             budget=budget,
             utilization=rate / budget,
             spendable=self._scheduler.budget_fit.spendable(budget),
-            binding=binding.limit.value,
+            binding=binding.limit,
             binding_in_words=binding.in_full(rate, budget),
             price=figures.benefit.price,
             expected_detections_per_hour_as_scheduled=figures.as_scheduled * HOUR_SECONDS,
@@ -436,7 +433,7 @@ def _number(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-# Shows what only the process that polls a site knows of it: at another node it is asked of that one.
+# Views of values that only the process that polls a site knows: another node asks that one for them.
 
 
 class AsksHolder(Protocol):

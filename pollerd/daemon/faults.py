@@ -1,10 +1,9 @@
-"""Faults: of one site, of its settings, of the database.
+"""Faults: internal ones triggered by one site, invalid settings in the database, and a database that fails.
 
-Handles internal faults triggered by one site: the site is set aside and reported, the others continue.
-
-A site that was set aside backs off like a failing one, up to a day, and gives the reason; nothing is learned of it. A
-fault that hits one site after the other is not caused by the sites. At the twentieth site in a row, with no page read
-successfully in between, the fault is raised: the daemon ends with its cause.
+A site with an internal fault is set aside and reported; the others continue. It backs off like a failing one, up to a
+day, and gives the reason; nothing is learned of it. A fault that hits one site after the other is not caused by the
+sites. At the twentieth site in a row, with no page read successfully in between, the fault is raised: the daemon ends
+with its cause.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def reason(context: SiteContext, error: Exception) -> str:
     return f"{name}: {words}"[:_LONGEST]
 
 
-# Replaces invalid site settings found in the database by defaults, and reports them.
+# Invalid site settings found in the database are replaced by defaults, and reported.
 
 
 def replace_invalid_settings(table: SiteTable, slots: NDArray[np.int64]) -> dict[int, str]:
@@ -105,7 +104,7 @@ def replace_invalid_settings(table: SiteTable, slots: NDArray[np.int64]) -> dict
     return found
 
 
-# Tracks whether the database works; logs when it fails, periodically while it does, and when it recovers.
+# The health of the database: its failure is logged when it begins, periodically while it lasts, and when it ends.
 
 FIRST_RETRY_SECONDS = 0.5
 RETRY_CAP_SECONDS = 5.0

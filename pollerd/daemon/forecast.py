@@ -1,6 +1,4 @@
-"""What the budget is expected to find.
-
-Forecasts the yield of the budget under the current belief: price, and value at the best split, uniform and as run.
+"""Forecasts of the budget's yield under the current belief: price, and value at the best split, uniform and as run.
 
 The value of polling a site is the expectation over the posterior of its rate, not the value at the mean rate.
 """
@@ -261,7 +259,7 @@ def _curve(belief: BeliefColumns) -> BenefitCurve:
     return BenefitCurve(points, best(belief.budget + 1.0) - best(belief.budget))
 
 
-# What a node reports of its sites for its grant of the budget: their cost, and what more polls of them are worth.
+# Reports of a node for its grant of the budget: the cost of its sites, and the value of more polls of them.
 
 _KNOWN_SHARE = 0.5
 """Share of the sites that must have been polled twice before the belief about them says what polls are worth."""

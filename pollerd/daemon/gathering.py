@@ -1,4 +1,4 @@
-"""Decides what finished polls wait for: others, to be learned and committed with them, or work that only they need.
+"""Gathering of finished polls, which wait for others to be committed with, or for work that only they need.
 
 A batch costs the loop, the allocator and the database nearly the same with one poll as with ten. A result that takes
 long is prepared by itself before it joins one, so that the others do not wait for it.

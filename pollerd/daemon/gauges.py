@@ -1,4 +1,4 @@
-"""Updates the gauges."""
+"""Gauges, updated from the state of the daemon."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Subscriptions at WebSub hubs.
-
-Subscribes at hubs, renews before leases end, and leaves; says which sources are pushed meanwhile.
-"""
+"""Subscriptions at WebSub hubs: made, renewed before leases end, and ended; the sources that are pushed meanwhile."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from pollerd.storage.hubs import HubState, HubStore, HubSubscription
 from pollerd.storage.signals import SignalSource, SignalStore
 from pollerd.urls import join_url
 
-# Asks hubs to subscribe, or to end a subscription.
+# Requests to hubs, to subscribe or to end a subscription.
 
 MOST_REDIRECTS = 3
 _SECONDS = 20.0
@@ -230,7 +227,7 @@ async def _wait_for(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
-# Checks what a hub signed (W3C WebSub, section 8).
+# Signatures of hubs (W3C WebSub, section 8).
 
 METHODS = ("sha1", "sha256", "sha384", "sha512")
 """Hash functions that the protocol names. HMAC with SHA-1 counts: it does not rest on collisions, and hubs use it."""
@@ -248,7 +245,7 @@ def is_signed(body: bytes, signature: str, secret: bytes) -> bool:
     return hmac.compare_digest(right.encode(), given.strip().lower().encode("utf-8", "replace"))
 
 
-# Answers hubs: confirms subscriptions that were asked for, and reads what they send.
+# Callbacks of hubs: subscriptions that were requested are confirmed, and deliveries read.
 
 VERIFY_SECONDS = 3_600.0
 """How long after a request a hub may verify it."""
@@ -414,7 +411,7 @@ def _lease(written: str) -> float:
     return min(max(seconds, LEAST_LEASE_SECONDS), MOST_LEASE_SECONDS)
 
 
-# Notes which hubs the answers of signal sources offer, so that they are subscribed to.
+# Offers of hubs in the answers of signal sources, noted so that they are subscribed to.
 
 _MOST_KNOWN = 10_000
 _KNOWN_SECONDS = 3_600.0

@@ -1,6 +1,6 @@
-"""IndexNow: reports, and the keys that prove them.
+"""Reports in IndexNow's form, from anybody, and the keys that prove them.
 
-Takes reports in IndexNow's form, from anybody: what a report's key proves is passed on as a pushed source's.
+A report whose key proves it counts as that of a pushed source.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pollerd.model import Outcome, OutcomeKind
 from pollerd.storage.signals import ListedDate, SignalStore
 from pollerd.urls import origin_of
 
-# Checks the keys of IndexNow reports, by the file that holds them; what was found is kept for a while.
+# Keys of reports, checked by the file that holds them; the result is kept for a while.
 
 KEPT_SECONDS = 86_400.0
 """How long a right key counts."""

@@ -1,4 +1,4 @@
-"""Loads stored rows into memory at a start: hosts first, then their sites."""
+"""Stored rows, loaded into memory at a start: hosts first, then their sites."""
 
 from __future__ import annotations
 

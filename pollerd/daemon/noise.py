@@ -1,7 +1,4 @@
-"""The noise step: which changes count.
-
-The noise step: proves changes, recognises those that are only noise, and summarises the others.
-"""
+"""The noise step: proves changes, recognises those that are only noise, and summarises the others."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from pollerd.detection.selection.comparing import DifferenceJudgement, SelectionDifference
 
 
-# The noise step for sites with selections: what of each differs, whether it counts, and whether it matters.
+# Sites with selections: the difference in each selection, whether it is a change, and whether it matters.
 
 _JUDGED_HERE_BYTES = 64 * 1024
 """Contents of this total size are judged in about 10 ms."""
@@ -378,7 +375,7 @@ def _under(detection: Detection, ruling: Ruling) -> Detection:
     return replace(detection, kind=OutcomeKind.UNCHANGED, baseline=ruling.baseline, evidence=evidence, content=None)
 
 
-# Derives what a poll stores of the selections of its site. Pure.
+# Stored states of the selections after a poll. Pure.
 
 
 def selection_records(

@@ -1,4 +1,7 @@
-"""Puts rules and channels in force as they are stored, and delivers. Without either it reads them once, and sleeps."""
+"""The notifier, which puts stored rules and channels in force, and delivers; the events and watches of the daemon.
+
+Without rules and channels it reads them once, and sleeps.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from pollerd.notifications.rules import Rule
 
 
-# Counts what the outbox holds, for the metrics.
+# Gauges of the outbox.
 
 INTERVAL_SECONDS = 15.0
 
@@ -226,7 +229,7 @@ class Notifier:
                     self._log.warning("notices_expired", number=sum(late.values()))
 
 
-# Tells of what concerns the whole daemon: blind periods, a budget that cannot hold the intervals, channels.
+# Events of the whole daemon: blind periods, a budget that cannot hold the intervals, channels.
 
 BLIND_LEAST_SECONDS = 60.0
 """Shorter periods are not told."""
@@ -332,7 +335,7 @@ class DaemonEvents:
                 return last is not None and not orjson.loads(last.data)["over"]
 
 
-# Counts what becomes of messages, and tells on other channels when one is paused.
+# The watch on deliveries, which counts results, and notifies on other channels when one is paused.
 
 
 class DeliveryWatch:
@@ -357,7 +360,7 @@ class DeliveryWatch:
         return self._events.of_channel(channel, answer.detail if refused else "", over=sent)
 
 
-# Finds sites that have failed for as long as a rule says, between polls: a site backs off for up to a day.
+# The watch on failing sites: a site backs off for up to a day, so the time that a rule sets may end between polls.
 
 _LOOK_SECONDS = 60.0
 _AT_ONCE = 500

@@ -1,4 +1,4 @@
-"""Separates outages of our own link from failures of sites."""
+"""The outage filter, which separates outages of our own link from failures of sites."""
 
 from __future__ import annotations
 

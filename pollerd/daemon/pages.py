@@ -1,7 +1,4 @@
-"""Gets pages outside of polls.
-
-Asks for pages outside of polls, as polls do: guard, robots.txt, politeness and the budget hold for them.
-"""
+"""Pages requested outside of polls, under the same guard, robots.txt, politeness and budget."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
     from pollerd.rendering.renderer import Renderer
 
 
-# Gets a page: fetched, or rendered by a browser where its site says so.
+# The client: a page is fetched, or rendered by a browser if its site is set so.
 
 _COMPILED = 1024
 
@@ -184,7 +181,7 @@ def _finite(wait: float | None) -> float | None:
     return wait if wait is not None and math.isfinite(wait) else None
 
 
-# Reads an answer by the selections of its site, in the loop or beside it.
+# Detection by the selections of a site, in the event loop or in a worker.
 
 
 def needs_whole_page(context: SiteContext) -> bool:

@@ -1,7 +1,4 @@
-"""Plans the budget.
-
-Plans the budget: what it would have to be to learn of a share of all changes in time, and what today's brings.
-"""
+"""The planner: the budget at which a share of changes is found in time, and the share that the current one finds."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ from pollerd.ranges import BUDGET, PLAN
 from pollerd.storage.history import HistoryStore
 from pollerd.storage.site_store import SiteStore
 
-# The sites of a plan, as columns copied from the tables: all of a short list, a sample of a long one.
+# Rows of a plan: sites as columns copied from the tables, all of a short list, a sample of a long one.
 
 KNOWN_POLLS = 20
 """Polls from which on the rate of a site is known well enough for a plan."""
@@ -152,7 +149,7 @@ def _rows(
     )
 
 
-# What the allocator in force wants and believes of the sites of a plan, read while the loop runs.
+# Beliefs of a plan: rates and urgencies of the allocator in force, read while the loop runs.
 
 _PIECE = 1_024
 """Sites whose beliefs are read between two turns of the loop: a millisecond or two."""
@@ -221,7 +218,7 @@ async def _urgencies(
     return CrossingTimes(gaps, table)
 
 
-# Why no budget learns of enough changes in time: what keeps which sites from being polled often enough.
+# Limits: what keeps which sites from being polled often enough, whatever the budget.
 
 _LONGER = 1 + 1e-6
 """Factor by which a period must exceed what the site itself allows, for its host to be the reason."""
@@ -274,7 +271,7 @@ def _limits(
     )
 
 
-# Delays by tag: as expected at today's budget, beside what was measured.
+# Delays by tag: as expected at the current budget, and as measured.
 
 MOST_TAGS = 50
 _DAY_SECONDS = 86_400.0

@@ -1,7 +1,4 @@
-"""One poll's result, and its effect.
-
-The result of one poll, on its way to the journal.
-"""
+"""The result of one poll on its way to the journal, its effect, and the cache of sites' contexts."""
 
 from __future__ import annotations
 
@@ -119,9 +116,6 @@ class PollResult(Struct, frozen=True, gc=False):
         return self.context.site_id
 
 
-# The effect of one poll.
-
-
 class PollEffect(Struct, frozen=True, gc=False):
     """The effect of one poll on its site. Fields shared with `PollRecord` have the same meaning."""
 
@@ -159,9 +153,6 @@ class PollEffect(Struct, frozen=True, gc=False):
             screenshot=self.screenshot,
             selections=self.selections if page is None or not page.ended else (),
         )
-
-
-# Caches the stored contexts of recently polled sites.
 
 
 class SiteCache:

@@ -1,4 +1,4 @@
-"""Runs one poll, from a site to its result."""
+"""The poller, which runs one poll, from a site to its result."""
 
 from __future__ import annotations
 

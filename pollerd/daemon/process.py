@@ -1,7 +1,4 @@
-"""The process: its clock, its lag, and its roles.
-
-One clock for the whole daemon: wall time that never runs backwards.
-"""
+"""The process: its clock, the lag of its event loop, and periods in which nothing could be polled."""
 
 from __future__ import annotations
 
@@ -69,7 +66,7 @@ class SteadyClock:
         return self._now
 
 
-# Measures the lag of the event loop: the maximum of the last seconds.
+# The lag of the event loop: the maximum of the last seconds.
 
 _EVERY_SECONDS = 0.05
 _KEPT_SECONDS = 15

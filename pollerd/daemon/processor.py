@@ -1,4 +1,4 @@
-"""The steps that process a batch of results: noise, status, crawl, learn, announce, store, apply.
+"""The processor of a batch of results, in steps: noise, status, crawl, learn, announce, store, apply.
 
 The journal stores the batch between `prepare`, which runs the first five steps, and `apply_committed`, the last.
 """
@@ -95,7 +95,7 @@ class CalibrationSums:
         )
 
 
-# The learning step: passes the evidence of polls to the allocator.
+# The learning step, which passes the evidence of polls to the allocator.
 
 
 class LearningStep:
@@ -204,7 +204,7 @@ def _is_evidence(result: PollResult, effect: PollEffect, *, counts_items: bool) 
     return counts_items and evidence.span is not None
 
 
-# The apply step: writes committed polls into the scheduler's tables.
+# The apply step, which writes committed polls into the scheduler's tables.
 
 
 class TableUpdates:
@@ -275,7 +275,7 @@ def _ttl(result: PollResult, record: PollRecord) -> float:
     return max(result.outcome.fresh_for or 0.0, record.context.baseline.ttl or 0.0)
 
 
-# What lists of sites are sorted by and only the daemon knows: believed rates, and when a site may be polled next.
+# Values that only the daemon knows and lists of sites are sorted by: estimated rates, and the next possible poll.
 
 _DAY_SECONDS = 86_400.0
 

@@ -1,7 +1,4 @@
-"""Proofs of changes, as sites wait for them.
-
-Changes that wait for their proof, in memory: one that is dropped or lost is found again by the next poll.
-"""
+"""Changes that wait for their proof, in memory: one that is dropped or lost is found again by the next poll."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ def _key(context: SiteContext) -> tuple[object, ...]:
     return (context.url, context.selections, context.settings_changed_at, baseline.fingerprint, baseline.mask, states)
 
 
-# What a poll found in the content of a site, or in each of its selections, and what becomes of it.
+# Findings of a poll in the content of a site, or in each of its selections, and the rulings on them.
 
 WHOLE_PAGE = ""
 """Name of the content of a site without selections."""
@@ -120,7 +117,7 @@ def _base(state: SelectionState | None, part: SelectionDetection) -> Baseline:
     return state.baseline if state.version == part.version else replace(state.baseline, proven=False)
 
 
-# What a poll means for the proof of its site's change: it waits, it is decided, or it cannot be proven. Pure.
+# The status of a proof after a poll: it waits, it is decided, or it cannot be given. Pure.
 
 _FAILURES_MOST = 2
 """Number of polls that may fail before the change is recorded without proof."""

@@ -1,4 +1,4 @@
-"""Proves changes: what differs between two polls in quick succession is noise, and is masked from then on."""
+"""The prover of changes: differences between two polls in quick succession are noise, and are masked from then on."""
 
 from __future__ import annotations
 
@@ -243,15 +243,15 @@ def _undecided_most(ruling: Ruling, second: ContentFinding, candidate: Candidate
     return _UNDECIDED_MOST if ruling.wide else 0
 
 
-# Doubts the rules of a mask whose noise stands still: they were learned from changes of the page.
+# Doubts about the rules of a mask whose noise stands still: they were learned from changes of the page.
 #
-# What a page says anew at every request differs at every poll. A place that was edited between the two polls of a proof
+# Noise that is made for each request differs at every poll. A place that was edited between the two polls of a proof
 # looks the same there, but later polls find it as it was. So each rule has a score, never below 0: 1 more for a poll at
-# which what it acts on is as at the last one, 4 less for one at which that is again as before it last differed, as
-# noise of two values is, and 1 less for one at which it is something else. At a feed that costs nothing: its entries
-# are edited in bursts, and seldom say something else at each request. Where a signal source that is believed dates a
-# change of the page, and all that differs is hidden, it is no noise: 4 more. At 16 a rule is given up, and the next
-# difference there is proven anew. What is enough doubles each time that rules of the site are given up.
+# which its place is the same as at the last one, 4 less for one at which it is again as before it last differed, as
+# noise of two values is, and 1 less for one at which it is something else. At a feed the last case costs nothing: its
+# entries are edited in bursts, and rarely differ at each request. If a trusted signal source dates a change of the
+# page, and all that differs is hidden, the difference is no noise: 4 more. At 16 a rule is given up, and the next
+# difference there has to be proven again. The limit doubles each time that rules of the site are given up.
 
 ENOUGH = 16
 BACK, OTHER, OTHER_OF_FEED, OTHER_DATED = 4, 1, 0, -4
@@ -354,7 +354,7 @@ def _cost_of_difference(result: PollResult, detection: Detection) -> int:
     return OTHER_OF_FEED if result.context.baseline.media is Media.FEED else OTHER
 
 
-# Keeps what a committed poll means for proofs: changes that wait, the queue of their sites, what proofs showed.
+# Updates of the proofs' state by committed polls: changes that wait, the queue of their sites, results of proofs.
 
 _NOTHING = ProofStatus()
 

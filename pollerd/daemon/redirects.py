@@ -1,4 +1,4 @@
-"""Applies politeness and robots.txt to the hosts that a poll is redirected to."""
+"""Politeness and robots.txt for the hosts that a poll is redirected to."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class RedirectPolicy:
             self._scheduler.hosts.finish(host)
 
 
-# What decides which hosts a request may be redirected to.
+# Interfaces of the decision to which hosts a request may be redirected.
 
 
 class FollowsRedirects(Protocol):

@@ -1,4 +1,7 @@
-"""Fetches the robots.txt of hosts before anything else is requested from them, under a separate rate limit."""
+"""The keeper of robots.txt, which is fetched before anything else of a host, and reservations of redirects' hosts.
+
+Requests of robots.txt have a separate rate limit.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from pollerd.scheduling.robots import USER_AGENT_TOKEN, RobotsText, rules_allow,
 from pollerd.storage.values import StoredRobots
 from pollerd.urls import host_of, robots_url
 
-# Reserves the hosts that a redirected request visits, with the same spacing as polls.
+# Reservations of the hosts that a redirected request visits, with the same spacing as polls.
 
 WAIT_SECONDS = 5.0
 """Longest wait of a request for a host."""

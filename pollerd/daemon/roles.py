@@ -1,4 +1,4 @@
-"""Which roles this process has: all of them, or, as one of several nodes, those that it holds."""
+"""Roles of this process: all of them, or, as one of several nodes, those that it holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the live loop knows of rules: the rules themselves, the channels that they name, and incidents under way."""
+"""The rules in force: the rules themselves, the channels that they name, and the incidents under way."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def new_event_id() -> str:
     return f"evt_{secrets.token_hex(16)}"
 
 
-# Which incidents a site's state opens and closes, by the rules that watch for failures, and the notices of them.
+# Incidents that a site's state opens and closes, by the rules that watch for failures, and the notices of them.
 
 
 class SiteStanding(NamedTuple):

@@ -27,7 +27,7 @@ from pollerd.scheduling.sites import SiteTable
 from pollerd.site_settings import NUMERIC_SETTINGS, SiteSpec, Windows
 from pollerd.storage.values import SettingsColumns, SiteContext
 
-# Commands that change an allocator, for the followers of the active one.
+# Commands that changed the active allocator, queued for its followers.
 
 AllocatorCommand = Callable[[Allocator], None]
 """Changes an allocator: adds or removes sites, observes evidence, sets the budget."""

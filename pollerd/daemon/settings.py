@@ -1,4 +1,4 @@
-"""User settings of the live loop."""
+"""User settings of the live loop, and the fit of the budget to intervals and politeness."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class DaemonSettings:
         return replace(self, flush_seconds=soon, gather_seconds=soon)
 
 
-# Computes how much of the budget can be spent within the sites' intervals and politeness.
+# The share of the budget that can be spent within the sites' intervals and politeness.
 
 _NOTICEABLE_GROWTH = 0.1
 

@@ -1,4 +1,4 @@
-"""Adds and removes signal sources of the running daemon, and takes reports of programs."""
+"""Changes of signal sources of the running daemon, and reports of programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pollerd.storage.signals import (
     SignalStore,
 )
 
-# Brings signal sources in step with those that a list or an export names.
+# Signal sources that a list or an export names.
 
 
 class ChangesSignalSources(Protocol):

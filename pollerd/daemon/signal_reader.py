@@ -1,4 +1,4 @@
-"""Reads signals from the polls of sites that are signal sources."""
+"""Signals read from the polls of sites that are signal sources, and the sites made of an index's sitemaps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pollerd.storage.signals import ListedDate, SignalOrigin, SignalSource, Sign
 from pollerd.storage.values import AddResult
 from pollerd.urls import host_of
 
-# Reads documents of signal sources, stores what they say, and keeps it until it is passed on.
+# Documents of signal sources: their signals are stored, and kept until they are passed on.
 
 PIECE = 1_000
 """URLs in one transaction: small enough for commits of polls to run in between."""
@@ -169,7 +169,7 @@ def in_words(changes: ListedChanges, signals: int) -> str:
     return "; ".join([*parts, *(f"{number:,} {what}" for number, what in counts if number)])
 
 
-# The sitemaps that indexes list, from their reading until sites are made of them.
+# Readings of indexes: the sitemaps listed in them, kept until sites are made of them.
 
 _MOST_WAITING = 1_000
 
@@ -298,7 +298,7 @@ def _document(result: PollResult) -> SignalDocument:
     return SignalDocument(outcome.body or b"", outcome.content_type, base)
 
 
-# Makes sites and signal sources of the sitemaps that an index lists, and removes them when they leave it.
+# Children of an index: sites and signal sources are made of its sitemaps, and removed when they leave it.
 
 MOST_CHILDREN = 500
 """Sitemaps of one index that become sites: the first ones."""

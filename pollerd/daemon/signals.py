@@ -1,7 +1,4 @@
-"""Signal sources in memory.
-
-The signal sources in memory: which sites each speaks for; passes what they say to the allocator.
-"""
+"""Signal sources in memory, whose signals are passed to the allocator; their yield; the settings of signals."""
 
 from __future__ import annotations
 
@@ -296,7 +293,7 @@ def changed_at(date: float | None, now: float) -> float:
     return np.nan if date is None else min(max(date, 0.0), now)
 
 
-# What the polls of pages with signal sources found in the last hour, and what that would cost without signals.
+# The yield of the last hour from polls of pages with signal sources, and its cost without signals.
 
 SPAN_SECONDS = 3600.0
 _STEP_SECONDS = 60.0
@@ -377,7 +374,7 @@ def saved_share(value: float, budget: float, curve: Sequence[tuple[float, float]
     return max(1.0 - budget / needed, 0.0)
 
 
-# The user's settings of signals.
+# User settings of signals.
 
 CALLBACK_PATH = "/websub/"
 _LONGEST = 1_000

@@ -1,7 +1,4 @@
-"""Reads one source, and brings its sites in step.
-
-Reads one source and brings its sites in step. Loaded when the first source is due.
-"""
+"""Readings of one source, and the sites brought in step with them. Loaded when the first source is due."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ from pollerd.storage.sources import Member, ReadDocument, Source, SourceRead, So
 from pollerd.storage.values import AddResult, SiteContext
 from pollerd.urls import host_of, origin_of, robots_url
 
-# Fetches the documents of sources.
+# Documents of sources, fetched.
 
 _COST = 1.0
 _PATIENCE_SECONDS = 600.0
@@ -56,7 +53,7 @@ class DocumentFetcher:
         return await self._requests.robots_txt(url)
 
 
-# One reading of a source: fetches its documents and gathers the pages that they list.
+# One reading of a source: its documents are fetched, and the pages gathered that they list.
 
 MOST_DOCUMENTS = 1_000
 """Maximum number of documents of one source."""
@@ -225,7 +222,7 @@ def listed_in(documents: Sequence[ReadDocument], urls: Sequence[str]) -> list[st
     return [urls[place] for place in np.flatnonzero(held).tolist()]
 
 
-# Brings the sites in step with a reading of their source, in pieces, each of which is committed by itself.
+# Sites brought in step with a reading of their source, in pieces, each of which is committed by itself.
 
 PIECE = 1_000
 """Sites in one transaction: small enough for commits of polls to run in between."""

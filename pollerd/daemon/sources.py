@@ -1,4 +1,4 @@
-"""Reads each source when it is due. Without sources it never wakes."""
+"""The reader of sources, which reads each when it is due. Without sources it never wakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restores the state of the scheduler from the store: sites, hosts, and the learned state."""
+"""The state of the scheduler, restored from the store: sites, hosts, and the learned state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derives the effect of a result: state, backoff, validators, redirects. Pure."""
+"""The transition of a site by a result: state, backoff, validators, redirects. Pure."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def _change(result: PollResult, kind: OutcomeKind, before: SiteStatus, summary: 
     return ChangeDraft(kind=media, summary=summary, previous_poll_at=before.last_seen_at, verdict=verdict)
 
 
-# The status step: derives what each result means for its site, given its status before.
+# The status step, which applies the transition to each result of a batch in turn.
 
 
 class StatusStep:
@@ -266,7 +266,7 @@ class StatusStep:
         return poll_effect(result, before, summary, self._scheduler.settings, self._rng)
 
 
-# Tracks sites at private addresses while the daemon runs without allow_private, and warns the user.
+# Sites at private addresses while the daemon runs without allow_private, of which the user is warned.
 
 _AGAIN = 10
 """Growth factor between warnings: one comes with the first such site, then at ten times the number of the last one."""

@@ -1,6 +1,6 @@
-"""Until when sites are believed unchanged, and how much of the budget fits.
+"""Times until which sites are probably unchanged, by estimate or by their TTL.
 
-Computes until when sites are believed or announced to be unchanged; choosing only compares that with the clock.
+Choosing only compares these times with the clock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs heavy work in worker processes.
+"""Worker processes for heavy work, shared fairly among hosts.
 
 Parsers and regular expressions hold the GIL until they finish, even in a thread: a page of 5 MB for a quarter of a
 second at a time, a feed of 150 KB for a tenth. Only another process leaves the loop free. A page that crashes a parser
@@ -28,7 +28,7 @@ import structlog
 
 from pollerd.errors import TooHeavyError
 
-# Shares worker processes among hosts: who has used least goes first.
+# Turns of hosts: the one that has used the workers least goes first.
 
 _REMEMBERED = 1_000
 

@@ -1,4 +1,4 @@
-"""Changes the allocation of the running daemon: budget, objective, allocator, shadows."""
+"""Changes of the allocation of the running daemon: budget, objective, allocator, shadows."""
 
 from __future__ import annotations
 

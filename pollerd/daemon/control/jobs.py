@@ -1,7 +1,4 @@
-"""What is done to many sites.
-
-Jobs: does one thing to many sites, a thousand at a time, goes on after a restart, and can be undone.
-"""
+"""Jobs: one action on many sites, a thousand at a time, which goes on after a restart and can be undone."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from pollerd.storage.jobs import Job, JobSpec, JobStore, SiteBefore
 from pollerd.storage.site_store import SiteStore
 from pollerd.storage.values import NewSettings
 
-# Changes up to a thousand sites at once: first in the database, then in memory.
+# Changes of up to a thousand sites at once: first in the database, then in memory.
 
 _REMOVED_AT_ONCE = 20
 ChangeSpec = Callable[[Site], SiteSpec]
@@ -139,7 +136,7 @@ class ManySites:
         return len(slots)
 
 
-# What each action on many sites makes of a site's settings, and how that is taken back.
+# Actions: the settings of a site after each, and before it was undone.
 
 _MOST_TAGS = 64
 _NAMES: dict[JobAction, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""Adds, changes and removes rules and channels of the running daemon."""
+"""Changes of rules and channels of the running daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Previews of selections: gets a page as a poll would, and shows what is kept of it."""
+"""Previews of selections: a page is fetched as by a poll, and the parts that they keep are shown."""
 
 from __future__ import annotations
 

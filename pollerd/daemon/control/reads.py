@@ -1,4 +1,4 @@
-"""Takes reports of reads, and puts the half-lives in force that are learned from them."""
+"""Reports of reads, and the half-lives that are learned from them and put in force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adds, changes and removes sites of the running daemon."""
+"""Changes of the sites of the running daemon: added, edited, removed, and reloaded from the database."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from pollerd.storage.values import (
 )
 from pollerd.urls import host_of, origin_of
 
-# Removes a site that is no longer in the database from memory.
+# Removal from memory of a site that is no longer in the database.
 
 
 class SiteRemoval:
@@ -74,7 +74,7 @@ class SiteRemoval:
             self._in_flight.abandon(slot)
 
 
-# Takes what is stored of sites into memory while the daemon runs: whole sites, or their settings.
+# Stored sites taken into memory while the daemon runs: whole sites, or their settings.
 
 _AT_ONCE = 1_000
 

@@ -1,4 +1,4 @@
-"""Adds, changes and removes sources of the running daemon."""
+"""Changes of sources of the running daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes what the sites of a tag inherit, in the database and then in memory."""
+"""Changes of the settings that the sites of a tag inherit, in the database and then in memory."""
 
 from __future__ import annotations
 

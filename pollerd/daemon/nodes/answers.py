@@ -1,4 +1,4 @@
-"""Answers what other nodes ask, from this process alone: nobody else is asked, so no question goes round.
+"""Answers to questions of other nodes, from this process alone: no other node is asked, so no question goes round.
 
 Only where a host's robots.txt leads to a third node's host is that one asked, for the host alone.
 """

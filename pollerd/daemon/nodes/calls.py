@@ -1,7 +1,4 @@
-"""Calls between nodes.
-
-Asks other nodes, in requests that are signed with the secret of the cluster.
-"""
+"""Calls to other nodes: messages, and requests that are signed with the secret of the cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from pollerd.storage.nodes import ClusterStore
 from pollerd.telemetry import ClusterInstruments
 from pollerd.urls import normalise_url
 
-# What nodes ask of one another and what they answer, as MessagePack, which keeps every float as it is.
+# Questions and answers, as MessagePack, which keeps every float as it is.
 
 T = TypeVar("T")
 

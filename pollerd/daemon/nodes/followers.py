@@ -1,7 +1,4 @@
-"""Follows what other nodes change.
-
-Follows the news of the other nodes.
-"""
+"""Followers, which bring this node in step with changes of the others: partitions, sites, budget, allocation."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ from pollerd.storage.store import Store
 from pollerd.storage.values import HostRow, ScheduleRows
 from pollerd.telemetry import ClusterInstruments
 
-# Brings the sites of a partition into memory, and takes them out again.
+# Partitions: their sites are loaded into memory, and removed again.
 
 _SITES_AT_ONCE = 1_000
 _REMOVED_AT_ONCE = 50
@@ -184,7 +181,7 @@ class PartitionLoader:
         self._removal.remove(site_id)
 
 
-# Brings memory in step with sites, tags and hosts that other nodes changed in the database.
+# Sites, tags and hosts that other nodes changed in the database.
 
 _AT_ONCE = 1_000
 
@@ -284,7 +281,7 @@ class SiteFollower:
                 self._scheduler.set_paused(site_id, paused)
 
 
-# Spends what this node is granted of the budget of all nodes, and reports what more would be worth.
+# The grant: the share of this node in the budget of all, and its reports of the value of more.
 
 _REPORT_SECONDS = 3.0
 _SOON_SECONDS = 1.0
@@ -363,7 +360,7 @@ class GrantFollower:
             self._scheduler.due.set()
 
 
-# Follows the allocation that somebody set for all nodes, in a task of its own: a new allocator learns for a while.
+# The allocation that was set for all nodes, followed in a separate task: a new allocator learns for a while.
 
 _RETRY_SECONDS = 1.0
 

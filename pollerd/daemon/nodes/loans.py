@@ -1,7 +1,4 @@
-"""Hosts of other nodes, for requests that are redirected to them.
-
-Decides on redirects where several nodes share the hosts: each host is asked for where it is held.
-"""
+"""Loans of hosts between nodes, for redirected requests: each host is requested only with the permit of its node."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from pollerd.storage.site_store import SiteStore
 from pollerd.storage.values import SiteContext
 from pollerd.urls import host_of
 
-# To which hosts of other partitions than their own site's requests may be written, at the moment of writing.
+# Permits: hosts of other partitions to which requests may be written, checked at the moment of writing.
 
 
 class HostPermits:
@@ -65,7 +62,7 @@ class HostPermits:
         self._lost = {host: its for host, its in self._lost.items() if its != partition}
 
 
-# Lends hosts of this node's partitions to requests of others that are redirected to them, one request at a time.
+# Lending: hosts of this node's partitions are lent to redirected requests of others, one request at a time.
 
 RETRY_SECONDS = 5.0
 """When a host that no node lends now may be asked for again."""
@@ -287,7 +284,7 @@ class HostLoans:
             self._log.warning("lending_failed", reason=str(error))
 
 
-# Borrows hosts of other nodes for requests that are redirected to them.
+# Borrowing: hosts of other nodes, for redirected requests of this one.
 
 _LOG_SECONDS = 60.0
 _WRITE_SECONDS = 10.0

@@ -1,4 +1,4 @@
-"""Takes part in the cluster: looks who is here, takes what is free, and releases what others should have."""
+"""Membership in the cluster: a node looks for others, takes free units, and releases those beyond its quota."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class Membership:
         self._log.info("released", partitions=released, of=len(units))
 
 
-# What a daemon does as one of several nodes.
+# The parts of a daemon that is one of several nodes.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +233,7 @@ class ClusterPart:
         await self.membership.leave()
 
 
-# Joins the nodes that are there, and takes over their allocation; the first one sets it.
+# Joining: the first node sets the allocation, later ones take it over.
 
 
 async def join(shared: SharedAllocation, settings: DaemonSettings, chosen: Collection[str]) -> DaemonSettings:

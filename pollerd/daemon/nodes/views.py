@@ -1,7 +1,4 @@
-"""What nodes show together.
-
-Shows the nodes of the database: who is there, what each holds, and what it may spend.
-"""
+"""Views of the nodes of a database: those that are present, their partitions and budgets, and the polls of all."""
 
 from __future__ import annotations
 
@@ -107,7 +104,7 @@ def view_of(
     )
 
 
-# The polls of all nodes, as they are committed: while somebody watches, the other nodes are asked for theirs.
+# Polls of all nodes, as they are committed: while a client watches, the other nodes are asked for theirs.
 
 _ASK_SECONDS = 1.0
 _LOOK_SECONDS = 5.0
