@@ -1,6 +1,6 @@
-"""The composition root: builds the live daemon part by part, in the order of their dependencies.
+"""The composition root, which builds the live daemon part by part, in the order of their dependencies.
 
-`wiring` has a module for the parts of each room; here is in which order they are built.
+`live_parts` builds the parts of every daemon, `nodes` and `delivery` optional ones; here is the order.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from pollerd.rendering.renderer import Renderer
 
 
-# Builds the interface of the running daemon: its views and actions, by subject.
+# The interface of the running daemon: its views and actions, by subject.
 
 
 def site_control(common: CommonParts, results: ResultParts, explaining: ExplainingParts) -> SiteControl:

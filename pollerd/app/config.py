@@ -28,7 +28,7 @@ from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import RespectTtl
 from pollerd.storage.settings import StorageSettings
 
-# Environment variables, and the settings of client commands in them. Imports nothing heavy.
+# Environment variables, and the settings of client commands in them.
 
 PREFIX = "POLLERD_"
 SECRETS = frozenset({"token", "read_token", "secret_key", "proxy", "database", "browser"})

@@ -1,4 +1,4 @@
-"""Builds the delivery of notifications, with the first channel."""
+"""The delivery of notifications, built with the first channel."""
 
 from __future__ import annotations
 

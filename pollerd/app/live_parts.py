@@ -1,7 +1,4 @@
-"""Builds the parts of every daemon: what polls, what judges, what explains.
-
-What the parts of every room use.
-"""
+"""The parts of every daemon, built by room: signals, results, polling, explanations, notifications, sources."""
 
 from __future__ import annotations
 
@@ -85,7 +82,7 @@ class CommonParts:
     runtime: Runtime
 
 
-# Builds the parts of signals: sources, their documents, hubs, reports.
+# Signals: sources, their documents, hubs, reports.
 
 _CONNECTIONS = 4
 _KEY_BYTES, _KEY_PATIENCE_SECONDS = 1_024, 60.0
@@ -157,7 +154,7 @@ def index_now_reports(
     return IndexNowReports(allowed=settings.indexnow, store=store, keys=keys, reports=control, runtime=runtime)
 
 
-# Builds what processes results: the steps from noise to announcements, and the journal that commits them.
+# Results: the steps from noise to announcements, and the journal that commits them.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +246,7 @@ def _steps(
     )
 
 
-# Builds what polls: robots.txt, redirects, the poller, and the dispatcher that chooses.
+# Polling: robots.txt, redirects, the poller, and the dispatcher that chooses.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +316,7 @@ def _dispatcher(common: CommonParts, results: ResultParts, poller: Poller, robot
     )
 
 
-# Builds what forecasts, compares and explains, for metrics, views and control.
+# Explanations: forecasts, comparisons and reasons, for metrics, views and control.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,7 +370,7 @@ def explaining_parts(common: CommonParts, results: ResultParts) -> ExplainingPar
     )
 
 
-# Builds what notifies: events of the daemon, and the delivery, which is loaded with the first channel.
+# Notifications: events of the daemon, and the delivery, which is loaded with the first channel.
 
 
 def notifier_of(
@@ -416,7 +413,7 @@ def notifier_of(
     )
 
 
-# Builds what reads sources of sites: its parts are loaded when the first source is due.
+# Sources of sites: their parts are loaded when the first source is due.
 
 
 def source_reader(common: CommonParts, polling: PollingParts, results: ResultParts, sites: SiteControl) -> SourceReader:

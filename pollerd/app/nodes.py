@@ -1,4 +1,4 @@
-"""Builds what takes part in a cluster, for a daemon that is one of several nodes."""
+"""The parts of a daemon that is one of several nodes."""
 
 from __future__ import annotations
 

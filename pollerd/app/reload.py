@@ -1,4 +1,4 @@
-"""Reloads settings and list on SIGHUP while polling continues. An invalid file changes nothing."""
+"""The reload of settings and list on SIGHUP, while polling continues. An invalid file changes nothing."""
 
 from __future__ import annotations
 

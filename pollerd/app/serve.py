@@ -47,7 +47,7 @@ from pollerd.telemetry import Instruments
 if TYPE_CHECKING:
     from pollerd.crawler.topics import TopicSettings
 
-# Starts the parts that need the database, with retries while it is unreachable, refuses or is full.
+# The start of the parts that need the database, retried while it is unreachable, refuses or is full.
 
 _FIRST_SECONDS, _MOST_SECONDS = 0.5, 5.0
 _DRAIN_SECONDS = 1

@@ -1,4 +1,4 @@
-"""Builds the parts that read sources of sites; loaded when the first source is due."""
+"""The parts that read sources of sites, built when the first source is due."""
 
 from __future__ import annotations
 

@@ -27,8 +27,6 @@ from pollerd.storage.notification_values import ChannelSpec, RuleSpec
 from pollerd.storage.signals import ListedSignalSource
 from pollerd.storage.sources import Source, SourceSpec
 
-# Waits for the database where a call must not be lost.
-
 _RETRY_SECONDS = 2.0
 T = TypeVar("T")
 
@@ -46,7 +44,7 @@ async def patiently(call: Callable[[], Awaitable[T]], log: structlog.stdlib.Boun
             await asyncio.sleep(_RETRY_SECONDS)
 
 
-# What a TOML or YAML document names beside its sites: sources, signal sources, channels and rules.
+# Other sections of a TOML or YAML list: sources, signal sources, channels and rules.
 
 
 class ListedSources:

@@ -1,6 +1,6 @@
-"""`pollerd users` and `pollerd tokens`.
+"""`pollerd users` and `pollerd tokens`: accounts in the daemon's database.
 
-`pollerd users`: who may sign in. Works on the database, also while the daemon runs, which follows within seconds.
+Both work while the daemon runs, which follows within seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pollerd.cli.output import show_json, show_list, show_one
 from pollerd.storage.accounts import AccountStore, Role, User, check_name, open_accounts
 from pollerd.timestamps import rfc3339
 
-# What `users` and `tokens` have in common: the accounts of the daemon's database, beside it while it runs.
+# Access to the accounts, for both.
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ NewRole = Annotated[Scope, typer.Option("--role", help="read: may look; write: m
 PasswordFile = Annotated[
     Path | None, typer.Option(help="Holds the password, in one line; -: standard input. Left out: it is asked for.")
 ]
-_COLUMNS = ("name", "role", "created_at", "has_password")
+_USER_COLUMNS = ("name", "role", "created_at", "has_password")
 _STDIN = "-"
 
 
@@ -56,7 +56,7 @@ _STDIN = "-"
 def list_(database: Database = None, config: ConfigFile = None, as_json: Json = False) -> None:
     """Lists users: name, role, when they were added, whether they have a password."""
     users = [_shown(user) for user in with_accounts(database, config, lambda accounts: accounts.users())]
-    show_list(_COLUMNS, users, as_json=as_json)
+    show_list(_USER_COLUMNS, users, as_json=as_json)
 
 
 @app.command()
@@ -149,7 +149,7 @@ Its first line is the token, shown this once; the second, with its hash, is for 
 the variable POLLERD_TOKEN or POLLERD_READ_TOKEN, too: the daemon never holds the token. With `add` the database keeps
 the hash instead, and the settings need not change.
 """
-_TOKENS_COLUMNS = ("id", "name", "role", "created_at", "used_at")
+_TOKEN_COLUMNS = ("id", "name", "role", "created_at", "used_at")
 
 tokens_app = typer.Typer(help=_HELP)
 
@@ -212,7 +212,7 @@ def list_tokens(database: Database = None, config: ConfigFile = None, as_json: J
         }
         for token in found
     ]
-    show_list(_TOKENS_COLUMNS, shown, as_json=as_json)
+    show_list(_TOKEN_COLUMNS, shown, as_json=as_json)
 
 
 @tokens_app.command()

@@ -1,4 +1,4 @@
-"""`pollerd channels`: where a running daemon tells what it found."""
+"""`pollerd channels`: the channels on which a running daemon sends messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, WRONG, ApiClient, daemo
 from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration, grouped, table_in
 from pollerd.cli.output import CallError, show_done, show_fields, show_json, show_list, show_one
 
-# The options of `pollerd channels add` and `edit`: settings by name, and secrets from files or a prompt.
+# Options of `add` and `edit`: settings by name, and secrets from files or a prompt.
 #
 # A secret is never an argument: arguments are listed with the processes and kept in the shell's history.
 

@@ -1,4 +1,4 @@
-"""Client of a running daemon's API, for the commands that control it."""
+"""The client of a running daemon's API, for the commands that control it."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _refusal(error: urllib.error.HTTPError) -> str:
     return detail if given is None else f"{detail}; given: {given!r}"
 
 
-# Connects a command to the daemon, and maps errors to exit codes.
+# The connection of a command to the daemon, with exit codes of errors.
 #
 # Exit codes: 1 for a problem (the daemon does not answer, is not ready, or a finding is bad), 2 if the command cannot
 # be executed as given.
@@ -229,7 +229,7 @@ def _check_other_variables() -> None:
         check_variables(others)
 
 
-# Follows what a daemon finds, over its event stream, and lists that grow, by asking again; across its restarts.
+# Following a daemon across its restarts: its changes over the event stream, and growing lists by repeated requests.
 
 _SILENCE_SECONDS = 45.0
 """Timeout of the stream: three of the daemon's keepalive periods of 15 s."""

@@ -1,4 +1,4 @@
-"""All commands by name."""
+"""All commands by name, in groups, each of which is loaded only when it is called."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typer.core import TyperGroup
 
 from pollerd import __version__
 from pollerd.cli.loading import loading
-
-# Groups of commands, each of which is loaded only when it is called.
 
 Commands = Mapping[str, tuple[str, str]]
 """Name -> (module below pollerd.cli and attribute, one line of help)."""

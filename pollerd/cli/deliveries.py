@@ -1,4 +1,4 @@
-"""`pollerd deliveries`: what a running daemon told whom, and when."""
+"""`pollerd deliveries`: the delivery log of a running daemon."""
 
 from __future__ import annotations
 

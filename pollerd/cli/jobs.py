@@ -1,7 +1,4 @@
-"""`pollerd jobs` and `pollerd sites bulk`.
-
-`pollerd jobs`: what is done to many sites of a running daemon, and how it is undone.
-"""
+"""`pollerd jobs` and `pollerd sites bulk`: actions on many sites of a running daemon, and their undoing."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from pollerd.model import JobAction, JobState
 from pollerd.quantities import counted
 from pollerd.site_settings import INHERITED
 
-# `pollerd sites bulk`: does one thing to all sites that fit a filter.
+# `pollerd sites bulk`: does one thing to all sites that match a filter.
 
 _LOOK_AGAIN_SECONDS = 0.5
 

@@ -1,7 +1,4 @@
-"""`pollerd sites import`, `export` and `diff`.
-
-`pollerd sites import` and `export`: lists of sites to and from a running daemon.
-"""
+"""`pollerd sites import`, `export` and `diff`: lists of sites to and from a running daemon."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from pollerd.cli.moving import MovingSource
 
 
-# Sends a list of sites or a document to the daemon: in blocks, so that it is never silent for long.
+# Sending of a list of sites or a document to the daemon: in blocks, so that it is never silent for long.
 
 REJECTED_ENOUGH = 1_000
 _MOST_REJECTED = 100_000
@@ -238,9 +235,6 @@ def _sent(daemon: ApiClient, data: bytes, form: Format, max_rejected: int, patie
     path = f"/sites/import?max_rejected={min(max_rejected, _MOST_REJECTED)}"
     found: dict[str, Any] = daemon.upload(path, data, form.media, timeout=patience)
     return found
-
-
-# Names of the programs of which sites can be moved.
 
 
 class MovedFrom(StrEnum):

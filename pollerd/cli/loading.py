@@ -1,4 +1,4 @@
-"""Handles Ctrl-C while the modules of a command are loaded."""
+"""The handling of Ctrl-C while the modules of a command are loaded."""
 
 from __future__ import annotations
 

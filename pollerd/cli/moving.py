@@ -1,7 +1,4 @@
-"""`pollerd sites import-from`: sites of other programs.
-
-Moving in: sites of other programs, converted here, with a report of what becomes of each key.
-"""
+"""`pollerd sites import --from`: sites of other programs, converted here, with a report on each key."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from pollerd.moving.fields import sendable
 from pollerd.moving.moved import Fate, Moved, ReportLine
 from pollerd.quantities import counted
 
-# Client of another program's API, from which sites are moved: read only, one call at a time.
+# The client of another program's API, from which sites are moved: read only, one call at a time.
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _KEY_HEADER = "x-api-key"

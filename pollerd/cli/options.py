@@ -1,7 +1,4 @@
-"""Options of commands, and files of settings.
-
-Options shared by commands, and parsing of durations.
-"""
+"""Options shared by commands, groups of options, and settings read from files."""
 
 from __future__ import annotations
 
@@ -92,7 +89,7 @@ Json = Annotated[bool, typer.Option("--json", help="JSON, as the API has it.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file; also POLLERD_CONFIG.")]
 
 
-# Options that belong together: a dataclass whose fields are options of a command.
+# Groups of options: a dataclass whose fields are options of a command.
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -130,7 +127,7 @@ def _taken(group: type, given: dict[str, Any]) -> Any:
     return group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
 
 
-# Format of a file by its name.
+# The format of a file, by its name.
 
 T = TypeVar("T")
 
@@ -147,7 +144,7 @@ def by_suffix(name: str | PurePath | None, known: Mapping[str, T], default: T) -
     return known.get(suffix, default)
 
 
-# Reads settings that a user wrote: JSON, TOML or YAML, by the name of the file.
+# Settings that a user wrote as JSON, TOML or YAML, by the name of the file.
 
 STDIN = "-"
 

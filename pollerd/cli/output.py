@@ -18,7 +18,7 @@ import typer
 from pollerd import quantities
 from pollerd.errors import PollerdError
 
-# Makes untrusted text safe for a terminal.
+# Untrusted text, made safe for a terminal.
 
 
 def clean(text: str) -> str:
@@ -29,9 +29,6 @@ def clean(text: str) -> str:
 def clean_line(text: str) -> str:
     """Like `clean`, for a line of a page: keeps tabs, which are harmless."""
     return "\t".join(map(clean, text.split("\t")))
-
-
-# Errors of calls to a daemon.
 
 
 class CallError(PollerdError):
@@ -187,7 +184,7 @@ def _cell(value: Any) -> str:
     return clean(str(value))
 
 
-# Shows progress of long work on standard error: a bar on a terminal, occasional plain lines elsewhere.
+# Progress of long work on standard error: a bar on a terminal, occasional plain lines elsewhere.
 
 _LINE_SECONDS = 10.0
 

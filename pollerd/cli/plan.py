@@ -1,4 +1,4 @@
-"""`pollerd plan`: what budget is needed to learn of changes in time."""
+"""`pollerd plan`: the budget that is needed to find changes in time."""
 
 from __future__ import annotations
 

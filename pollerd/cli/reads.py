@@ -1,4 +1,4 @@
-"""`pollerd reads`: reads of changes, told to a running daemon, and what it learned from them."""
+"""`pollerd reads`: reads of changes, reported to a running daemon, and the half-lives learned from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pollerd rules`: who is told of what by a running daemon."""
+"""`pollerd rules`: the rules by which a running daemon sends messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pollerd.cli.options import NONE, Json, Timeout, Token, Url, grouped, table_
 from pollerd.cli.output import show_done, show_fields, show_json, show_list
 from pollerd.cli.sites import id_of
 
-# The options of `pollerd rules add` and `edit`: what each says of a rule's document.
+# Options of `add` and `edit`, as parts of a rule's document.
 
 EXPRESSION = "re:"
 """Prefix of a pattern that is a regular expression."""

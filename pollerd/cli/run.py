@@ -1,7 +1,4 @@
-"""`pollerd run`.
-
-The command: what was given, as settings.
-"""
+"""`pollerd run`: its options, each of which is also a setting of that name."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ from typer.core import TyperCommand
 from pollerd.allocation.registered import NAMES, OBJECTIVES
 from pollerd.cli.loading import loading
 from pollerd.cli.options import grouped
-
-# The options of `pollerd run`, by what they are about. Each is also a setting of that name.
 
 _POLLING = "Polling"
 _DAEMON = "Daemon"

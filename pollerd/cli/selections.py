@@ -1,7 +1,4 @@
-"""`pollerd sites preview` and `pollerd values`.
-
-`pollerd sites preview`: shows what selections would keep of a page.
-"""
+"""`pollerd sites preview` and `pollerd values`: the parts of a page that selections keep, and their recorded values."""
 
 from __future__ import annotations
 
@@ -74,7 +71,7 @@ def _said(judged: dict[str, Any]) -> str:
     return f"{said} ({judged['why']})" if judged["why"] else said
 
 
-# `pollerd values`: what values a site's selections had.
+# `pollerd values`.
 
 _COLUMNS = ("at", "selection", "name", "text", "currency", "problem")
 
@@ -97,11 +94,11 @@ def values(
         show_json(found)
         return
     show_items(_COLUMNS, found)
-    for line in _values_lines(found):
+    for line in _bar_lines(found):
         typer.echo(line)
 
 
-def _values_lines(found: list[dict[str, Any]]) -> list[str]:
+def _bar_lines(found: list[dict[str, Any]]) -> list[str]:
     """Returns a line of bars for each value that is a number, oldest first."""
     series: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one in reversed(found):

@@ -1,4 +1,4 @@
-"""Runs the daemon for `pollerd run`: settings, logs, status line."""
+"""The daemon as run by `pollerd run`: settings, logs, status line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pollerd.daemon.views import Status
 from pollerd.logs import Part, StatusTerminal, redraws, set_up_logs
 from pollerd.quantities import counted
 
-# Status line on the terminal: what the daemon is doing, and what limits it.
+# The status line on the terminal: the daemon's activity, and the limit of its polling.
 
 _EVERY_SECONDS = 0.5
 

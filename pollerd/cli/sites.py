@@ -62,7 +62,7 @@ def for_each(daemon: ApiClient, sites: Sequence[str], act: Callable[[int], Any])
         raise typer.Exit(REFUSED)
 
 
-# Options by which commands choose sites.
+# Options by which commands select sites.
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,9 @@ def _show_list(sites: Iterable[dict[str, Any]], as_json: bool) -> None:
     show_list(_COLUMNS, sites, as_json=as_json)
 
 
-# `pollerd sites edit`: changes settings of existing sites.
+# `pollerd sites edit`.
 
-_EDIT_COLUMNS = (
+_EDITED_COLUMNS = (
     "id",
     "url",
     "weight",
@@ -246,7 +246,7 @@ def edit(
         edited = (
             site for _, site in for_each(daemon, sites, lambda site_id: _edited(daemon, site_id, patch, more, less))
         )
-        show_list(_EDIT_COLUMNS, edited, as_json=as_json)
+        show_list(_EDITED_COLUMNS, edited, as_json=as_json)
 
 
 def _check(sites: Sequence[str], patch: dict[str, Any], more: Sequence[str], less: Sequence[str]) -> None:

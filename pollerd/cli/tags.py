@@ -1,4 +1,4 @@
-"""`pollerd tags`: what the sites of a tag inherit."""
+"""`pollerd tags`: settings of tags, which their sites inherit."""
 
 from __future__ import annotations
 

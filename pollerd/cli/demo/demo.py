@@ -30,7 +30,7 @@ from pollerd.daemon.process import SteadyClock
 from pollerd.errors import InvalidValueError
 from pollerd.logs import set_up_logs
 
-# Formats the result of a demo as JSON.
+# The result of a demo as JSON.
 
 
 def in_json(reading: Sample) -> dict[str, Any]:

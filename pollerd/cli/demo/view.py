@@ -1,4 +1,4 @@
-"""Display of the demo: figures, and each site's learned and true rate."""
+"""The display of the demo: figures, and each site's learned and true rate."""
 
 from __future__ import annotations
 

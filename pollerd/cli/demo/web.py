@@ -1,7 +1,4 @@
-"""The web of the demo: small, on loopback, with known true changes.
-
-Server of the demo's web: many loopback addresses, with changes drawn in advance.
-"""
+"""The web of the demo: small, on many loopback addresses, with changes drawn in advance, and the score of detection."""
 
 from __future__ import annotations
 
@@ -92,7 +89,7 @@ def feed(title: str, url: str, seed: int, published: Sequence[float], built_at: 
 """
 
 
-# The sites of the demo's web, their kinds and their true rates.
+# Sites, their kinds and their true rates.
 
 LIVELY_MEANS_SECONDS = (2.5, 6.0)
 QUIET_MEANS_SECONDS = (20.0, 4 * 3_600.0)
@@ -404,7 +401,7 @@ def _listen(hosts: list[str], port: int) -> list[socket.socket]:
     return sockets
 
 
-# Scores the detection of known true changes, compared with polling all sites equally often.
+# The score of detecting known true changes, compared with polling all sites equally often.
 
 SLACK_SECONDS = 0.05
 """Tolerance: a poll is dated at its start; the site answers a moment later, with its changes up to then."""
