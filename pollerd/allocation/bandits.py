@@ -58,7 +58,7 @@ _DIGITS = 9
 class GpUcb(Arms):
     """Pulls the arm with the largest `mean + 2σ`. The arms are spaced evenly on [0, 1] without its ends; [B]'s kernel.
 
-    A choice among m arms costs O(m r²) with the r features of the kernel on them, 7 for 99 arms (gpoks/belief.py).
+    A choice among m arms costs O(m r²) with the r features of the kernel on them, 7 for 99 arms (gpoks/regression.py).
     """
 
     def __init__(self, number: int) -> None:

@@ -37,7 +37,7 @@ class Allocator(ABC):
     most_sites: ClassVar[int | None] = None
     """Largest number of sites it accepts; None: any number."""
     polls_at_price: ClassVar[bool] = False
-    """Whether it keeps the periods that `core.mixture` has for one price of all sites. If not, its `shares` or
+    """Whether it keeps the periods that `index.Mixture` has for one price of all sites. If not, its `shares` or
     urgencies tell at which periods it would poll them with another budget."""
 
     counts_items: bool = False

@@ -21,7 +21,7 @@ NAMES = (
 )
 """Equal to `names()` of the registry, the default first; a test compares them."""
 GObjective = Literal["changes", "freshness", "interest"]
-"""Objectives whose index is `(A / C) g(r τ)`: `core.index`."""
+"""Objectives whose index is `(A / C) g(r τ)`: `index.py`."""
 TimelyObjective = Literal["delay", "deadline"]
 """Objectives about how soon changes are found. Every change counts, also those that one poll finds together."""
 Objective = Literal[GObjective, TimelyObjective]

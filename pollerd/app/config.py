@@ -256,7 +256,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def check_variables(names: frozenset[str]) -> None:
-    """Raises ConfigError for a variable without an option; `names` as returned by `environment.variables`."""
+    """Raises ConfigError for a variable without an option; `names` as returned by `variables`."""
     _refuse_unknown(names, "environment", variable, _CLIENT_ONLY | SECRET_FILES)
 
 

@@ -148,8 +148,8 @@ def user_agent(contact: str | None) -> str:
 class HttpClient:
     """Pooled connections opened by `dial`; created inside the running loop, and must be closed.
 
-    `decoding` does decompression, the fetcher redirects and the deadline; there are no cookies, and proxies and .netrc
-    of the environment are not used.
+    `headers.decode` does decompression, the fetcher redirects and the deadline; there are no cookies, and proxies and
+    .netrc of the environment are not used.
     """
 
     def __init__(self, settings: FetchSettings, dial: SocketFactory, names: AbstractResolver | None = None) -> None:

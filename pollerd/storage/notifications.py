@@ -366,7 +366,7 @@ class NotificationStore:
 
 
 class _Choice(NamedTuple):
-    """Of what a channel's next message is chosen; as `claiming.claim` takes it."""
+    """Of what a channel's next message is chosen; as `outbox.claim` takes it."""
 
     channel_id: int
     now: float

@@ -203,7 +203,7 @@ site_state = Table(
     Column("ttl", Double),
     # Whether a change was found inside a time for which the page announced none.
     Column("ttl_broken", Boolean, nullable=False, server_default=false()),
-    # Feeds: how many items it shows beyond which it drops some, and what else is known of them (see `feed_windows`).
+    # Feeds: how many items it shows beyond which it drops some, and what else is known of them (see `encoding`).
     Column("items_shown", Double),
     Column("feed_window", Text),
     # Believed changes per day, -1: nothing is believed; rewritten when it differs noticeably (see `commit`). When the

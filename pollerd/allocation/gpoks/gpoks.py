@@ -177,9 +177,9 @@ _UPDATES_PER_CYCLE = 16
 class GpoksSettings:
     """How value functions are drawn and stored.
 
-    variant: one of `VARIANTS`, see gpoks/sampling.py. points: points of the index set for each doubling of the gap, a
+    variant: one of `VARIANTS`, see gpoks/regression.py. points: points of the index set for each doubling of the gap, a
     whole number from 1 to 8. step: s between two polls, above 0; 0: 1 / budget. forgetting: one of `KEPT`: "none", or
-    "learned": how fast earlier polls fade is chosen by marginal likelihood, see gpoks/forgetting.py. groups: one of
+    "learned": how fast earlier polls fade is chosen by marginal likelihood, see `Forgetting`. groups: one of
     `GROUPS`: "none", or "rates": two levels, groups of sites with like rates and sites, see gpoks/rate_groups.py;
     "auto": "rates" from `GROUPED_FROM` sites on.
     """
@@ -212,7 +212,7 @@ class Gpoks(Periodic):
     its end when its new period is a short one. No gap is shorter than an eighth of the site's last: far from all polls
     a drawn function follows the prior, and without that bound little-known sites get the whole budget in turn. Of a
     site's polls the last 64 to 128 count. And the kernel is narrower: σ_f² = .1 and σ_n² = .02 instead of 1 and .1 (l²
-    = 1 as in [B]). Earlier polls fade where that predicts better what polls find (gpoks/forgetting.py). [B]'s exact
+    = 1 as in [B]). Earlier polls fade where that predicts better what polls find (`Forgetting`). [B]'s exact
     program is in pollerd/lab/experiments/gpoks.
 
     The variants "ts" and "ips" do worse here: a draw that is neither optimistic nor falling may hold a site back for a
@@ -221,9 +221,9 @@ class Gpoks(Periodic):
 
     For n sites and m gaps in the index set a choice is one pass over all sites, O(n), but the first after a poll solves
     the knapsack again, O(n m log(n m)); from 2,048 sites on, in groups, that of √n sites and one pass over all. A poll
-    costs the draw of its function (gpoks/sampling.py), O(m) in the number of gaps, and its part of an O(n) count of all
-    rates after every n / 16 polls. Only for the objective `changes` and sites of equal weight and cost: others raise
-    InvalidValueError.
+    costs the draw of its function (gpoks/regression.py), O(m) in the number of gaps, and its part of an O(n) count of
+    all rates after every n / 16 polls. Only for the objective `changes` and sites of equal weight and cost: others
+    raise InvalidValueError.
     No site waits longer than 16 times the gap of an even split.
 
     >>> import numpy as np

@@ -267,7 +267,7 @@ def _accepted(
 def in_flight(belief: GaussianBelief, optimistic: bool, falling: bool, rng: np.random.Generator) -> NDArray[np.float64]:
     """Returns functions that meet the conditions, float64[k, m], however small the acceptance rate of rejection.
 
-    Both conditions are half-spaces for the normal vector behind a function: halfspaces.py. The start is a falling
+    Both conditions are half-spaces for the normal vector behind a function: see `draw_within`. The start is a falling
     straight line above the mean.
     """
     slopes, offsets = [], []

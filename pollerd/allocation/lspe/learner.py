@@ -135,7 +135,7 @@ class Evaluation:
         return np.asarray(kept - across.T @ np.linalg.solve(self._matrix[np.ix_(gone, gone)], across))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Returns the learned state as arrays for `state_bytes.pack`."""
+        """Returns the learned state as arrays for `learned_state.pack`."""
         scalars = np.array([getattr(self, name) for name in _SCALARS])
         return {"sums": scalars, "weights": self.weights, "a": self._a, "b": self._b, "matrix": self._matrix}
 
@@ -288,7 +288,7 @@ class Transition:
         return replace(self, observation=observation, polled=self.polled & ~positions)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Returns arrays for `state_bytes.pack`."""
+        """Returns arrays for `learned_state.pack`."""
         columns = {name: getattr(self.observation, name) for name in _COLUMNS}
         return {**columns, "polled": self.polled, "step": np.array([self.collected, self.duration])}
 
@@ -383,7 +383,7 @@ class Learner:
         self.coefficients[positions] = self._fresh(1)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Returns the learned state that sites share, for `state_bytes.pack`; the coefficients belong to the sites."""
+        """Returns the learned state that sites share, for `learned_state.pack`; coefficients belong to the sites."""
         return self.evaluation.state()
 
     def load(self, positions: int, kept: Mapping[str, NDArray[Any]]) -> None:

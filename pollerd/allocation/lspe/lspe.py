@@ -69,7 +69,7 @@ class Lspe(Allocator):
 
     **Items that are displaced.** Under `interest`, X of a site that shows only its newest M items (`set_items_shown`)
     is what a poll would collect of these, its limit replaces u*, and a poll that finds all of them new collects and
-    counts what is to be expected then (`displaced_items`).
+    counts what is to be expected then (`value_if_full`, `number_if_full`).
 
     **Choice.** By margins X_i - T_i. With `law="shared"` each poll is a draw with probabilities in proportion to
     `e^(κ' (X_i - T_i))` (for equal costs; else margins plus noise are divided by the costs): the budget is kept, and

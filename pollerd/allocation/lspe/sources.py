@@ -275,7 +275,7 @@ class LspeSettings:
     """How `B̄⁻¹` is computed: updated, or as `(B̄ᵀB̄ + δI)⁻¹B̄ᵀ` at each step, cubic in the number of features."""
 
     law: Literal["shared", "independent"] = "shared"
-    """Probability law of polls and of the gradient; see `lspe/thresholds.py`."""
+    """Probability law of polls and of the gradient; see `lspe/learner.py`."""
 
     averages: Literal["all", "slow"] = "all"
     """Steps of η, B̄, Ā, b̄: 1/(n + 1), all steps alike, or [D]'s `b(n) = c / ⌈n/1000⌉^(2/3)`, which needs "tikhonov"."""

@@ -44,7 +44,7 @@ class Pending:
 def pending(of: list[Window], quiet: Array, rates: Array, gap: Array) -> Pending:
     """Returns what waits, given what sources say of gap float64[k] s; quiet: λτ, rates: 1/s, float64[k, K].
 
-    As in `reading.read`, only the signals of the source with most weight count.
+    As in `pairs.read`, only the signals of the source with most weight count.
     """
     safe = np.maximum(gap[:, None], _LEAST)
     shares = [np.minimum(window.covered / safe, 1.0) for window in of]

@@ -35,7 +35,7 @@ _START_INFORMATION = 2.0
 """Information per place² of the best cell alone."""
 
 Score = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""Computes `likelihood.score` of the polls at positions float64[k] on the lattice; the information is above 0."""
+"""Computes `grid.score` of the polls at positions float64[k] on the lattice; the information is above 0."""
 
 
 class RateRefinement:
