@@ -1,4 +1,4 @@
-"""Changes of signal sources of the running daemon, and reports of programs."""
+"""Control of the running daemon's signal sources, and reports of programs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What says which sites there are, or that they changed. Pure."""
+"""Documents that list sites, or signal that they changed. Pure."""

@@ -1,1 +1,1 @@
-"""Decides when to poll: site and host tables, politeness, backoff, choice. Pure: `now` and `rng` are arguments."""
+"""When a site may be polled: site and host tables, politeness, backoff, choice. Pure: `now` and `rng` are arguments."""

@@ -138,8 +138,8 @@ site = Table(
     sqlite_autoincrement=True,
 )
 
-# What lists of sites are searched by, without regard to case: `words` holds URL and title. A table of its own, because
-# a start reads all rows of `site`. Its index of trigrams is made by migration 0020, where the database has such.
+# The text by which lists of sites are searched, without regard to case: `words` holds URL and title. A separate table,
+# because a start reads all rows of `site`. Its index of trigrams is made by migration 0020, if the database has such.
 site_text = Table(
     "site_text",
     metadata,
@@ -159,7 +159,7 @@ site_tag = Table(
     Index(None, "tag", "site_id"),
 )
 
-# What sites of a tag inherit: a JSON object of settings by name, and access as that of a site. No foreign key: most
+# The settings that sites of a tag inherit: a JSON object by name, and access as that of a site. No foreign key: most
 # tags have no settings, and those of a tag may come before its sites.
 tag = Table(
     "tag",
@@ -220,8 +220,8 @@ site_state = Table(
     postgresql_with={"fillfactor": HOT_FILLFACTOR},
 )
 
-# When a site was polled last, and the earliest moment of its next poll as its last one left it; 0: never, and at once.
-# A table of its own: every poll changes both, and with them the indexes.
+# The time of a site's last poll, and the earliest time of its next one as of then; 0: never, and at once. A separate
+# table: every poll changes both, and with them the indexes.
 site_times = Table(
     "site_times",
     metadata,
@@ -371,7 +371,7 @@ screenshot = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
-# What a site keeps, for pruning (see `retention`), counted later: commits do not touch it. `rank` equals
+# The contents that a site keeps, for pruning (see `retention`), counted later: commits do not touch it. `rank` equals
 # `contents`, or 0 if none of them can be pruned. `due_at`: when the oldest content beyond the newest `keep_contents`
 # was last current; it is pruned when this is older than `content_retention`; NULL: there is none. Differences of
 # changes found up to `capped_through` were pruned for the cap, those up to `expired_through` by age.
@@ -426,7 +426,7 @@ change = Table(
     sqlite_autoincrement=True,
 )
 
-# What was expected of the minutes (since the epoch) in which the daemon ran: changes, in so many of its seconds.
+# Changes expected in the minutes (since the epoch) in which the daemon ran, and in how many of their seconds it did.
 yield_minute = Table(
     "yield_minute",
     metadata,
@@ -476,8 +476,8 @@ source = Table(
     sqlite_autoincrement=True,
 )
 
-# Which page of a source is which site. The URL is that of the list: a user may have moved the site. `added`: the source
-# added the site, so that it may pause it. `paused`: it did, and no user has paused or resumed the site since.
+# The sites of a source's pages. The URL is that of the list: a user may have moved the site. `added`: the source added
+# the site, so that it may pause it. `paused`: it did, and no user has paused or resumed the site since.
 source_site = Table(
     "source_site",
     metadata,
@@ -495,9 +495,9 @@ source_site = Table(
 
 # Signal sources and their signals, and WebSub hubs.
 
-# A site whose polls say when other pages change, or (without a site) a name under which programs report changes.
-# `origin`: "api", "file" or "index"; `index_id`: the source whose index of sitemaps it stands in, `made_site`: whether
-# its site was added for that.
+# A site whose polls show when other pages change, or (without a site) a name under which programs report changes.
+# `origin`: "api", "file" or "index"; `index_id`: the source whose index of sitemaps lists it, `made_site`: whether its
+# site was added for that.
 signal_source = Table(
     "signal_source",
     metadata,
@@ -517,8 +517,8 @@ signal_source = Table(
     sqlite_autoincrement=True,
 )
 
-# What a signal source said last of a site. `said`: the date as it stood there, null: none. `signalled_at`: when this
-# was last news; it waits for a poll of the site as long as it is later than the last one.
+# The last signal of a source for a site. `said`: the date as written there, null: none. `signalled_at`: when this was
+# last news; it waits for a poll of the site as long as it is later than the last one.
 signal_page = Table(
     "signal_page",
     metadata,
@@ -530,8 +530,8 @@ signal_page = Table(
     Index(None, "site_id"),
 )
 
-# What is asked of a WebSub hub. `source_id`: null after the source is gone, or offers another hub; `callback`: the end
-# of the URL that the hub calls; `secret`: encrypted; `next_at`: when something is to be done.
+# Subscriptions at WebSub hubs. `source_id`: null after the source is gone, or offers another hub; `callback`: the end
+# of the URL that the hub calls; `secret`: encrypted; `next_at`: when the next request is due.
 hub_subscription = Table(
     "hub_subscription",
     metadata,
@@ -558,8 +558,8 @@ hub_subscription = Table(
 
 # Notifications: channels, rules, the outbox and the delivery log.
 
-# Where messages go. `settings`: JSON without secrets; `secrets`: JSON, encrypted (see `encryption`). `origin`: "api",
-# or "file": the configuration holds it. `probe_at`: when a paused channel is tried once.
+# Channels. `settings`: JSON without secrets; `secrets`: JSON, encrypted (see `encryption`). `origin`: "api", or "file":
+# the configuration holds it. `probe_at`: when a paused channel is tried once.
 channel = Table(
     "channel",
     metadata,
@@ -580,7 +580,7 @@ channel = Table(
     sqlite_autoincrement=True,
 )
 
-# What is told of, on which channels. `settings`: JSON; "channels" in it has the names of channels.
+# Rules. `settings`: JSON; "channels" in it has the names of channels.
 rule = Table(
     "rule",
     metadata,
@@ -595,8 +595,8 @@ rule = Table(
     sqlite_autoincrement=True,
 )
 
-# A failure that a rule told of and that goes on. No foreign key to the rule: a rule deleted while a poll is committed
-# must not refuse that poll.
+# A failure of which a rule notified and that goes on. No foreign key to the rule: a rule deleted while a poll is
+# committed must not refuse that poll.
 incident = Table(
     "incident",
     metadata,
@@ -607,10 +607,10 @@ incident = Table(
     Index(None, "site_id"),
 )
 
-# Events that are told, each once a channel. Nothing refers to sites, rules and channels: what happened is told even if
-# one of them is gone meanwhile; `url` is the site's at that time. `waits_since`: when it was first to be sent; resent
-# ones start anew. `message_id`: the message that it went into, and that every attempt sends whole. `ended_at` NULL: it
-# is open.
+# Notices: events to be sent, each once per channel. Nothing refers to sites, rules and channels: an event is sent even
+# if one of them is gone meanwhile; `url` is the site's at that time. `waits_since`: when it was first to be sent;
+# resent ones start again. `message_id`: the message that it went into, and that every attempt sends whole. `ended_at`
+# NULL: it is open.
 outbox = Table(
     "outbox",
     metadata,
@@ -653,7 +653,7 @@ outbox = Table(
     sqlite_autoincrement=True,
 )
 
-# The delivery log. `events`: how many the message told of; `status`: HTTP or SMTP code; `duration` in seconds.
+# The delivery log. `events`: their number in the message; `status`: HTTP or SMTP code; `duration` in seconds.
 attempt = Table(
     "attempt",
     metadata,
@@ -677,8 +677,7 @@ attempt = Table(
 
 # Reads of a site's changes, of sites that had any: sufficient statistics (see `allocation.reads`), no single reads.
 # `open_change`: the newest change that was read, as JSON, if no other has followed; `newest_id`: the largest id of one.
-# `precision` and `weighted`: what they say of other sites of the host. `half_life` and its interval: as of the last
-# report.
+# `precision` and `weighted`: evidence for other sites of the host. `half_life` and its interval: as of the last report.
 site_reads = Table(
     "site_reads",
     metadata,
@@ -696,8 +695,8 @@ site_reads = Table(
     Column("half_life_high", Double),
 )
 
-# The half-life learned from reads by which a site is polled where none is given: rewritten when it moved noticeably,
-# of which nodes are told.
+# The half-life learned from reads, by which a site is polled if none is set: rewritten, with a notification of the
+# nodes, when it moved noticeably.
 interest = Table(
     "interest",
     metadata,
@@ -792,7 +791,7 @@ job = Table(
     sqlite_autoincrement=True,
 )
 
-# What a job changed of a site, as JSON: its settings before. No foreign key: the site may be gone meanwhile.
+# The settings of a site before a job changed it, as JSON. No foreign key: the site may be gone meanwhile.
 job_change = Table(
     "job_change",
     metadata,
@@ -804,8 +803,8 @@ job_change = Table(
 
 # Accounts: users, sessions, tokens.
 
-# Who may sign in. `key`: the name in its normal form, so that names that differ in case only are one. `password_hash`:
-# argon2; NULL: the proxy in front signs the user in.
+# Users. `key`: the name in its normal form, so that names that differ in case only are one. `password_hash`: argon2;
+# NULL: the proxy in front signs the user in.
 user_account = Table(
     "user_account",
     metadata,
@@ -819,8 +818,8 @@ user_account = Table(
     sqlite_autoincrement=True,
 )
 
-# Who is signed in. `digest`: SHA-256 of the session's secret. Without a user: whoever signed in with the token of
-# `token_digest`, its SHA-256; that token may be one of the settings.
+# Sessions. `digest`: SHA-256 of the session's secret. Without a user: a session begun with the token of `token_digest`,
+# its SHA-256; that token may be one of the settings.
 user_session = Table(
     "user_session",
     metadata,
@@ -888,7 +887,8 @@ node = Table(
     sqlite_autoincrement=True,
 )
 
-# Which node took a unit last and has not released it: a row of another node says that it died with requests under way.
+# The node that took a unit last and has not released it: a row of another node means that it died with requests under
+# way.
 holding = Table(
     "holding",
     metadata,
@@ -897,7 +897,7 @@ holding = Table(
     Column("since", Double, nullable=False),
 )
 
-# What a node's allocator learned of its sites in common, by the node's name.
+# Learned state that the sites of a node have in common, by the node's name.
 node_state = Table(
     "node_state",
     metadata,
@@ -907,7 +907,8 @@ node_state = Table(
     Column("saved_at", Double, nullable=False, server_default="0"),
 )
 
-# By what the nodes sign what they ask of one another: one row. `encrypted`: whether a key was set when it was written.
+# The secret with which nodes sign their requests to one another: one row. `encrypted`: whether a key was set when it
+# was written.
 cluster_secret = Table(
     "cluster_secret",
     metadata,
@@ -925,9 +926,10 @@ shared_budget = Table(
     Column("budget", Double, nullable=False),
 )
 
-# What of the budget each node has, in polls a second. `reserved`: the most that it may be spending, of which nothing is
-# free; `spending`: what it last acknowledged; `target`: what it is to have, NULL before the first division. `cost`: of
-# a poll of each of its sites. `curve`: bytes of a `PriceCurve`. `gone_at`: when its session was first missed.
+# Shares of the nodes in the budget, in polls a second. `reserved`: the most that a node may be spending, of which
+# nothing is free; `spending`: the amount that it last acknowledged; `target`: the amount that it is to have, NULL
+# before the first division. `cost`: of a poll of each of its sites. `curve`: bytes of a `PriceCurve`. `gone_at`: when
+# its session was first missed.
 budget_grant = Table(
     "budget_grant",
     metadata,

@@ -1,4 +1,4 @@
-"""Changes of the allocation of the running daemon: budget, objective, allocator, shadows."""
+"""Control of the running daemon's allocation: budget, objective, allocator, shadows."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from pollerd.storage.jobs import Job, JobSpec, JobStore, SiteBefore
 from pollerd.storage.site_store import SiteStore
 from pollerd.storage.values import NewSettings
 
-# Changes of up to a thousand sites at once: first in the database, then in memory.
+# Edits of up to a thousand sites at once: first in the database, then in memory.
 
 _REMOVED_AT_ONCE = 20
 ChangeSpec = Callable[[Site], SiteSpec]

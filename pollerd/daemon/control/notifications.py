@@ -1,4 +1,4 @@
-"""Changes of rules and channels of the running daemon."""
+"""Control of the running daemon's rules and channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of the sites of the running daemon: added, edited, removed, and reloaded from the database."""
+"""Control of the running daemon's sites: added, edited, removed, and reloaded from the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of sources of the running daemon."""
+"""Control of the running daemon's sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of the settings that the sites of a tag inherit, in the database and then in memory."""
+"""Control of the settings that the sites of a tag inherit, in the database and then in memory."""
 
 from __future__ import annotations
 
