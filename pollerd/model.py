@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from pollerd.shown import SHOWN, Moment
 from pollerd.site_settings import (
     SiteSpec,
 )
@@ -393,11 +394,13 @@ class Poll(Struct, frozen=True, gc=False):
 class HostOverride:
     """An operator's last action on a host: a pause by hand, or the end of its pause."""
 
-    at: float
+    __pydantic_config__ = SHOWN
+    at: Moment
     by: str
     """The operator, as far as known: the scope of the token."""
     paused: bool
-    until: float | None = None
+    """true: paused by hand; false: a pause was ended."""
+    until: Moment | None = None
     """When a pause by hand ends by itself; None: when somebody ends it."""
 
     @property

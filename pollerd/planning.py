@@ -5,12 +5,12 @@ Durations are in seconds, budgets in polls per second, shares from 0 to 1.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-
-from msgspec import Struct
 
 from pollerd.quantities import counted
 from pollerd.ranges import BUDGET
+from pollerd.shown import SHOWN
 
 
 class PlanLimit(StrEnum):
@@ -25,44 +25,57 @@ class PlanLimit(StrEnum):
     """A larger budget than may be set would do it."""
 
 
-class HeldBack(Struct, frozen=True, gc=False):
-    """The sites that one limit keeps from being polled often enough."""
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """What keeps sites from being polled often enough, whatever the budget."""
 
+    __pydantic_config__ = SHOWN
     limit: PlanLimit
     sites: int
     hosts: int
     """Hosts of these sites."""
     seconds: float | None
-    """Typical shortest time between two polls of them; for hosts between two requests. None: there is none."""
+    """Typical shortest time between two polls of one of them; for host_interval between two requests; None: there is
+    none."""
     share: float
     """Share of all changes that is learned of too late because of it."""
 
 
-class MeasuredDelays(Struct, frozen=True, gc=False):
-    """Delays of changes whose date the page named."""
+@dataclass(frozen=True, slots=True)
+class MeasuredDelays:
+    """Delays from the date that a page named to the detection of its change, of the last 20,000 changes."""
 
+    __pydantic_config__ = SHOWN
     changes: int
+    """Changes whose page named a date."""
     delay_median: float
+    """Seconds."""
     delay_p90: float
+    """Seconds."""
 
 
-class TagPlan(Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class TagPlan:
     """What today's budget brings for the sites with a tag."""
 
+    __pydantic_config__ = SHOWN
     tag: str
     sites: int
     changes_per_day: float | None
     share: float | None
     """Share of their changes that is learned of in time; None: no change is expected."""
     delay_median: float | None
+    """Seconds; None: so many changes are never learned of, or none is expected."""
     delay_p90: float | None
-    """None: so many changes are never learned of, or none is expected."""
+    """Seconds; None: so many changes are never learned of, or none is expected."""
     measured: MeasuredDelays | None
 
 
-class BudgetPlan(Struct, frozen=True, gc=False):
-    """The answer to: what budget is needed to learn of a share of all changes within some time?"""
+@dataclass(frozen=True, slots=True)
+class BudgetPlan:
+    """The budget needed to learn of a share of all changes in time, and what today's budget brings."""
 
+    __pydantic_config__ = SHOWN
     objective: str
     """The objective in force: the plan is for its split of the budget."""
     allocator: str
@@ -71,31 +84,35 @@ class BudgetPlan(Struct, frozen=True, gc=False):
     share: float
     """Share of the changes that is asked for."""
     within: float
+    """The seconds that are asked for."""
     budget: float | None
-    """The budget needed; None: no budget does it, or there is nothing to poll."""
+    """Polls per second that are needed; None: no budget does it, or there is nothing to poll."""
     most: float | None
     """Share that is learned of in time if polls cost nothing; None: no change is expected."""
     limits: tuple[HeldBack, ...]
     """Why no budget does it, the most changes first; empty if one does."""
     current_budget: float
+    """Polls per second."""
     current_share: float | None
     """Share that is learned of in time with today's budget; None: no change is expected."""
     delay_median: float | None
+    """Seconds from a change to its detection with today's budget; None: half of the changes are never learned of."""
     delay_p90: float | None
-    """Delays from change to detection with today's budget; None: so many changes are never learned of."""
+    """None: a tenth of the changes or more are never learned of."""
     measured: MeasuredDelays | None
     """None: no page named a date."""
     sites: int
+    """Sites whose changes count: neither paused nor gone nor closed now nor blocked."""
     changes_per_day: float | None
-    """None: the allocator does not estimate rates; then all sites count as if they changed alike."""
+    """Expected; None: the allocator does not estimate rates; then all sites count as if they changed alike."""
     seldom_polled: int
-    """Sites that were polled fewer than 20 times: their rates are not known well."""
+    """Of these sites, those polled fewer than 20 times: their rates are not known well."""
     sampled: bool
     """Whether the plan is worked out from a sample of very many sites."""
     by_tag: tuple[TagPlan, ...]
-    """The tags with most sites, at most 50."""
+    """The tags with most sites, at most 50, whatever was asked for."""
     deadline: float | None = None
-    """Seconds, of sites without their own; None under other objectives than `deadline`."""
+    """Seconds, of sites without their own; None under other objectives than deadline."""
 
 
 # Durations in words: exact if a user gave them, rounded to about two digits if they are estimates.

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.index import Mixture, share_out, typical_rates
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES, TIMELY
+from pollerd.shown import SHOWN
 
 Array = NDArray[np.float64]
 LONGEST_PERIOD_S = 1e12
@@ -145,19 +146,27 @@ __all__ = ["DEFAULT_DEADLINE_S", "OBJECTIVES", "TIMELY"]
 class ComparedPolicies:
     """One figure for polling as scheduled, round robin, and the best split; None: none of them is known."""
 
+    __pydantic_config__ = SHOWN
     as_scheduled: float | None
     uniform: float | None
     best: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedTimeliness:
-    """Over all expected changes, by the weights of their sites."""
+class Timeliness:
+    """How soon changes are found under the present belief, over all expected changes, by the weights of their sites."""
 
+    __pydantic_config__ = SHOWN
     delay: ComparedPolicies
-    """Mean s from a change to its detection; None where a site that changes is never polled."""
+    """Mean seconds from a change to its detection; None where a site that changes is never polled."""
     in_time: ComparedPolicies
     """Share that is found within the sites' deadlines."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedTimeliness(Timeliness):
+    """Timeliness with its weight among those of several nodes."""
+
     changes: float
     """Weighted changes per second, over which the figures are means."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, TypeAdapter, ValidationError
 
 from pollerd.errors import InvalidValueError
 from pollerd.timestamps import parse_moment, rfc3339
@@ -29,6 +29,26 @@ def first_refusal(error: ValidationError, whole: str, allowed: str) -> InvalidVa
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"])) or whole
     return InvalidValueError(field, f"{allowed} ({first['msg']})", str(first["input"])[:200])
+
+
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+
+
+def _adapter(record: type) -> TypeAdapter[Any]:
+    if record not in _ADAPTERS:
+        _ADAPTERS[record] = TypeAdapter(record)
+    return _ADAPTERS[record]
+
+
+def shown_values(record: Any, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
+    """Returns what REST shows of a record (see `pollerd.shown`), by the names there; in mode json as JSON has it."""
+    values: dict[str, Any] = _adapter(type(record)).dump_python(record, mode=mode, by_alias=True)
+    return values
+
+
+def shown_json(record: Any) -> bytes:
+    """Returns a record as REST shows it."""
+    return _adapter(type(record)).dump_json(record, by_alias=True)
 
 
 class Listing(BaseModel, Generic[T]):

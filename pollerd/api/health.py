@@ -9,13 +9,13 @@ from typing import Literal
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel
 
 from pollerd.api.auth.middleware import KNOWN_CALLER
 from pollerd.api.auth.recognition import Tokens
-from pollerd.api.common import Moment
 from pollerd.api.http import Daemon, api_router, operation_id
 from pollerd.api.problems import problem
+from pollerd.daemon.views import ClusterView
 from pollerd.errors import SchemaError
 from pollerd.signing import HEADER, PATH
 
@@ -33,36 +33,6 @@ class Readiness(BaseModel):
 
     status: Literal["ready", "not_ready"]
     reason: str | None
-
-
-class ClusterNode(BaseModel):
-    """One of several daemons on one database."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    name: str
-    address: str | None = Field(description="where the other nodes reach it; null: it did not say")
-    version: str
-    started_at: Moment
-    here: bool = Field(description="whether it is the one that answers")
-    partitions: int = Field(description="how many it holds")
-    roles: tuple[str, ...] = Field(description="what it does for all: delivery, sources, jobs, retention")
-    grant: float | None = Field(description="polls per second that it may spend at most; null: none asked for yet")
-    target: float | None = Field(description="what it is to have as soon as so much is free")
-    price: float | None = Field(description="what one more poll per second is worth to it")
-
-
-class ClusterState(BaseModel):
-    """The nodes of the database, what each holds, and what it may spend."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    partitions: int = Field(description="of the hosts; 0: the daemon runs alone")
-    unheld: int = Field(description="partitions that no node holds now: their sites are not polled")
-    budget: float | None = Field(description="polls per second of all nodes")
-    in_force: float | None = Field(description="what all may be spending at most")
-    nodes: tuple[ClusterNode, ...] = Field(description="by id; empty: the daemon runs alone")
 
 
 router = APIRouter(tags=["health"], generate_unique_id_function=operation_id)
@@ -135,9 +105,9 @@ _MOST_BYTES = 4_096
 
 
 @cluster_router.get("", summary="The nodes of the database")
-async def get_cluster(daemon: Daemon) -> ClusterState:
+async def get_cluster(daemon: Daemon) -> ClusterView:
     """Who is there, what each node holds and may spend. Every node gives the same answer."""
-    return ClusterState.model_validate(await daemon.control.cluster.view())
+    return await daemon.control.cluster.view()
 
 
 @internal.post(PATH)

@@ -93,13 +93,30 @@ _INVALID: Json = {
     },
 }
 _NAMES = {
+    "AllocationView": "Allocation",
+    "BenefitPointView": "BenefitPoint",
+    "BudgetPlan": "Plan",
+    "CalibrationView": "Calibration",
+    "ClusterView": "ClusterState",
+    "CollectionView": "Collection",
+    "ComparedPolicies": "ComparedFigures",
+    "DecileView": "Decile",
+    "HeldBack": "PlannedLimit",
+    "MeasuredDelays": "MeasuredDelay",
+    "ShadowView": "Shadow",
+    "SignalYieldView": "SignalYields",
+    "TagPlan": "TagDelays",
+    "ExplanationView": "Explanation",
+    "FeedView": "Feed",
     "Form": "DiffFormat",
     "Format": "ListFormat",
     "HostView": "Host",
     "Media": "MediaKind",
+    "NodeView": "ClusterNode",
     "RobotsView": "HostRobots",
     "Row": "DiffRow",
     "Side": "DiffSide",
+    "StoredPage": "KnownPage",
 }
 """Names of schemas in the document, and so in generated clients, that differ from `_public_name`'s rule."""
 _LISTING = re.compile(r"Listing_(\w+)_")

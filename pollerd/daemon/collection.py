@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.model import PageState
+from pollerd.shown import SHOWN, Moment, OldName, Share
 from pollerd.storage.crawler.collection import CollectionStatus, CrawlStore
 
 _PIECE = 1_000
@@ -17,28 +18,29 @@ _PIECE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CollectionView:
-    """The collection. Times epoch s; shares and relevance from 0 to 1."""
+    """The focused crawler's collection as it stands."""
 
+    __pydantic_config__ = SHOWN
     topic: str
-    started_at: float
+    started_at: Moment
+    size: int
+    """Pages in the collection."""
+    mean_relevance: Share | None
+    """Mean over the collected pages; None if there are none."""
+    freshness: Share | None
+    """Expected share of the collection's relevance whose copy is current, equation (1) of [C]; None: no belief."""
     requests: int
     """Pages requested from the frontier."""
-    harvest_rate: float | None
+    harvest_rate: Share | None
     """Share of them that were relevant; None before the first."""
-    size: int
     frontier: int
-    pages: Mapping[PageState, int]
-    """By state."""
+    """Pages known and not requested yet."""
+    fringe: OldName
+    """The frontier under its older name."""
     hosts: int
-    mean_relevance: float | None
-    """Mean over the collected pages; None if there are none."""
-    freshness: float | None
-    """Expected share of the collection's relevance whose copy is current, equation (1) of [C]; None: no belief."""
-
-    @property
-    def fringe(self) -> int:
-        """The frontier under its older name, which REST keeps."""
-        return self.frontier
+    """Hosts of all known pages."""
+    pages: Mapping[PageState, int]
+    """Pages by state."""
 
 
 class CollectionReporter:
@@ -90,6 +92,7 @@ def _view(status: CollectionStatus, freshness: float | None) -> CollectionView:
         harvest_rate=status.enrolled / status.requests if status.requests else None,
         size=size,
         frontier=status.pages[PageState.FRONTIER],
+        fringe=status.pages[PageState.FRONTIER],
         pages=status.pages,
         hosts=status.hosts,
         mean_relevance=status.mean_relevance if size else None,

@@ -1,9 +1,8 @@
-"""Allocators beside the one in charge, and changing it.
+"""Shadows, allocators that learn from the same polls as the active one, and the change of the active allocator.
 
-Shadows: allocators that learn from the same polls, choose nothing, and estimate how often they would poll.
-
-Each has a queue of the commands that the active allocator received and executes them in a thread: a shadow costs the
-event loop next to nothing. A shadow that raises or falls too far behind is dropped and reported; polling continues.
+A shadow chooses nothing, and estimates how often it would poll. Each has a queue of the commands that the active
+allocator received and executes them in a thread: a shadow costs the event loop next to nothing. A shadow that raises or
+falls too far behind is dropped and reported; polling continues.
 
 A shadow never sees the polls it would have made itself. It learns from the choices of the active allocator, so it has
 no evidence on sites that this one neglects, and its value is computed under the active allocator's belief.
@@ -27,13 +26,13 @@ from pollerd.allocation.periods import desired_periods
 from pollerd.daemon.forecast import BeliefColumns, Forecast
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import AllocatorCommand, SchedulerState
-from pollerd.daemon.views import ShadowView
+from pollerd.daemon.views import ShadowState, ShadowView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.scheduling.sites import SiteTable
 from pollerd.storage.history import HistoryStore
 from pollerd.storage.values import PollColumns
 
-# Teaches an allocator from stored polls.
+# Replay of stored polls to an allocator.
 
 
 class Replay:
@@ -153,7 +152,7 @@ class ShadowAllocator:
 
     def view(self) -> ShadowView:
         """Returns the shadow's state."""
-        state = "dropped" if self.reason else "learning" if self.value is None else "following"
+        state: ShadowState = "dropped" if self.reason else "learning" if self.value is None else "following"
         hourly = None if self.value is None or math.isnan(self.value) else self.value * _HOUR_SECONDS
         return ShadowView(self.name, state, None if self.reason else hourly, self.reason)
 
@@ -293,7 +292,7 @@ def _follow_and_ask(
     return belief.shown().value(periods) * belief.factor
 
 
-# Replaces the active allocator by another while polling continues.
+# The handover from the active allocator to another while polling continues.
 
 _SETTINGS: Mapping[str, Callable[[SiteTable, NDArray[np.int64] | slice], NDArray[np.float64]]] = {
     "weight": lambda sites, slots: sites.weight[slots],

@@ -1,4 +1,4 @@
-"""Values of the live loop for the API and the status line."""
+"""Values of the live loop for the API and the status line, and the feed of committed polls."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from pollerd.allocation.objectives import ExpectedTimeliness
+from pollerd.allocation.objectives import ExpectedTimeliness, Timeliness
 from pollerd.model import HostOverride, Poll, SiteState
+from pollerd.scheduling.capacity import PollLimit
+from pollerd.shown import SHOWN, Known, Moment, ShownAs, shown_as
 from pollerd.storage.values import PollRecord
 
 
@@ -27,26 +30,30 @@ class LiveSite:
 
 @dataclass(frozen=True, slots=True)
 class FeedView:
-    """What a feed showed when it was last read. Times epoch s, durations s."""
+    """What a feed showed when it was last read. Durations in seconds."""
 
+    __pydantic_config__ = SHOWN
     items: int
+    """Number of its items."""
     new: int | None
     """How many of the items were new at the last poll; None: it was the first."""
     limited: bool
-    """Whether it shows only its newest items, as far as is known."""
-    oldest_at: float | None
-    newest_at: float | None
-    read_at: float
+    """Whether it drops old items when new ones come, as far as is known."""
+    oldest_at: Moment | None
+    """When the oldest item was published, by its own date."""
+    newest_at: Moment | None
+    read_at: Moment
     full_polls: int
-    """Number of polls at which every item was new, so that others may have been lost."""
+    """Number of polls at which every item was new, so that others may have come and gone before."""
     full_after: float | None
-    """In which time as many items come as it shows, at the believed rate; None: unlimited, or not known."""
+    """In which time as many items come as it shows, at the believed rate; None: not limited, or not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplanationView:
-    """Why a site is polled as it is. Times epoch s, durations s."""
+    """Why a site is polled as it is. Durations in seconds."""
 
+    __pydantic_config__ = shown_as(announced_ttl="told_ttl")
     site_id: int
     allocator: str
     objective: str
@@ -58,43 +65,52 @@ class ExplanationView:
     urgency: float | None
     rank: int | None
     """1: the most urgent of all sites; estimated from a sample of 16,384 if there are more."""
-    price: float
+    price: Known
     budget_share: float | None
     expected_interval: float | None
-    next_poll_at: float | None
-    next_expected_poll_at: float | None
-    believed_unchanged_until: float | None
-    """Until then a change is less likely than the site's min_yield, or its announced TTL lasts; None: neither applies
-    now."""
+    next_poll_at: Moment | None
+    next_expected_poll_at: Moment | None
+    believed_unchanged_until: Moment | None
+    """Until then a change is believed less likely than the site's min_yield, or its announced max-age or TTL lasts,
+    where that is respected; None: neither applies now."""
     announced_ttl: float | None
-    """TTL that the page last announced, s; None: there is none, or it is not respected."""
+    """For how long the page last announced that it need not be polled again; None: it does not, or the site does not
+    respect it."""
     why_not_now: str | None
     capped_to_uniform: bool
     failures: int
     notes: dict[str, str]
-    """Further notes of the allocator on the site, in words; keys as in `Allocator.notes`."""
+    """Further notes of the allocator on the site, in words: prior_source, profile, spell, drift."""
     host: str
     """name:port"""
     host_override: HostOverride | None
-    """The operator's last action on the host."""
+    """The operator's last action on the host's pause."""
     half_life_in_force: float
-    """For the objective `interest`, s: given, learned from reads, or the default; `origins` says which."""
+    """For the objective interest, s: given, learned from reads, or the default; `origins` says which."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting comes from: see `inheritance`."""
+    """Where each setting comes from: site, `tag NAME`, or default, of half_life also reads; headers by name, as
+    headers.Accept."""
     mask: tuple[str, ...] = ()
-    """Parts of the page that are masked as noise, one line each."""
+    """Parts of the page that differ at every fetch and are masked as noise, one line each."""
     feed: FeedView | None = None
     """What it shows, if it is a feed."""
+
+
+RobotsState = Literal["unknown", "found", "absent", "unreachable"]
+PausedBy = Literal["host", "operator"]
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsView:
     """The stored state of a host's robots.txt."""
 
-    state: str
-    """unknown: never fetched; found: its rules apply; absent: all is allowed; unreachable: nothing is, for now."""
-    fetched_at: float | None
-    retry_at: float | None
+    __pydantic_config__ = SHOWN
+    state: RobotsState
+    """unknown: never fetched; found: its rules apply; absent: all is allowed; unreachable: nothing is requested of
+    the host until it could be read."""
+    fetched_at: Moment | None
+    retry_at: Moment | None
+    """It is not fetched again before."""
     failures: int
     """Consecutive failures."""
     detail: str
@@ -102,8 +118,9 @@ class RobotsView:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """A host. Times epoch s, durations s."""
+    """A host. Durations in seconds."""
 
+    __pydantic_config__ = SHOWN
     name: str
     """name:port"""
     sites: int
@@ -113,25 +130,28 @@ class HostView:
     """Crawl-delay of its robots.txt."""
     robots: RobotsView
     paused: bool
-    paused_until: float | None
-    """None if it is not paused, or paused without limit."""
-    paused_by: str | None
-    """host or operator: the source of the longest pause."""
+    paused_until: Moment | None
+    """None if it is not paused, or paused until somebody ends it."""
+    paused_by: PausedBy | None
+    """The source of the longest pause."""
     pause_reason: str | None
     refusals: int
     """Consecutive answers with status 429 or 503."""
-    last_request_at: float | None
-    next_request_at: float | None
-    """Earliest time; None: no request is scheduled."""
+    last_request_at: Moment | None
+    """None: never, or not known since a restart."""
+    next_request_at: Moment | None
+    """The earliest time; None: no request is scheduled."""
     busy: bool
     """Whether a request is in flight."""
     override: HostOverride | None
+    """The operator's last action on its pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecileView:
     """Polls whose predicted probability of a change lay in one tenth of 0 to 1; None: there were none."""
 
+    __pydantic_config__ = SHOWN
     polls: int
     predicted: float | None
     """Mean predicted probability."""
@@ -141,32 +161,39 @@ class DecileView:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationView:
-    """Calibration of the active allocator since it became active, or since the daemon started."""
+    """How well changes were predicted since the active allocator became active, or since the daemon started."""
 
+    __pydantic_config__ = SHOWN
     polls: int
     expected_error: float | None
     """Mean distance between predicted and found, weighted by polls; None: no poll had a prediction."""
     deciles: tuple[DecileView, ...]
-    """From 0 to .1 up to .9 to 1."""
+    """Ten, by predicted probability: from 0 to 0.1 up to 0.9 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenefitPointView:
-    """Yield of another budget (polls per second) at the best split."""
+    """Yield of another budget at its best split."""
 
+    __pydantic_config__ = SHOWN
     budget: float
+    """Polls per second."""
     expected_detections_per_hour: float
+
+
+ShadowState = Literal["learning", "following", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowView:
-    """A shadow."""
+    """An allocator in shadow. It never sees polls that it would have made itself, and is judged by another's belief."""
 
+    __pydantic_config__ = SHOWN
     allocator: str
-    state: str
-    """learning, following or dropped."""
+    state: ShadowState
     expected_detections_per_hour: float | None
-    """Of its own schedule, under the belief of the active allocator; None: not known, or that one has no belief."""
+    """Of the frequencies that it would poll at, under the belief of the active allocator; None: not computed yet, or
+    that one has no belief of rates."""
     reason: str | None
     """Why it was dropped."""
 
@@ -175,54 +202,107 @@ class ShadowView:
 class SignalYieldView:
     """What signals brought in the last hour."""
 
+    __pydantic_config__ = SHOWN
     sources: int
     polls: int
     """Of pages with signal sources."""
     found: int
     """Of these, polls that found a change."""
     polls_after_signal: int
+    """Of these, polls before which a signal came."""
     found_after_signal: int
     budget_saved: float | None
-    """1 - budget / the budget that would find as much without signals, 0 to 1; None: not known."""
+    """1 - budget / the budget that would find as much without signals, under the present belief of the rates; for the
+    objective changes; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationView:
-    """Yield of the budget under the current belief."""
+    """Yield of the budget under the present belief."""
 
+    __pydantic_config__ = SHOWN
     allocator: str
     objective: str
     deadline: float
-    """Seconds, of sites without their own; counts under the objective `deadline`."""
+    """Seconds within which a change should be found under the objective deadline, of sites without their own."""
     budget: float
+    """Polls per second."""
     utilization: float
     spendable: float
     """Part of the budget that intervals, min_yields and politeness allow to be spent, polls per second."""
-    binding: str
-    """What limits the polling of most sites: the value of a `PollLimit`."""
+    binding: PollLimit
+    """What keeps most sites from being polled more often."""
     binding_in_words: str
-    price: float
-    expected_detections_per_hour_as_scheduled: float
-    expected_detections_per_hour_uniform: float
-    expected_detections_per_hour_best: float
+    price: Known
+    """Value of one more poll per second (theta)."""
+    expected_detections_per_hour_as_scheduled: Known
+    """Like the next two within the same min_intervals, min_yields and politeness."""
+    expected_detections_per_hour_uniform: Known
+    expected_detections_per_hour_best: Known
     sites: int
     late_sites: int
     noisy_sites: int
     proofs_waiting: int
-    """Sites whose change waits for its proof poll."""
+    """Sites whose change waits for a second poll that proves it."""
     maximum_intervals_feasible: bool
     """Whether the budget suffices for all max_intervals."""
     calibration: CalibrationView
     one_more_poll_per_second_finds_per_hour: float | None
-    """Gain of one more poll per second at the best split; None: not requested."""
+    """More expected detections per hour at the best split with a budget of one poll per second more; None: not
+    requested, or not known."""
     benefit_curve: tuple[BenefitPointView, ...]
+    """Expected detections over budgets of 0.1 to 10 times the present one, in expectation over the belief of the
+    rates, within min_intervals, and within what politeness lets be spent."""
     shadows: tuple[ShadowView, ...]
     signals: SignalYieldView | None = None
     """None: there is no signal source."""
-    timeliness: ExpectedTimeliness | None = None
-    """How soon changes are found; None under objectives that are not about it."""
+    timeliness: Annotated[ExpectedTimeliness, ShownAs(Timeliness)] | None = None
+    """How soon changes are found; None under objectives other than delay and deadline."""
     missing_nodes: tuple[str, ...] | None = ()
-    """Nodes whose sites are left out because they gave no answer; None: who else is there is not known now."""
+    """Of several nodes: those whose sites are left out because they gave no answer; None: the database does not say
+    now who is there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeView:
+    """One of several daemons on one database. Rates are polls per second."""
+
+    __pydantic_config__ = SHOWN
+    id: int
+    name: str
+    address: str | None
+    """Where the other nodes reach it; None: it did not say."""
+    version: str
+    started_at: Moment
+    here: bool
+    """Whether it is the one that was asked."""
+    partitions: int
+    """How many it holds."""
+    roles: tuple[str, ...]
+    """What it does for all: delivery, sources, jobs, retention."""
+    grant: float | None
+    """What it may spend at most; None: it has not asked for any yet."""
+    target: float | None
+    """What it is to have as soon as so much is free."""
+    price: float | None
+    """What one more poll per second is worth to it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterView:
+    """The nodes of the database, what each holds, and what it may spend."""
+
+    __pydantic_config__ = SHOWN
+    partitions: int
+    """Of the hosts; 0: the daemon runs alone."""
+    unheld: int
+    """Partitions that no node holds now: their sites are not polled."""
+    budget: float | None
+    """Polls per second of all nodes; None: none has asked for a share of it yet."""
+    in_force: float | None
+    """What all may be spending at most: more than the budget for a moment after it was lowered."""
+    nodes: tuple[NodeView, ...]
+    """By id; empty: the daemon runs alone."""
 
 
 class NodeStatus(Struct, frozen=True, forbid_unknown_fields=True):
@@ -254,7 +334,7 @@ class Status:
     """How late the event loop ran a timer, s, at worst in the last 15."""
 
 
-# The polls as they are committed, for who watches them; without watchers nothing is kept.
+# Committed polls, for clients that watch them; without watchers nothing is kept.
 
 _KEPT = 1_000
 

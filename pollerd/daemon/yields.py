@@ -1,7 +1,4 @@
-"""What the whole budget brings: at this node, at all of them, minute by minute.
-
-Puts together what several nodes with one budget expect of their sites.
-"""
+"""Yields of the whole budget, over all nodes: expected now, and minute by minute in the past."""
 
 from __future__ import annotations
 
@@ -22,15 +19,17 @@ from pollerd.daemon.views import (
     BenefitPointView,
     CalibrationView,
     DecileView,
+    ShadowState,
     ShadowView,
     SignalYieldView,
 )
 from pollerd.errors import DatabaseUnavailableError, HolderUnavailableError
+from pollerd.scheduling.capacity import PollLimit
 from pollerd.storage.grants import SharedAllocation
 from pollerd.storage.history import HistoryStore, YieldMinute
 from pollerd.storage.node_values import LivingNode
 
-_SHADOW_STATES = ("dropped", "learning", "following")
+_SHADOW_STATES: tuple[ShadowState, ...] = ("dropped", "learning", "following")
 """A shadow of several nodes is in the first of these in which it is at any."""
 
 
@@ -45,7 +44,7 @@ def summed(views: Sequence[AllocationView], budget: float) -> AllocationView:
     curve = _divided_best(views, budget)
     gains = [one.one_more_poll_per_second_finds_per_hour for one in views]
     more = None if not curve or None in gains else max(gain for gain in gains if gain is not None)
-    voted = Counter[str]()
+    voted = Counter[PollLimit]()
     for one in views:
         voted[one.binding] += one.sites
     binding = voted.most_common(1)[0][0]
@@ -176,7 +175,7 @@ def _timeliness(views: Sequence[ExpectedTimeliness]) -> ExpectedTimeliness | Non
     return ExpectedTimeliness(mean(lambda one: one.delay), mean(lambda one: one.in_time), total)
 
 
-# Keeps, minute by minute, how many changes were expected to be found: a change of budget must not alter the past.
+# The log of expected changes, kept minute by minute: a change of budget must not alter the past.
 
 _MINUTE = 60.0
 _HOUR = 3_600.0
@@ -213,11 +212,11 @@ class YieldLog:
         await self._history.add_yield(YieldMinute(self._clock() - seconds / 2, seconds, scheduled, uniform, best))
 
 
-# What the whole budget brings: at this node, and at the others, which are asked.
+# The view of the whole budget: this node, and the others, which are asked.
 
 
 class ShowsAllocation(Protocol):
-    """Asks the other nodes; `daemon.cluster.node_client.NodeClient`."""
+    """Asks the other nodes; `daemon.nodes.calls.NodeClient`."""
 
     async def others(self) -> list[LivingNode]:
         """Returns the other nodes. Raises DatabaseUnavailableError."""

@@ -11,8 +11,7 @@ from fastapi import Depends, Query, Request, Response
 from starlette.exceptions import HTTPException
 
 from pollerd.api.diff import Comparer, Difference, Form, describe, since_change, stored_pair
-from pollerd.api.parameters import MAX_ID, ChangeId, Cursor, SiteId, Words
-from pollerd.api.sites import Explanation
+from pollerd.api.http import MAX_ID, ChangeId, Cursor, SiteId, Words
 from pollerd.model import Change, Media
 from pollerd.storage.changes import ChangeFilter
 from pollerd.web.http import Posted, query, within
@@ -163,7 +162,7 @@ async def show_text(page: Shown, site_id: SiteId) -> Response:
         raise HTTPException(HTTPStatus.NOT_FOUND, "Nothing of this page is stored.")
     content = await store.history.get_content(content_id)
     text = None if content.media is Media.BINARY else content.body.decode("utf-8", "replace")
-    mask = Explanation.model_validate(await page.ports.control.sites.explain(site_id)).mask
+    mask = (await page.ports.control.sites.explain(site_id)).mask
     return await asyncio.to_thread(page.show, "text.html", site=site, text=text, content=content, mask=mask)
 
 

@@ -17,8 +17,7 @@ import numpy as np
 from fastapi import Query, Response
 from numpy.typing import NDArray
 
-from pollerd.api.collection import KnownPage
-from pollerd.api.parameters import Cursor
+from pollerd.api.http import Cursor
 from pollerd.model import PageState
 from pollerd.quantities import counted
 from pollerd.web.http import one_of
@@ -129,7 +128,7 @@ async def show_collection(
         "collection.html",
         graph=graph,
         view=view,
-        pages=[] if pages is None else [KnownPage.model_validate(one) for one in pages.items],
+        pages=[] if pages is None else pages.items,
         next_cursor=None if pages is None else pages.next_cursor,
         cursor=cursor,
         state=state,

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 import orjson
 from fastapi import Query, Response
 
-from pollerd.api.context import ApiPorts, Caller
+from pollerd.api.common import shown_values
+from pollerd.api.http import ApiPorts, Caller, Cursor, SiteId
 from pollerd.api.inputs import check_selections, shown_setting
-from pollerd.api.parameters import Cursor, SiteId
 from pollerd.api.reads import reads_in_words
 from pollerd.api.selections import PreviewSchema, SelectionStatus
 from pollerd.api.signals import site_signals
 from pollerd.api.sites import (
-    Explanation,
     SitePatch,
     SiteSchema,
     current_site,
@@ -24,6 +23,7 @@ from pollerd.api.sites import (
     shown_site,
     site_changes,
 )
+from pollerd.daemon.views import ExplanationView
 from pollerd.errors import InvalidValueError
 from pollerd.inheritance import inherit
 from pollerd.model import JobAction
@@ -54,7 +54,7 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
     if days is None:  # all that there is, so far
         days = next((one for one in _SPANS[:2] if now - site.created_at < one * _DAY), _USUAL_SPAN)
     shown = await current_site(ports, site)
-    explained = Explanation.model_validate(await ports.control.sites.explain(site_id))
+    explained = await ports.control.sites.explain(site_id)
     changes = await ports.store.history.list_changes(ChangeFilter(site_id=site_id), _VERSIONS)
     states = await ports.store.history.selection_states(site_id)
     signals = await site_signals(ports, site_id)
@@ -64,6 +64,7 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
         "site.html",
         site=shown,
         explained=explained,
+        facts=shown_values(explained),
         said=words(explained, shown, now, sites=ports.control.health.status().sites),
         strip=None if strip is None else {"svg": drawing(strip.svg), "rows": strip.rows},
         days=days,
@@ -86,7 +87,7 @@ async def _strip(ports: ApiPorts, site_id: int, days: int, now: float, expected:
     return await asyncio.to_thread(poll_strip, columns, now - days * _DAY, now, expected)
 
 
-def _belief(explained: Explanation, site: SiteSchema) -> Any:
+def _belief(explained: ExplanationView, site: SiteSchema) -> Any:
     if explained.rate_per_day is None:
         return None
     polled = None if explained.expected_interval is None else _DAY / explained.expected_interval

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from pydantic import BaseModel
 
-from pollerd.api.allocation import Allocation
 from pollerd.api.application import create_api
 from pollerd.api.settings import ApiSettings
-from pollerd.api.sites import Explanation
 from pollerd.daemon.control.control import Control
-from pollerd.daemon.views import AllocationView, ExplanationView
 from tests.api.conftest import Api, served
 
 
@@ -30,12 +25,6 @@ def test_the_control_object_fits_the_port(api_control: Control) -> None:
 @pytest.fixture
 def api_control(api: Api) -> Control:
     return api.control
-
-
-@pytest.mark.parametrize(("shape", "view"), [(Explanation, ExplanationView), (Allocation, AllocationView)])
-def test_views_are_shown_whole(shape: type[BaseModel], view: type) -> None:
-    read = [field.validation_alias or name for name, field in shape.model_fields.items()]
-    assert read == [field.name for field in dataclasses.fields(view)]
 
 
 async def test_the_allocation_changes_in_part(api: Api) -> None:

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
-import pytest
-from pydantic import BaseModel
-
-from pollerd.api.health import ClusterNode, ClusterState
-from pollerd.daemon.nodes.views import ClusterView, NodeView, view_of
+from pollerd.daemon.nodes.views import view_of
 from pollerd.partitions import NodeRole
 from pollerd.storage.grants import BudgetStatus, GrantRow
 from pollerd.storage.node_values import LivingNode, LockTable
 from tests.api.conftest import Api
-
-
-@pytest.mark.parametrize(("shape", "value"), [(ClusterState, ClusterView), (ClusterNode, NodeView)])
-def test_it_is_shown_whole(shape: type[BaseModel], value: type) -> None:
-    assert list(shape.model_fields) == [field.name for field in fields(value)]
 
 
 async def test_a_daemon_that_runs_alone_has_no_nodes(api: Api) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pollerd.app.config import load
 from pollerd.app.serve import serve
 from pollerd.daemon.control.control import Control
-from pollerd.daemon.nodes.views import ClusterView
+from pollerd.daemon.views import ClusterView
 from pollerd.errors import ConfigError
 from tests.support.ports import free_port
 from tests.support.postgres import postgres_database

@@ -202,7 +202,7 @@ async def test_a_node_whose_allocator_cannot_be_split_runs_alone(
 async def test_the_first_node_changes_what_nodes_shared_before(database: str) -> None:
     async def agreed(control: Control, wanted: tuple[float, float]) -> None:
         async def is_agreed() -> bool:
-            budget = (await control.cluster.view()).budget  # type: ignore[attr-defined]
+            budget = (await control.cluster.view()).budget
             return (budget, control.allocation.view().deadline) == wanted
 
         await until_found(is_agreed)

@@ -17,6 +17,7 @@ from pollerd.daemon.views import (
     SignalYieldView,
 )
 from pollerd.daemon.yields import summed
+from pollerd.scheduling.capacity import PollLimit
 
 
 def curve(budget: float, most: float) -> tuple[BenefitPointView, ...]:
@@ -34,7 +35,7 @@ def view(budget: float = 2.0, sites: int = 10, most: float = 100.0) -> Allocatio
         budget=budget,
         utilization=0.5,
         spendable=budget,
-        binding="budget",
+        binding=PollLimit.BUDGET,
         binding_in_words=f"budget binding: {sites}",
         price=0.1,
         expected_detections_per_hour_as_scheduled=10.0,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from pollerd.planning import (
     BudgetPlan,
@@ -115,7 +116,7 @@ def test_a_plan_that_can_be_kept() -> None:
         ({"current_share": None}, "No change of 1,204 pages tagged shop is expected."),
     ],
 )
-def test_the_first_sentence_says_what_is_needed(changed: dict[str, object], said: str) -> None:
+def test_the_first_sentence_says_what_is_needed(changed: dict[str, Any], said: str) -> None:
     assert sentences(replace(PLAN, **changed))[0] == said
 
 
@@ -137,7 +138,7 @@ def test_the_first_sentence_says_what_is_needed(changed: dict[str, object], said
         ),
     ],
 )
-def test_the_second_says_what_is(changed: dict[str, object], said: str) -> None:
+def test_the_second_says_what_is(changed: dict[str, Any], said: str) -> None:
     assert sentences(replace(PLAN, **changed))[1] == said
 
 

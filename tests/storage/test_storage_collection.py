@@ -93,9 +93,9 @@ async def test_what_a_page_leads_to_is_the_fringe_best_first(store: Store) -> No
     seed = await begin(store)
     await answer(store, seed, {"http://a/1": 0.2, "http://a/2": 0.6, "http://b/": 0.4})
     found = await pages_of(store)
-    assert (found[SEED].state, found[SEED].relevance, found[SEED].value) == (PageState.COLLECTED, 0.8, None)
+    assert (found[SEED].state, found[SEED].relevance, found[SEED].worth) == (PageState.COLLECTED, 0.8, None)
     child = found["http://a/2"]
-    assert (child.state, child.depth, child.parent_id, child.value) == (PageState.FRONTIER, 1, seed.page_id, 0.6)
+    assert (child.state, child.depth, child.parent_id, child.worth) == (PageState.FRONTIER, 1, seed.page_id, 0.6)
     assert [page.url for page in await promote(store)] == ["http://a/2", "http://b/"]
     assert await promote(store) == []
     assert [page.url for page in await promote(store, per_host=2)] == ["http://a/1"]
@@ -143,7 +143,7 @@ async def test_more_links_to_a_page_make_it_worth_another(store: Store) -> None:
     await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6, "http://d/": 0.0})
     (best,) = await promote(store, wanted=1)
     await answer(store, best, {"http://b/": 0.6, "http://d/": 0.5, SEED: 0.1})
-    value = {url: page.value for url, page in (await pages_of(store)).items() if page.value is not None}
+    value = {url: page.worth for url, page in (await pages_of(store)).items() if page.worth is not None}
     assert value == {"http://b/": pytest.approx(0.4), "http://d/": 0.5}
     around = {trial.url: trial.around for trial in await promote(store)}
     assert around["http://b/"].parents == 2
@@ -202,7 +202,7 @@ async def test_what_was_learned_reaches_the_next_pages_first_and_all_in_turn(sto
         return left
 
     def values(pages: dict[str, StoredPage]) -> dict[str, float]:
-        return {url: round(page.value, 9) for url, page in pages.items() if page.value is not None}
+        return {url: round(page.worth, 9) for url, page in pages.items() if page.worth is not None}
 
     assert await sweep(1_000) == 0
     assert values(await pages_of(store)) == {"http://b/1": 0.4, "http://b/2": 0.2, "http://c/": 0.6}

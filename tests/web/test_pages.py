@@ -10,7 +10,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from pollerd.allocation.objectives import ComparedPolicies, ExpectedTimeliness
-from pollerd.daemon.nodes.views import ClusterView, NodeView
+from pollerd.daemon.views import ClusterView, NodeView
 from pollerd.planning import about
 from pollerd.storage.changes import ChangeFilter
 from pollerd.web import lists

@@ -22,13 +22,13 @@ from pollerd.daemon.hubs import HubCallbacks
 from pollerd.daemon.index_now import IndexNowReports
 from pollerd.daemon.planner import Planner
 from pollerd.daemon.signal_control import SignalControl
-from pollerd.daemon.views import PollFeed
+from pollerd.daemon.views import ClusterView, PollFeed
 
 
 class ShowsCluster(Protocol):
     """Shows the nodes of the database."""
 
-    async def view(self) -> object:
+    async def view(self) -> ClusterView:
         """Returns how things stand. Raises DatabaseUnavailableError."""
 
 

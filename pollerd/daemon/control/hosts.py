@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pollerd.daemon.journal import Journal
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
-from pollerd.daemon.views import HostView, RobotsView
+from pollerd.daemon.views import HostView, PausedBy, RobotsState, RobotsView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, NotFoundError
 from pollerd.model import HostOverride
 from pollerd.storage.site_store import SiteStore
@@ -115,7 +115,7 @@ class HostControl:
             override=hosts.overrides.get(slot),
         )
 
-    def _pause(self, slot: int) -> tuple[float | None, str | None, str | None]:
+    def _pause(self, slot: int) -> tuple[float | None, PausedBy | None, str | None]:
         """Returns the end of the host's pause (inf: no limit), who paused it and why; None if it is not paused."""
         hosts, now = self._scheduler.hosts, self._clock()
         own, held = float(hosts.paused_until[slot]), float(hosts.held_until[slot])
@@ -134,6 +134,7 @@ class HostControl:
         hosts = self._scheduler.hosts
         fetched_at = _moment(float(hosts.robots_at[slot]))
         failures, retry_at = int(hosts.robots_failures[slot]), float(hosts.robots_retry_at[slot])
+        state: RobotsState
         if fetched_at is None:
             state = "unreachable" if failures else "unknown"
         else:

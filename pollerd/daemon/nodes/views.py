@@ -7,52 +7,16 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import structlog
 
 from pollerd.daemon.nodes.calls import NodeClient
-from pollerd.daemon.views import NodeStatus, PollFeed
+from pollerd.daemon.views import ClusterView, NodeStatus, NodeView, PollFeed
 from pollerd.errors import DatabaseUnavailableError, HolderUnavailableError
 from pollerd.partitions import ROLE_OF_UNIT
 from pollerd.storage.grants import BudgetStatus, GrantStore
 from pollerd.storage.node_values import LivingNode, LockTable
 from pollerd.storage.nodes import ClusterStore
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NodeView:
-    """A node. Rates are polls per second, times epoch seconds."""
-
-    id: int
-    name: str
-    address: str | None
-    version: str
-    started_at: float
-    here: bool
-    """Whether it is the one that was asked."""
-    partitions: int
-    roles: tuple[str, ...]
-    grant: float | None
-    """What it may spend at most; None: it has not asked for any yet."""
-    target: float | None
-    """What it is to have as soon as so much is free."""
-    price: float | None
-    """What one more poll per second is worth to it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClusterView:
-    """All nodes; none: the daemon runs alone."""
-
-    partitions: int
-    unheld: int
-    """Partitions that no node holds now: their sites are not polled."""
-    budget: float | None
-    """Polls per second of all nodes; None: none has asked for a share of it yet."""
-    in_force: float | None
-    """What all may be spending at most: more than the budget for a moment after it was lowered."""
-    nodes: tuple[NodeView, ...]
 
 
 class ClusterViewer:

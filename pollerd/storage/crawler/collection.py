@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, select
 
 from pollerd.model import PageState
+from pollerd.shown import SHOWN, Moment, Share
 from pollerd.storage import encoding
 from pollerd.storage.crawler.frontier import Frontier
 from pollerd.storage.engine import Database
@@ -44,8 +45,9 @@ class CollectionStatus:
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """A page known to the crawler."""
+    """A page that the focused crawler knows."""
 
+    __pydantic_config__ = SHOWN
     id: int
     url: str
     state: PageState
@@ -53,20 +55,21 @@ class StoredPage:
     """Short reason why it was rejected or is gone; else empty."""
     depth: int
     """Links from the nearest known seed."""
-    relevance: float | None
-    """Last score, 0 to 1; None if it was never read."""
-    value: float | None
+    relevance: Share | None
+    """Last score; None if it was never read."""
+    worth: float | None
     """On the frontier: expected gain of requesting it, Q(x, 1); else None."""
     parent_id: int | None
     """Page on which it was discovered; None for a seed."""
-    discovered_at: float
-    asked_at: float | None
+    discovered_at: Moment
+    asked_at: Moment | None
     """When it was last taken from the frontier."""
-    modified_at: float | None
+    modified_at: Moment | None
     """Time of its last change according to a sitemap or feed."""
     site_id: int | None
+    """Its site, while it is one."""
     own: bool
-    """Whether its site belongs to the crawler; False if the site is a user's, or there is none."""
+    """Whether its site belongs to the crawler; false if the site is a user's, or there is none."""
 
 
 def exists(connection: Connection) -> bool:
