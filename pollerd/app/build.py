@@ -56,9 +56,8 @@ from pollerd.daemon.process import Blindness, SteadyClock
 from pollerd.daemon.roles import Roles
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
-from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.settings import DaemonSettings, SignalSettings
 from pollerd.daemon.signal_reader import IndexChildren
-from pollerd.daemon.signals import SignalSettings
 from pollerd.daemon.sources import SourceReader
 from pollerd.daemon.startup import blind_while_stopped, check_weights, last_start, restore, restore_node
 from pollerd.daemon.views import PollFeed

@@ -32,10 +32,11 @@ from pollerd.daemon.redirects import MakesRedirectPolicies, RedirectPolicies
 from pollerd.daemon.robots import OwnHosts, RobotsKeeper
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.settings import SignalSettings
 from pollerd.daemon.shadows import Shadows
 from pollerd.daemon.signal_control import SignalControl
 from pollerd.daemon.signal_reader import DocumentSignals, IndexReadings, SignalReader
-from pollerd.daemon.signals import SignalSettings, SignalSources, SignalYield
+from pollerd.daemon.signals import SignalSources, SignalYield
 from pollerd.daemon.sources import ReadsSources, SourceReader
 from pollerd.daemon.transition import StatusStep
 from pollerd.daemon.views import PollFeed

@@ -170,7 +170,7 @@ def tokens(
         typer.echo(f'{secret}\n{_SETTING[scope]} = "{hash_of(secret)}"')
 
 
-@tokens_app.command()
+@tokens_app.command("add")
 def add_token(
     name: Annotated[str, typer.Argument(help="Letters, digits or . @ + - _")],
     role: Annotated[
@@ -215,7 +215,7 @@ def list_tokens(database: Database = None, config: ConfigFile = None, as_json: J
     show_list(_TOKEN_COLUMNS, shown, as_json=as_json)
 
 
-@tokens_app.command()
+@tokens_app.command("remove")
 def remove_token(
     token: Annotated[str, typer.Argument(help="Its id, or its name.")],
     database: Database = None,

@@ -18,7 +18,7 @@ from urllib.parse import urlencode, urlsplit
 import typer
 
 from pollerd import quantities
-from pollerd.app.config import client_defaults, other_variables
+from pollerd.app.environment import client_defaults, other_variables
 from pollerd.cli.output import CallError, UnansweredError, clean
 from pollerd.errors import InvalidValueError, PollerdError
 from pollerd.masking import masked

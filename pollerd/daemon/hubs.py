@@ -18,8 +18,9 @@ from msgspec import Struct
 
 from pollerd.daemon.faults import RETRY_CAP_SECONDS
 from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.settings import SignalSettings
 from pollerd.daemon.signal_reader import DocumentSignals, SignalDocument
-from pollerd.daemon.signals import SignalSettings, SignalSources
+from pollerd.daemon.signals import SignalSources
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, NotFoundError, TooManyError
 from pollerd.fetching.poster import Posted, Poster
 from pollerd.lists.hubs import HubOffer, HubVerification, hub_offer

@@ -17,7 +17,7 @@ from pollerd.allocation.contract import Allocator
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S
 from pollerd.columns import stretches
-from pollerd.daemon.settings import BudgetFit
+from pollerd.daemon.budget import BudgetFit
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, Site, SiteState
 from pollerd.scheduling.hosts import HostTable

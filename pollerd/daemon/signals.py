@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from yarl import URL
 
 from pollerd.allocation.evidence import ELSEWHERE
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.unchanged import note_quiet
 from pollerd.daemon.views import SignalYieldView
-from pollerd.errors import InvalidValueError
 from pollerd.storage.signals import SignalSource, SignalStore, StoredSignal, waits
 from pollerd.telemetry import Instruments
 
@@ -372,37 +370,3 @@ def saved_share(value: float, budget: float, curve: Sequence[tuple[float, float]
     rising = np.concatenate([[True], np.diff(np.maximum.accumulate(values)) > 0])
     needed = float(np.interp(value, values[rising], budgets[rising]))
     return max(1.0 - budget / needed, 0.0)
-
-
-# User settings of signals.
-
-CALLBACK_PATH = "/websub/"
-_LONGEST = 1_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class SignalSettings:
-    """What is taken from others that say when pages change. Raises InvalidValueError for a URL that is none."""
-
-    callback_url: str | None = None
-    """Where WebSub hubs reach this daemon, without `/websub/`; None: no hub is subscribed to."""
-
-    indexnow: bool = False
-    """Whether reports in IndexNow's form are taken from everybody, if their hosts hold the key."""
-
-    def __post_init__(self) -> None:
-        if self.callback_url is None:
-            return
-        try:
-            url = URL(self.callback_url)
-            fits = url.scheme in ("http", "https") and bool(url.host) and not url.query_string and not url.fragment
-            fits = fits and url.user is None and url.password is None
-        except ValueError:
-            fits = False
-        if not fits or not self.callback_url.isascii() or len(self.callback_url) > _LONGEST:
-            allowed = "an http or https URL without credentials and query, in ASCII"
-            raise InvalidValueError("callback_url", allowed, self.callback_url[:200])
-
-    def callback(self, end: str) -> str:
-        """Returns the URL that a hub calls, with this end. Only if there is a `callback_url`."""
-        return f"{(self.callback_url or '').rstrip('/')}{CALLBACK_PATH}{end}"

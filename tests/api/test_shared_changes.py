@@ -31,9 +31,7 @@ class History:
     async def changes_after(self, wanted: ChangeFilter, after: int, limit: int) -> ChangesRead:
         self.reads += 1
         found = [n for n in range(after + 1, self.count + 1) if wanted.site_id in (None, n % 3)]
-        items = [
-            Change(n % 3, f"https://a.example/{n}", float(n), None, Media.TEXT, f"change {n}", id=n) for n in found
-        ]
+        items = [Change(n, n % 3, f"https://a.example/{n}", float(n), None, Media.TEXT, f"change {n}") for n in found]
         whole = len(items) <= limit
         return ChangesRead(items[:limit], self.count if whole else (items[limit - 1].id or 0), whole)
 

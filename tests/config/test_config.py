@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pollerd.api.settings import ApiSettings, hash_of
-from pollerd.app.config import Config, Options, client_defaults, load
+from pollerd.app.config import Config, Options, load
+from pollerd.app.environment import client_defaults
 from pollerd.app.reload import NEEDS_RESTART
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.site_settings import RespectTtl

@@ -21,8 +21,7 @@ from pollerd.crawler.topics import TopicSettings
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.daemon import Daemon
 from pollerd.daemon.process import SteadyClock
-from pollerd.daemon.settings import DaemonSettings
-from pollerd.daemon.signals import SignalSettings
+from pollerd.daemon.settings import DaemonSettings, SignalSettings
 from pollerd.daemon.views import ExplanationView
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import Change, Poll, Site

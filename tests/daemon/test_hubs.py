@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from pollerd.api.application import create_api
 from pollerd.api.settings import ApiSettings
-from pollerd.daemon.signals import SignalSettings
+from pollerd.daemon.settings import SignalSettings
 from pollerd.errors import InvalidValueError
 from pollerd.storage.hubs import HubState, HubSubscription
 from pollerd.storage.settings import StorageSettings

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from pollerd.api.application import create_api
 from pollerd.api.settings import ApiSettings
-from pollerd.daemon.signals import SignalSettings
+from pollerd.daemon.settings import SignalSettings
 from pollerd.site_settings import SiteSpec
 from tests.api.conftest import served
 from tests.daemon.conftest import Running, Start

@@ -19,8 +19,7 @@ from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.daemon.loading import LONGEST_WAIT_SECONDS
 from pollerd.daemon.nodes.membership import join
 from pollerd.daemon.nodes.views import ClusterViewer
-from pollerd.daemon.settings import DaemonSettings
-from pollerd.daemon.signals import SignalSettings
+from pollerd.daemon.settings import DaemonSettings, SignalSettings
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import SiteState
 from pollerd.notifications.settings import NotificationSettings

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from sqlalchemy import select, text
 
-from pollerd.daemon.signals import SignalSettings
+from pollerd.daemon.settings import SignalSettings
 from pollerd.model import JobAction
 from pollerd.partitions import NodeRole
 from pollerd.storage.encryption import new_key

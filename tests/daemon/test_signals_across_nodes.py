@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.baselines import Uniform
 from pollerd.api.application import create_api
 from pollerd.api.settings import ApiSettings
-from pollerd.daemon.signals import SignalSettings
+from pollerd.daemon.settings import SignalSettings
 from pollerd.storage.signals import ListedDate, SignalSourceSpec
 from tests.api.conftest import listening, served_at
 from tests.daemon.conftest import Running
