@@ -57,7 +57,7 @@ check-all: lint types contracts sizes  ## everything, before an issue is called 
 	$(MAKE) test-pythons
 	@test -z "$$(git status --porcelain)" && git rev-parse HEAD > .ci/checked || echo "not noted in .ci/checked: not all is committed"
 
-OTHER_PYTHON_TESTS := tests/urls tests/config tests/scheduling tests/detection tests/fetching tests/app
+OTHER_PYTHON_TESTS := tests/words tests/config tests/scheduling tests/detection tests/fetching tests/app
 
 test-python: $(DEV)  ## what differs between interpreters, on another one: PYTHON=python3.13 VENV=.venv-3.13
 	$(PYTEST) $(OTHER_PYTHON_TESTS) $(ARGS)

@@ -346,6 +346,15 @@ class Detection(Struct, frozen=True, gc=False):
     """For each rule of the baseline's mask a hash of what it acts on, 0 if that is nothing; empty: not looked at."""
 
 
+class Role(StrEnum):
+    """What somebody may do."""
+
+    READ = "read"
+    WRITE = "write"
+    SIGNALS = "signals"
+    """Of tokens only: may report changed pages, and nothing else."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """Public view of a site (REST: `GET /sites/{id}`)."""
@@ -413,21 +422,24 @@ class HostOverride:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One detected change: it lies between two polls and between two stored contents."""
+    """A detected change: it happened between the previous poll and the one that detected it."""
 
+    __pydantic_config__ = SHOWN
+    id: int
     site_id: int
     url: str
-    detected_at: float
+    detected_at: Moment
     """When the answer that shows it was there, so never before the change itself."""
-    previous_poll_at: float | None
+    previous_poll_at: Moment | None
     kind: Media
     summary: str
-    before_content_id: int | None = None
-    after_content_id: int | None = None
     selection: str = DEFAULT_SELECTION
     """The selection in which it was found."""
     matters: bool = True
-    """Whether it is announced: the verdict of the selection's conditions."""
+    """Whether it is announced: the verdict of the selection's conditions; without any, all are."""
     why: str = ""
     """What the conditions say, one line; empty: there are none."""
-    id: int | None = None
+    before_content_id: int | None = None
+    """None: pruned; a screenshot may be kept with it."""
+    after_content_id: int | None = None
+    """None: pruned; a screenshot may be kept with it."""

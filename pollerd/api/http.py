@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pollerd.api.access import shown
 from pollerd.daemon.control.control import Control
 from pollerd.errors import InvalidValueError
-from pollerd.storage.accounts import Role
+from pollerd.model import Role
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.encoding import Order
 from pollerd.storage.store import Store

@@ -18,9 +18,10 @@ from fastapi import HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
 from pollerd.api import opml
+from pollerd.api.formats import Format, csv_text
 from pollerd.api.http import Daemon, api_router, media_type
 from pollerd.api.inputs import shown_setting
-from pollerd.api.list_formats import FIELDS, LIST_BODY, Format, Line, csv_text, parse_file, parse_list
+from pollerd.api.list_formats import FIELDS, LIST_BODY, Line, parse_file, parse_list
 from pollerd.api.list_schemas import ImportResult, Rejection
 from pollerd.daemon.control.control import Control
 from pollerd.errors import InvalidValueError

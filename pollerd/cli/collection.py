@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.api.list_formats import COLLECTION_SUFFIXES, CollectionFormat, CollectionPart
+from pollerd.api.formats import COLLECTION_SUFFIXES, CollectionFormat, CollectionPart
 from pollerd.cli.client import TIMEOUT_SECONDS, daemon_at
 from pollerd.cli.options import Json, Timeout, Token, Url, by_suffix
 from pollerd.cli.output import show_fields, show_json, show_list, write

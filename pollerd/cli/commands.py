@@ -79,7 +79,7 @@ COMMANDS: Commands = {
     "doctor": ("doctor:doctor", "Says how the daemon is, a line each."),
     "collection": ("collection:app", "What the focused crawler of a running daemon has found."),
     "users": ("accounts:app", "Who may sign in."),
-    "tokens": ("accounts:tokens_app", "Makes a token."),
+    "tokens": ("tokens:app", "Makes a token."),
     "config": ("config:app", "What is set, and where it came from."),
     "db": ("db:app", "The database's schema."),
     "simulate": (

@@ -24,7 +24,7 @@ def check(config: ConfigFile = None, as_json: Json = False) -> None:
 @app.command()
 def key(as_json: Json = False) -> None:
     """Makes a secret key, as secret_key takes it, for the headers and credentials of sites."""
-    from pollerd.storage.encryption import new_key  # cryptography, which only this command needs
+    from pollerd.storage.keys import new_key  # cryptography, which only this command needs
 
     made = new_key()
     if as_json:

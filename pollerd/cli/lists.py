@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import typer
 
-from pollerd.api.list_formats import SUFFIXES, Format
+from pollerd.api.formats import SUFFIXES, Format
 from pollerd.cli.client import TIMEOUT_SECONDS, WRONG, ApiClient, daemon_at
 from pollerd.cli.options import Json, Timeout, Token, Url, by_suffix
 from pollerd.cli.output import CallError, clean, show_json, showing_progress, write

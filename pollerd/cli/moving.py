@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import typer
 
 from pollerd import quantities
-from pollerd.api.list_formats import Format
+from pollerd.api.formats import Format
 from pollerd.cli.lists import MovedFrom, SentList
 from pollerd.cli.output import CallError, UnansweredError, clean, showing_progress
 from pollerd.errors import ConfigError, InvalidValueError

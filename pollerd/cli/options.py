@@ -86,6 +86,7 @@ Rebase = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON, as the API has it.")]
+Database = Annotated[str | None, typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file; also POLLERD_CONFIG.")]
 
 

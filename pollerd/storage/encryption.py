@@ -16,32 +16,11 @@ from sqlalchemy import Connection, select
 
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.site_settings import Access, Credentials
+from pollerd.storage.keys import keys_of, new_key
 from pollerd.storage.schema import channel, site, tag
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
-
-
-# Keys. `cryptography` takes 6 MB: it is imported only when there is a secret.
-
-_ALLOWED = "Fernet keys (32 bytes in URL-safe base64 each), parted by commas"
-
-
-def new_key() -> str:
-    """Returns a random key for `StorageSettings.secret_key`."""
-    from cryptography.fernet import Fernet
-
-    return Fernet.generate_key().decode()
-
-
-def keys_of(text: str) -> MultiFernet:
-    """Parses keys separated by commas. Raises `InvalidValueError` (field `secret_key`) for invalid ones."""
-    from cryptography.fernet import Fernet, MultiFernet
-
-    try:
-        return MultiFernet([Fernet(one.strip()) for one in text.split(",")])
-    except ValueError as error:
-        raise InvalidValueError("secret_key", _ALLOWED, "(not shown)") from error
 
 
 _SHOWN = 5

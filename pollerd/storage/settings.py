@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from pollerd.errors import InvalidValueError
-from pollerd.storage.encryption import keys_of
+from pollerd.storage.keys import keys_of
 
 DAY_SECONDS = 86_400.0
 

@@ -16,10 +16,10 @@ from fastapi import Path, Query, Request, Response
 from pollerd.api.accounts import Calling, Hashing, Recognising, SessionSchema, SigningIn, Visiting, made_token
 from pollerd.api.auth.recognition import clear_cookie, set_cookie
 from pollerd.api.auth.sign_in import BegunSession, BusyError, SignInError, check_password
-from pollerd.api.parameters import MAX_ID, Words
+from pollerd.api.http import MAX_ID, Words
 from pollerd.api.problems import ProblemResponse
 from pollerd.errors import InvalidValueError
-from pollerd.storage.accounts import Role
+from pollerd.model import Role
 from pollerd.web.http import Posted, PostedForm, one_of, ours
 from pollerd.web.page import Page, Shown, page_router
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pollerd.api.formats import Format
 from pollerd.api.inputs import check_spec
-from pollerd.api.list_formats import Format, parse_list
+from pollerd.api.list_formats import parse_list
 from pollerd.api.lists import HEADS, TAILS, WRITERS
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.site_settings import RespectTtl, SiteSpec

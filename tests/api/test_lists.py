@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.api.list_formats import Format, parse_file, parse_list, parse_text
+from pollerd.api.formats import Format
+from pollerd.api.list_formats import parse_file, parse_list, parse_text
 from pollerd.errors import InvalidValueError
 from pollerd.site_settings import SiteSpec
 

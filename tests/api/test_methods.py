@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pollerd.api import opml
-from pollerd.api.list_formats import Format, parse_entries, parse_file
+from pollerd.api.formats import Format
+from pollerd.api.list_formats import parse_entries, parse_file
 from pollerd.api.lists import HEADS, TAILS, WRITERS
 from pollerd.errors import InvalidValueError
 from pollerd.lists.list_document import read_document

@@ -22,7 +22,8 @@ from pollerd.api.auth.policies import READING, RoutePolicies, RoutePolicy
 from pollerd.api.auth.recognition import CallerRecognition, Tokens
 from pollerd.api.problems import ProblemResponse
 from pollerd.api.settings import ApiSettings, digest_of
-from pollerd.storage.accounts import NewSession, Role
+from pollerd.model import Role
+from pollerd.storage.accounts import NewSession
 from pollerd.storage.store import Store
 from pollerd.web.application import add_pages
 

@@ -30,7 +30,8 @@ from pollerd.api.auth.sign_in import (
 from pollerd.api.http import CALLER, By, SignedIn, csrf_is_right, csrf_token, reader_of
 from pollerd.api.settings import ApiSettings, EntranceSettings
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError
-from pollerd.storage.accounts import SESSION_IDLE_SECONDS, Role
+from pollerd.model import Role
+from pollerd.storage.accounts import SESSION_IDLE_SECONDS
 from pollerd.storage.store import Store
 from tests.api.conftest import Api, NewApi, Reply
 from tests.support.origin import until

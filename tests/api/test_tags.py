@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from pollerd.api.list_formats import Format
+from pollerd.api.formats import Format
 from pollerd.app.url_list import check_list, read_list
 from pollerd.cli.tags import app as tags_command
 from pollerd.errors import ConfigError

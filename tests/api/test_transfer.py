@@ -25,7 +25,7 @@ from pollerd.api.transfer.document import Vault
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.cli.transfer import export, import_
 from pollerd.site_settings import SiteSpec
-from pollerd.storage.encryption import new_key
+from pollerd.storage.keys import new_key
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from pollerd.telemetry import Instruments

@@ -20,8 +20,8 @@ from pollerd.daemon.control.control import Control
 from pollerd.daemon.views import AllocationView
 from pollerd.errors import ConfigError, DatabaseInUseError, PollerdError, SchemaError
 from pollerd.logs import RECENT, set_up_logs
+from pollerd.model import Role
 from pollerd.site_settings import SiteSpec
-from pollerd.storage.accounts import Role
 from pollerd.storage.store import Store
 from tests.support.origin import Origin, Page, until
 from tests.support.ports import free_port

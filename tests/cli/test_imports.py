@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import pkgutil
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from pollerd.allocation import registry
+from pollerd import allocation
+from pollerd.allocation import contract, registry
 from pollerd.allocation.registered import NAMES
 from pollerd.cli.commands import COMMANDS
 from pollerd.cli.site_commands import COMMANDS as SITES
@@ -74,7 +74,6 @@ async def test_a_command_loads_little(arguments: tuple[str, ...], most: int, tmp
     """`most`: an eighth above the modules counted when this was written, of which Python and Typer load 300."""
     loaded = await modules_of(*arguments, cwd=tmp_path)
     assert not HEAVY & loaded
-    assert not {name for name in loaded if name.startswith("pollerd.") and name.endswith(".public")}
     assert len(loaded) <= most
 
 
@@ -82,15 +81,12 @@ def test_the_names_of_allocators_are_those_registered() -> None:
     assert registry.names() == NAMES
 
 
-@pytest.mark.parametrize("package", ["allocation", "api", "daemon", "fetching", "scheduling", "storage"])
-def test_a_package_hands_out_its_public_names(package: str) -> None:
-    """None may be called like a submodule: the import system would put the module in its place."""
-    module, public = import_module(f"pollerd.{package}"), import_module(f"pollerd.{package}.public")
-    assert not {found.name for found in pkgutil.iter_modules(module.__path__)} & set(public.__all__)
-    for name in public.__all__:
-        assert getattr(module, name) is getattr(public, name)
+def test_the_allocators_contract_is_importable_from_its_room() -> None:
+    """Programs outside import these names; nothing heavy is loaded before one is used."""
+    for name in allocation.__all__:
+        assert getattr(allocation, name) in (*vars(contract).values(), *vars(registry).values())
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = module.nothing
+        _ = allocation.nothing
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *(f"sites {name}" for name in SITES)])

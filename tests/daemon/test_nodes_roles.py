@@ -13,8 +13,8 @@ from sqlalchemy import select, text
 from pollerd.daemon.settings import SignalSettings
 from pollerd.model import JobAction
 from pollerd.partitions import NodeRole
-from pollerd.storage.encryption import new_key
 from pollerd.storage.jobs import JobSpec
+from pollerd.storage.keys import new_key
 from pollerd.storage.schema import holding
 from pollerd.storage.signals import SignalSourceSpec
 from pollerd.storage.sources import SourceSpec

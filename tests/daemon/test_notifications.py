@@ -22,7 +22,7 @@ from pollerd.daemon.rules_in_force import RulesInForce
 from pollerd.events import EventKind, Notice, NoticeState
 from pollerd.notifications.rules import parse_rule
 from pollerd.scheduling.settings import SchedulingSettings
-from pollerd.storage.encryption import new_key
+from pollerd.storage.keys import new_key
 from pollerd.storage.notification_values import NoticeFilter
 from pollerd.storage.settings import StorageSettings
 from tests.daemon.conftest import Running, Start

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pollerd.site_settings import DAYS, NO_ACCESS, Access, Credentials, DayWindow, SiteSpec, TagSettings, Windows
-from pollerd.storage.encryption import new_key
+from pollerd.storage.keys import new_key
 from pollerd.storage.settings import StorageSettings
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until

@@ -40,7 +40,7 @@ BROKEN = [
     ("BLE001", "pollerd/urls.py", f"{DOCUMENTED}\ntry:\n    X = 1\nexcept Exception:\n    X = 2\n"),
     ("S110", "pollerd/urls.py", f"{DOCUMENTED}\ntry:\n    X = 1\nexcept Exception:\n    pass\n"),
     ("T201", "pollerd/urls.py", f'{DOCUMENTED}\nprint("x")\n'),
-    ("SLF001", "tests/urls/test_x.py", f"{DOCUMENTED}\nfrom pollerd import urls\n\nX = urls._y\n"),
+    ("SLF001", "tests/words/test_x.py", f"{DOCUMENTED}\nfrom pollerd import urls\n\nX = urls._y\n"),
 ]
 
 

@@ -16,7 +16,7 @@ from pollerd.app.url_list import check_list, list_at_once, read_list
 from pollerd.errors import ConfigError
 from pollerd.model import Site
 from pollerd.site_settings import Access, Credentials, SiteSpec
-from pollerd.storage.encryption import new_key
+from pollerd.storage.keys import new_key
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from tests.daemon.conftest import Running, Start

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
 from pollerd.partitions import NodeRole, partition_of
 from pollerd.storage import migrate, node_session
-from pollerd.storage.encryption import new_key
+from pollerd.storage.keys import new_key
 from pollerd.storage.node_news import News, NewsTable
 from pollerd.storage.node_values import LivingNode, NodeInfo
 from pollerd.storage.nodes import ClusterStore

@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
+from pollerd.model import Role
 from pollerd.storage import migrate
-from pollerd.storage.accounts import (
-    MOST_SESSIONS,
-    SESSION_IDLE_SECONDS,
-    SESSION_MOST_SECONDS,
-    Existing,
-    NewSession,
-    Role,
-)
+from pollerd.storage.accounts import MOST_SESSIONS, SESSION_IDLE_SECONDS, SESSION_MOST_SECONDS, Existing, NewSession
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store

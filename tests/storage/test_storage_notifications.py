@@ -14,8 +14,8 @@ from pollerd.errors import ConfigError, DuplicateError, InvalidValueError, NotFo
 from pollerd.events import EventKind, Incident, Notice, NoticeState
 from pollerd.storage import migrate
 from pollerd.storage.encoding import Order
-from pollerd.storage.encryption import new_key
 from pollerd.storage.engine import Database, database_url
+from pollerd.storage.keys import new_key
 from pollerd.storage.notification_values import (
     AttemptEnd,
     ChannelSpec,

@@ -10,8 +10,8 @@ import pytest
 from pollerd.errors import ConfigError
 from pollerd.site_settings import DAYS, NO_ACCESS, Access, DayWindow, RespectTtl, SiteSpec, TagSettings, Windows
 from pollerd.storage import migrate
-from pollerd.storage.encryption import new_key
 from pollerd.storage.engine import Database, database_url
+from pollerd.storage.keys import new_key
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from tests.storage.samples import query, schedule_of

@@ -25,7 +25,8 @@ from pollerd.api.auth.limits import is_among
 from pollerd.api.http import By, SignedIn
 from pollerd.api.settings import ApiSettings, ApiToken, Scope, digest_of
 from pollerd.errors import DatabaseUnavailableError
-from pollerd.storage.accounts import SESSION_MOST_SECONDS, AccountStore, Existing, Role, Session
+from pollerd.model import Role
+from pollerd.storage.accounts import SESSION_MOST_SECONDS, AccountStore, Existing, Session
 from pollerd.storage.store import Store
 
 # The tokens in force. They can be replaced while the API runs: calls admitted by an old one then end.
