@@ -160,7 +160,7 @@ def _in_two(seconds: float, large: int, unit: str, step: int, small: int, part: 
 
 
 def _counted(number: float, unit: str) -> str:
-    shown = f"{number:,.10g}"
+    shown = f"{number:,.15g}"
     return f"{shown} {unit}" + ("" if shown == "1" else "s")
 
 
