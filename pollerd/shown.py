@@ -93,6 +93,18 @@ class ShownAs:
         return handler.generate_schema(self._record)
 
 
+class Words:
+    """Lists the words of a `StrEnum` where it stands in the document: those that there may be here."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.literal_schema([*self._words])
+
+
 class _NotKnown:
     """A number that may be nan, shown as null."""
 

@@ -5,6 +5,7 @@ Routes of users.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import secrets
 import time
@@ -33,7 +34,8 @@ from pollerd.api.http import (
 from pollerd.api.problems import ProblemResponse, problem
 from pollerd.api.settings import digest_of
 from pollerd.errors import InvalidValueError, NotFoundError
-from pollerd.storage.accounts import Role, Session, StoredToken, User
+from pollerd.model import Role
+from pollerd.storage.accounts import NamedUser, Session, StoredToken
 
 # What the routes of accounts use of the application, and how a failed sign-in is answered.
 
@@ -142,20 +144,6 @@ class UserPatch(Given):
     role: RoleWord | None = None
 
 
-class UserSchema(BaseModel):
-    """A user."""
-
-    name: str
-    role: RoleWord = _ROLE
-    created_at: Moment
-    has_password: bool = Field(description="false: only a trusted proxy signs the user in")
-
-    @classmethod
-    def of(cls, user: User) -> UserSchema:
-        """Returns the user."""
-        return cls(name=user.name, role=_word(user.role), created_at=user.created_at, has_password=user.has_password)
-
-
 class NewApiToken(Given):
     """A token to make."""
 
@@ -163,27 +151,12 @@ class NewApiToken(Given):
     role: TokenRole = Field("read", description=_TOKEN_ROLE)
 
 
-class ApiTokenSchema(BaseModel):
-    """A token that was made while the daemon ran."""
-
-    id: int
-    name: str
-    role: TokenRole = Field(description=_TOKEN_ROLE)
-    created_at: Moment
-    used_at: Moment | None = Field(description="noted at most every ten minutes")
-
-    @classmethod
-    def of(cls, token: StoredToken) -> ApiTokenSchema:
-        """Returns the token, without its secret."""
-        return cls(
-            id=token.id, name=token.name, role=token.role.value, created_at=token.created_at, used_at=token.used_at
-        )
-
-
-class MadeApiToken(ApiTokenSchema):
+@dataclasses.dataclass(frozen=True, slots=True)
+class MadeApiToken(StoredToken):
     """A token that has just been made."""
 
-    token: str = Field(description="the secret, shown this once")
+    token: str
+    """The secret, shown this once."""
 
 
 class SessionSchema(BaseModel):
@@ -261,15 +234,15 @@ _BUSY = SignInError(1.0)
 
 
 @router.get("", summary="List users")
-async def list_users(daemon: Daemon) -> Listing[UserSchema]:
+async def list_users(daemon: Daemon) -> Listing[NamedUser]:
     """By name."""
-    return Listing.of(map(UserSchema.of, await daemon.store.accounts.users()), None)
+    return Listing.of(await daemon.store.accounts.users(), None)
 
 
-@router.post("", status_code=HTTPStatus.CREATED, dependencies=_JSON, summary="Add a user", response_model=UserSchema)
+@router.post("", status_code=HTTPStatus.CREATED, dependencies=_JSON, summary="Add a user", response_model=NamedUser)
 async def add_user(
     daemon: Daemon, recognition: Recognising, passwords: Hashing, user: NewUser, response: Response
-) -> UserSchema | Response:
+) -> NamedUser | Response:
     """From the first one on, everybody must sign in or send a token. 409 where names differ in case only."""
     try:
         hashed = None if user.password is None else await passwords.hash(user.password)
@@ -278,7 +251,7 @@ async def add_user(
     added = await daemon.store.accounts.add_user(user.name, Role(user.role), hashed, time.time())
     await recognition.review()
     response.headers["Location"] = f"/api/v1/users/{added.name}"
-    return UserSchema.of(added)
+    return added
 
 
 @router.post(
@@ -304,10 +277,10 @@ async def add_first_user(
     return CurrentCaller.of(begun.caller)
 
 
-@router.patch("/{user_name}", dependencies=_JSON, summary="Change a user", response_model=UserSchema)
+@router.patch("/{user_name}", dependencies=_JSON, summary="Change a user", response_model=NamedUser)
 async def change_user(
     daemon: Daemon, recognition: Recognising, passwords: Hashing, user_name: UserName, patch: UserPatch
-) -> UserSchema | Response:
+) -> NamedUser | Response:
     """Gives a user another role or password. Another password ends the user's sessions."""
     try:
         hashed = None if patch.password is None else await passwords.hash(patch.password)
@@ -316,7 +289,7 @@ async def change_user(
     role = None if patch.role is None else Role(patch.role)
     changed = await daemon.store.accounts.change_user(user_name, role=role, password_hash=hashed)
     await recognition.review()
-    return UserSchema.of(changed)
+    return changed
 
 
 @router.delete("/{user_name}", status_code=HTTPStatus.NO_CONTENT, response_class=Response, summary="Remove a user")
@@ -337,9 +310,9 @@ _BYTES = 32
 
 
 @tokens_router.get("", summary="List tokens")
-async def list_tokens(daemon: Daemon) -> Listing[ApiTokenSchema]:
+async def list_tokens(daemon: Daemon) -> Listing[StoredToken]:
     """By name, without their secrets; those of the settings are not among them."""
-    return Listing.of(map(ApiTokenSchema.of, await daemon.store.accounts.tokens()), None)
+    return Listing.of(await daemon.store.accounts.tokens(), None)
 
 
 @tokens_router.post("", status_code=HTTPStatus.CREATED, dependencies=[Depends(json_body)], summary="Make a token")
@@ -348,7 +321,7 @@ async def make_token(daemon: Daemon, recognition: Recognising, token: NewApiToke
     made, secret = await made_token(daemon, recognition, token.name, Role(token.role))
     response.headers["Location"] = f"/api/v1/tokens/{made.id}"
     response.headers["Cache-Control"] = "no-store"
-    return MadeApiToken(**ApiTokenSchema.of(made).model_dump(), token=secret)
+    return MadeApiToken(made.id, made.name, made.role, made.created_at, made.used_at, secret)
 
 
 async def made_token(

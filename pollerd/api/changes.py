@@ -31,7 +31,6 @@ from pollerd.api.http import (
     picture,
     picture_answers,
 )
-from pollerd.api.polls import ChangeSchema
 from pollerd.model import Change
 from pollerd.timestamps import rfc3339
 
@@ -41,20 +40,20 @@ router = api_router("/changes", tag="changes")
 @router.get("", summary="Changes of all sites")
 async def list_changes(
     daemon: Daemon, wanted: Wanted, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
-) -> Listing[ChangeSchema]:
+) -> Listing[Change]:
     """Newest first, or oldest first. Going through the pages newest first ends, whatever is found meanwhile.
 
     To follow the changes read them oldest first, and repeat the last cursor: its page then grows at its end. `/events`
     tells of them as they are found.
     """
     page = await daemon.store.history.list_changes(wanted, limit, cursor, order)
-    return Listing.of(map(ChangeSchema.model_validate, page.items), page.next_cursor)
+    return Listing.of(page.items, page.next_cursor)
 
 
 @router.get("/{change_id:id}", summary="One change")
-async def get_change(daemon: Daemon, change_id: ChangeId) -> ChangeSchema:
+async def get_change(daemon: Daemon, change_id: ChangeId) -> Change:
     """A change by its id."""
-    return ChangeSchema.model_validate(await daemon.store.history.get_change(change_id))
+    return await daemon.store.history.get_change(change_id)
 
 
 # The changes as an Atom feed (RFC 4287), newest first.

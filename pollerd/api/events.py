@@ -19,8 +19,8 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Receive, Scope, Send
 
+from pollerd.api.common import shown_json
 from pollerd.api.http import MAX_ID, Announced, ApiPorts, Daemon, api_router, caller_of
-from pollerd.api.polls import ChangeSchema
 from pollerd.api.problems import RETRY_SECONDS, problem
 from pollerd.daemon.control.control import Control
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
@@ -186,7 +186,7 @@ class SharedChanges:
 
 def encoded(change: Change) -> EncodedChange:
     """Returns a change with its event."""
-    data = ChangeSchema.model_validate(change).model_dump_json()
+    data = shown_json(change).decode()
     return EncodedChange(change, format_sse_event(event="change", data_str=data, id=str(change.id)))
 
 

@@ -16,7 +16,7 @@ from pollerd.api.common import Given, Listing, Moment
 from pollerd.api.http import MAX_ID, ApiPorts, Cursor, Daemon, GivenOrder, Limit, Words, api_router, json_body
 from pollerd.events import EventKind, NoticeState
 from pollerd.storage import notification_values
-from pollerd.storage.notification_values import NoticeFilter, QueueCounts, StoredChannel
+from pollerd.storage.notification_values import Attempt, NoticeFilter, QueueCounts, StoredChannel
 from pollerd.timestamps import parse_moment
 
 # Rules, channels and deliveries: input and output.
@@ -130,20 +130,6 @@ class ChannelPatch(Given):
     settings: Document = Field({}, description="by kind, as when it was made")
 
 
-class QueueSchema(BaseModel):
-    """What a channel has still to tell."""
-
-    waiting: int
-    sending: int
-    dead: int = Field(description="could not be told; `resend` makes them wait anew")
-    oldest: Moment | None = Field(description="since when the first of them waits")
-
-    @classmethod
-    def of(cls, counts: notification_values.QueueCounts) -> QueueSchema:
-        """Returns the counts."""
-        return cls(waiting=counts.waiting, sending=counts.sending, dead=counts.dead, oldest=counts.oldest)
-
-
 class ChannelSchema(BaseModel):
     """A channel as it stands, without secrets."""
 
@@ -160,7 +146,7 @@ class ChannelSchema(BaseModel):
     probe_at: Moment | None = Field(description="when one message is tried")
     last_sent_at: Moment | None
     last_error: str = Field(description="of the last attempt; empty: it was sent, or there was none")
-    queue: QueueSchema
+    queue: QueueCounts
     not_fenced: str | None = Field(
         None,
         description="of Apprise: why the kernel does not fence its plugins; null: it does, or needs not",
@@ -192,7 +178,7 @@ class ChannelSchema(BaseModel):
             probe_at=row.probe_at,
             last_sent_at=row.last_sent_at,
             last_error=row.last_error,
-            queue=QueueSchema.of(counts),
+            queue=counts,
             not_fenced=not_fenced,
             secret=secret,
         )
@@ -269,22 +255,6 @@ class Delivery(BaseModel):
             detail=one.last_detail,
             ended_at=one.ended_at,
         )
-
-
-class AttemptSchema(BaseModel):
-    """One attempt to send one message."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    at: Moment
-    channel_id: int
-    message_id: str
-    events: int = Field(description="how many the message tells of")
-    outcome: str
-    status: int | None = Field(description="HTTP or SMTP")
-    detail: str
-    duration: float
 
 
 router = api_router("/rules", tag="notifications")
@@ -469,10 +439,10 @@ async def list_attempts(
     limit: Limit = 100,
     cursor: Cursor = None,
     order: GivenOrder = None,
-) -> Listing[AttemptSchema]:
+) -> Listing[Attempt]:
     """Every attempt with its answer, without secrets."""
     page = await daemon.store.notifications.list_attempts(channel, message, limit, cursor, order)
-    return Listing.of(map(AttemptSchema.model_validate, page.items), page.next_cursor)
+    return Listing.of(page.items, page.next_cursor)
 
 
 @deliveries_router.post("/resend", dependencies=[Depends(json_body)], summary="Send dead deliveries again")

@@ -112,10 +112,13 @@ _NAMES = {
     "Format": "ListFormat",
     "HostView": "Host",
     "Media": "MediaKind",
+    "NamedUser": "User",
     "NodeView": "ClusterNode",
+    "QueueCounts": "Queue",
     "RobotsView": "HostRobots",
     "Row": "DiffRow",
     "Side": "DiffSide",
+    "StoredToken": "ApiToken",
     "StoredPage": "KnownPage",
 }
 """Names of schemas in the document, and so in generated clients, that differ from `_public_name`'s rule."""

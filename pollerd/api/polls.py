@@ -1,11 +1,11 @@
-"""Recorded polls, and the changes they found."""
+"""Recorded polls."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from pollerd.api.common import Moment
-from pollerd.model import Media, OutcomeKind
+from pollerd.model import OutcomeKind
 
 
 class RedirectSchema(BaseModel):
@@ -32,22 +32,3 @@ class PollSchema(BaseModel):
     changed: bool
     detail: str
     redirects: tuple[RedirectSchema, ...]
-
-
-class ChangeSchema(BaseModel):
-    """A change found: it happened between the previous poll and the one that detected it."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    site_id: int
-    url: str
-    detected_at: Moment = Field(description="when the answer that shows it was there; never before the change itself")
-    previous_poll_at: Moment | None
-    kind: Media
-    summary: str
-    selection: str = Field(description="the selection in which it was found")
-    matters: bool = Field(description="whether it is announced, by the selection's conditions; without any, all are")
-    why: str = Field(description="what the conditions say; empty without any")
-    before_content_id: int | None = Field(description="null: pruned; a screenshot may be kept with it")
-    after_content_id: int | None = Field(description="null: pruned; a screenshot may be kept with it")

@@ -43,7 +43,7 @@ from pollerd.api.inputs import (
     check_spec,
     shown_setting,
 )
-from pollerd.api.polls import ChangeSchema, PollSchema
+from pollerd.api.polls import PollSchema
 from pollerd.api.problems import problem
 from pollerd.daemon.views import ExplanationView, LiveSite
 from pollerd.errors import InvalidValueError
@@ -472,11 +472,11 @@ async def list_polls(
 @router.get("/{site_id:id}/changes", summary="A site's changes")
 async def list_site_changes(
     daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
-) -> Listing[ChangeSchema]:
+) -> Listing[model.Change]:
     """Newest first, or oldest first."""
     await daemon.store.sites.get(site_id)
     page = await daemon.store.history.list_changes(ChangeFilter(site_id=site_id), limit, cursor, order)
-    return Listing.of(map(ChangeSchema.model_validate, page.items), page.next_cursor)
+    return Listing.of(page.items, page.next_cursor)
 
 
 @router.get("/{site_id:id}/explain", summary="Why a site is polled as it is")

@@ -23,7 +23,7 @@ from pollerd.lists.readings import check_pattern
 from pollerd.ranges import SOURCE
 from pollerd.site_settings import SiteSpec
 from pollerd.storage import sources as storage_sources
-from pollerd.storage.sources import MemberState, SourceSpec
+from pollerd.storage.sources import ListedPage, MemberState, SourceSpec
 
 # Validates a source's settings, for all ways in.
 
@@ -171,24 +171,6 @@ class SourceSchema(BaseModel):
         )
 
 
-class ListedPageSchema(BaseModel):
-    """A page of a source, and its site."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    site_id: int
-    url: str = Field(description="as listed; the site may have been moved since")
-    state: Literal["joined", "vanished"]
-    since: Moment
-    paused: bool = Field(description="the source paused the site, and resumes it when the page is listed again")
-
-    @classmethod
-    def of(cls, member: storage_sources.Member) -> ListedPageSchema:
-        """Returns the page in the API's words."""
-        state: Literal["joined", "vanished"] = "joined" if member.joined else "vanished"
-        return cls(site_id=member.site_id, url=member.url, state=state, since=member.since, paused=member.paused)
-
-
 class SourceRemoved(BaseModel):
     """How many sites went with a source."""
 
@@ -286,10 +268,10 @@ async def list_source_sites(
     state: Annotated[MemberState | None, Query(description="only pages in this state")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> Listing[ListedPageSchema]:
+) -> Listing[ListedPage]:
     """Pages that the source lists, or listed, by the ids of their sites."""
     page = await daemon.store.sources.sites_of(source_id, state, limit, cursor)
-    return Listing.of(map(ListedPageSchema.of, page.items), page.next_cursor)
+    return Listing.of(page.items, page.next_cursor)
 
 
 ROUTERS = (router,)

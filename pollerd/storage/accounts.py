@@ -9,13 +9,16 @@ import re
 import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, insert, or_, select, update
 
+from pollerd.model import Role
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
+from pollerd.shown import SHOWN, Moment, Words
 from pollerd.storage import migrate
 from pollerd.storage.encoding import storable_word
 from pollerd.storage.engine import Database, check_place, database_url
@@ -30,24 +33,24 @@ _NAME = re.compile(r"[\w.@+-]{1,64}")
 _NAME_ALLOWED = "1 to 64 letters, digits or . @ + - _"
 
 
-class Role(StrEnum):
-    """What somebody may do."""
-
-    READ = "read"
-    WRITE = "write"
-    SIGNALS = "signals"
-    """Of tokens only: may report changed pages, and nothing else."""
-
-
-class User(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class NamedUser:
     """A user."""
 
-    id: int
+    __pydantic_config__ = SHOWN
     name: str
-    role: Role
-    created_at: float
+    role: Annotated[Role, Words("read", "write")]
+    """read: may look; write: may do everything."""
+    created_at: Moment
     has_password: bool
-    """Without one the user signs in by the proxy in front."""
+    """false: only a trusted proxy signs the user in."""
+
+
+@dataclass(frozen=True, slots=True)
+class User(NamedUser):
+    """A user as stored."""
+
+    id: int
 
 
 class UserPassword(Struct, frozen=True):
@@ -57,14 +60,18 @@ class UserPassword(Struct, frozen=True):
     hash: str | None
 
 
-class StoredToken(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class StoredToken:
     """A token that was made while the daemon ran."""
 
+    __pydantic_config__ = SHOWN
     id: int
     name: str
-    role: Role
-    created_at: float
-    used_at: float | None
+    role: Annotated[Role, Words("read", "write", "signals")]
+    """read: may look; write: may do everything; signals: may report changed pages and reads, and nothing else."""
+    created_at: Moment
+    used_at: Moment | None
+    """Noted at most every ten minutes."""
 
 
 class Session(Struct, frozen=True):
@@ -125,7 +132,7 @@ COLUMNS = [_USER.id, _USER.name, _USER.role, _USER.created_at, _USER.password_ha
 
 def user_of(row: Any) -> User:
     """Returns the user of a row of `COLUMNS`."""
-    return User(row.id, row.name, Role(row.role), row.created_at, bool(row.known))
+    return User(row.name, Role(row.role), row.created_at, bool(row.known), row.id)
 
 
 def list_users(connection: Connection) -> list[User]:
@@ -169,7 +176,7 @@ def add_user(connection: Connection, name: str, role: Role, password_hash: str |
         "created_at": now,
     }
     user_id = connection.execute(insert(user_account).values(values).returning(_USER.id)).scalar_one()
-    return User(user_id, name, role, now, password_hash is not None)
+    return User(name, role, now, password_hash is not None, user_id)
 
 
 def change_user(connection: Connection, name: str, *, role: Role | None, password_hash: str | None) -> User:

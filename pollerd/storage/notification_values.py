@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from pollerd.events import EventKind, NoticeState
 from pollerd.model import Change, StoredReading
+from pollerd.shown import SHOWN, Moment
 
 
 class Origin(StrEnum):
@@ -174,17 +175,19 @@ class AttemptEnd:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt to send, in the delivery log."""
+    """One attempt to send one message, in the delivery log."""
 
+    __pydantic_config__ = SHOWN
     id: int
-    at: float
+    at: Moment
     """When it ended."""
     channel_id: int
     message_id: str
     events: int
-    """How many the message told of."""
+    """How many the message tells of."""
     outcome: str
     status: int | None
+    """HTTP or SMTP."""
     detail: str
     duration: float
 
@@ -204,11 +207,13 @@ class NoticeFilter:
 class QueueCounts:
     """What a channel has in the outbox, without what was sent."""
 
+    __pydantic_config__ = SHOWN
     waiting: int = 0
     """Those that are due later included."""
     sending: int = 0
     dead: int = 0
-    oldest: float | None = None
+    """Could not be sent; `resend` makes them wait anew."""
+    oldest: Moment | None = None
     """Since when the oldest open notice waits; later than now for one that is due later. None: none is open."""
 
 

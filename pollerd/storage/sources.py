@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -20,6 +20,7 @@ from sqlalchemy import Connection, Table, and_, delete, exists, func, insert, se
 
 from pollerd.errors import DuplicateError, NotFoundError
 from pollerd.model import SiteState, Validators
+from pollerd.shown import SHOWN, Moment, Words
 from pollerd.site_settings import SiteSpec
 from pollerd.storage import encoding
 from pollerd.storage.encoding import decode_header, encode_header, storable_word
@@ -94,20 +95,25 @@ class Source:
 
 
 class Member(Struct, frozen=True, gc=False):
-    """A page of a source, and its site."""
+    """A page of a source, and its site, as a reading needs it."""
 
     url: str
-    """As listed; the user may have moved the site."""
     site_id: int
     joined: bool
-    since: float = 0.0
-    paused: bool = False
-    """Whether the source paused the site."""
 
-    @property
-    def id(self) -> int:
-        """The site's id, by which pages of the list are read."""
-        return self.site_id
+
+@dataclass(frozen=True, slots=True)
+class ListedPage:
+    """A page of a source, and its site."""
+
+    __pydantic_config__ = SHOWN
+    site_id: int
+    url: str
+    """As listed; the site may have been moved since."""
+    state: Annotated[MemberState, Words("joined", "vanished")]
+    since: Moment
+    paused: bool
+    """Whether the source paused the site; it resumes it when the page is listed again."""
 
 
 class StoredMember(Struct, frozen=True, gc=False):
@@ -177,8 +183,8 @@ def join(
 def members(connection: Connection, source_id: int) -> list[Member]:
     """Returns all pages of the source."""
     c = source_site.c
-    rows = connection.execute(select(c.url, c.site_id, c.state, c.since, c.paused).where(c.source_id == source_id))
-    return [Member(url, site_id, state == _JOINED, *rest) for url, site_id, state, *rest in rows]
+    rows = connection.execute(select(c.url, c.site_id, c.state).where(c.source_id == source_id))
+    return [Member(url, site_id, state == _JOINED) for url, site_id, state in rows]
 
 
 def vanish(connection: Connection, sql: Statements, source_id: int, urls: Sequence[str], now: float) -> list[int]:
@@ -469,21 +475,22 @@ class SourceStore:
 
     async def sites_of(
         self, source_id: int, state: MemberState | None = None, limit: int = 100, cursor: str | None = None
-    ) -> ListPage[Member]:
+    ) -> ListPage[ListedPage]:
         """Returns pages of a source by the ids of their sites.
 
         Raises `NotFoundError`, and `InvalidValueError` for a bad cursor or limit (1 to 1000).
         """
 
-        def work(connection: Connection) -> ListPage[Member]:
+        def work(connection: Connection) -> ListPage[ListedPage]:
             _one(connection, self._sql, source_id)
             c, last = source_site.c, encoding.decode("m", cursor)
-            wanted = select(c.url, c.site_id, c.state, c.since, c.paused).where(c.source_id == source_id)
+            wanted = select(c.site_id, c.url, c.state, c.since, c.paused).where(c.source_id == source_id)
             wanted = wanted.where(c.site_id > last) if last is not None else wanted
             wanted = wanted.where(c.state == state.value) if state is not None else wanted
             rows = connection.execute(wanted.order_by(c.site_id).limit(encoding.check_limit(limit) + 1)).all()
-            items = [Member(url, at, kept == MemberState.JOINED, *rest) for url, at, kept, *rest in rows]
-            return ListPage(items[:limit], encoding.encode("m", items[limit - 1].id) if len(items) > limit else None)
+            items = [ListedPage(at, url, MemberState(kept), *rest) for at, url, kept, *rest in rows]
+            more = encoding.encode("m", items[limit - 1].site_id) if len(items) > limit else None
+            return ListPage(items[:limit], more)
 
         return await self._database.read(work)
 
