@@ -274,6 +274,26 @@ class StoredReading(Struct, frozen=True, gc=False):
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class CurrentValue:
+    """A value as last read."""
+
+    __pydantic_config__ = SHOWN
+    name: str
+    text: str
+    """A plain decimal number, a date as ISO 8601, or the text itself; empty: it could never be read."""
+    number: float | None
+    moment: Moment | None
+    currency: str | None
+    problem: str
+    """Why it could not be read last; the rest is then from before."""
+
+    @classmethod
+    def of(cls, name: str, reading: StoredReading) -> CurrentValue:
+        """Returns the reading of this name."""
+        return cls(name, reading.text, reading.number, reading.moment, reading.currency, reading.problem)
+
+
 class SelectionState(Struct, frozen=True):
     """What is known of one selection of a site between polls."""
 
@@ -418,6 +438,52 @@ class HostOverride:
         if not self.paused:
             return 0.0
         return math.inf if self.until is None else self.until
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the conditions say of a difference."""
+
+    __pydantic_config__ = SHOWN
+    counts: bool
+    """Whether it is large enough to be a change."""
+    matters: bool
+    """Whether it would be announced."""
+    why: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierJudgement:
+    """What the conditions would have said of a stored change."""
+
+    __pydantic_config__ = SHOWN
+    change_id: int
+    detected_at: Moment
+    counts: bool
+    matters: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionPreview:
+    """What one selection keeps of a page."""
+
+    __pydantic_config__ = SHOWN
+    name: str
+    kind: Media
+    kept: str
+    cut: bool
+    """Whether more is kept than is shown."""
+    removed: tuple[str, ...]
+    """Lines of the page that are not kept."""
+    values: tuple[CurrentValue, ...]
+    missing: str
+    """Why nothing is selected; empty: something is."""
+    warnings: tuple[str, ...]
+    now: Judgement | None
+    """Of the difference from the stored content; None: there is none to compare with, or they are equal."""
+    earlier: tuple[EarlierJudgement, ...]
 
 
 @dataclass(frozen=True, slots=True)

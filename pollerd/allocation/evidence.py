@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
+from pollerd.shown import SHOWN, Known
 
 
 @dataclass(frozen=True)
@@ -87,21 +88,18 @@ PUSHED, ELSEWHERE = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class SourceQuality:
-    """How true a source of signals is, as learned from the polls of its pages.
+    """What the allocator learned of a source of signals from the polls of its pages."""
 
-    recall : share of the changes that it signals, 0 to 1.
-    false_rate : signals per second and page that no change stands behind, >= 0.
-    precision : share of its signals behind which a change stands, 0 to 1.
-    delay : s from a change to its signal, >= 0; nan: not known.
-    say : how far it is believed, 0 (not at all) to 1.
-    polls : number of polls of its pages from which this was learned, with forgetting.
-    signals : number of its signals since it was added.
-    """
-
+    __pydantic_config__ = SHOWN
     recall: float
-    false_rate: float
+    """Share of the changes that it signals."""
     precision: float
-    delay: float
+    """Share of its signals behind which a change stands."""
+    false_rate: float
+    """False signals per second and page."""
+    delay: Known
+    """Seconds from a change to its signal; nan, in REST null: not known."""
     say: float
+    """How far it is believed, 0 (not at all) to 1."""
     polls: float
-    signals: int
+    """Polls of its pages from which this was learned, with forgetting."""

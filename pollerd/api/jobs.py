@@ -5,23 +5,23 @@ Routes of jobs: one thing that is done to many sites.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Path
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field, create_model
 
-from pollerd.api.common import Given, Listing, Moment
+from pollerd.api.common import Given, Listing
 from pollerd.api.http import MAX_ID, Caller, Cursor, Daemon, Limit, api_router, json_body
 from pollerd.api.inputs import check_spec, check_tag, input_fields, shown_setting
 from pollerd.api.problems import problem
 from pollerd.api.sites import SiteFilterSchema, Tag
 from pollerd.errors import InvalidValueError
-from pollerd.model import JobAction, JobState
+from pollerd.model import JobAction
 from pollerd.site_settings import INHERITED, SiteSpec
-from pollerd.storage.jobs import Job, JobSpec
+from pollerd.storage.jobs import JobProgress, JobSpec
 
 # Jobs: what is done to many sites, and how far it is.
 
@@ -100,54 +100,13 @@ class BulkChange(Given):
         return given
 
 
-def _shown(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the value of a job, whose JSON keeps no types."""
-    shown = dict(value)
+def shown_job(job: JobProgress) -> JobProgress:
+    """Returns the job with its value as settings are shown: its JSON keeps no types."""
+    value = dict(job.value)
     for name, one in INHERITED.items():
-        if one.bulk and shown.get(name) is not None:
-            shown[name] = shown_setting(one, one.type(shown[name]))
-    return shown
-
-
-class JobSchema(BaseModel):
-    """A job and how far it is. `detail`: why it failed, or why the first site was refused."""
-
-    id: int
-    action: JobAction
-    value: dict[str, Any]
-    state: JobState
-    total: int = Field(description="sites that fitted when it began")
-    total_is_exact: bool = Field(description="false: there were more")
-    seen: int = Field(description="sites that were looked at so far")
-    changed: int = Field(description="sites to which it makes a difference")
-    refused: int = Field(description="sites that cannot have it")
-    restored: int = Field(description="sites for which it was undone so far")
-    detail: str
-    by: str
-    created_at: Moment
-    ended_at: Moment | None
-    undo_until: Moment | None = Field(description="null: it cannot be undone")
-
-    @classmethod
-    def of(cls, job: Job) -> JobSchema:
-        """Returns the job."""
-        return cls(
-            id=job.id,
-            action=job.spec.action,
-            value=_shown(job.spec.value),
-            state=job.state,
-            total=job.total,
-            total_is_exact=job.total_is_exact,
-            seen=job.seen,
-            changed=job.changed,
-            refused=job.refused,
-            restored=job.restored,
-            detail=job.detail,
-            by=job.by,
-            created_at=job.created_at,
-            ended_at=job.ended_at,
-            undo_until=job.undo_until if job.state is not JobState.UNDONE else None,
-        )
+        if one.bulk and value.get(name) is not None:
+            value[name] = shown_setting(one, one.type(value[name]))
+    return dataclasses.replace(job, value=value)
 
 
 router = api_router(tag="sites")
@@ -157,34 +116,36 @@ JobId = Annotated[int, Path(ge=1, le=MAX_ID, description="the job's id")]
 @router.post(
     "/sites/bulk", status_code=HTTPStatus.ACCEPTED, dependencies=[Depends(json_body)], summary="Change many sites"
 )
-async def change_sites(daemon: Daemon, change: BulkChange, caller: Caller) -> JobSchema:
+async def change_sites(daemon: Daemon, change: BulkChange, caller: Caller) -> JobProgress:
     """Starts a job on the sites that fit the filter now, or that have these ids; sites that are added later are not.
 
     It works on 1,000 sites at a time, goes on after a restart, and has ended in this answer where there are no more.
     What was changed can be undone for 24 hours; sites that it deletes are purged after them. Resuming takes pauses
     away, and nothing else.
     """
-    return JobSchema.of(await daemon.control.jobs.start(change.spec(), by=caller))
+    return shown_job(await daemon.control.jobs.start(change.spec(), by=caller))
 
 
 @router.get("/jobs", summary="List jobs")
-async def list_jobs(daemon: Daemon, limit: Limit = 100, cursor: Cursor = None) -> Listing[JobSchema]:
+async def list_jobs(daemon: Daemon, limit: Limit = 100, cursor: Cursor = None) -> Listing[JobProgress]:
     """Newest first; ended ones for about 30 days."""
     page = await daemon.store.jobs.list_jobs(limit, cursor)
-    return Listing.of(map(JobSchema.of, page.items), page.next_cursor)
+    return Listing.of(map(shown_job, page.items), page.next_cursor)
 
 
 @router.get("/jobs/{job_id:id}", summary="One job")
-async def get_job(daemon: Daemon, job_id: JobId) -> JobSchema:
+async def get_job(daemon: Daemon, job_id: JobId) -> JobProgress:
     """The job and how far it is."""
-    return JobSchema.of(await daemon.store.jobs.get(job_id))
+    return shown_job(await daemon.store.jobs.get(job_id))
 
 
-@router.post("/jobs/{job_id:id}/undo", status_code=HTTPStatus.ACCEPTED, response_model=JobSchema, summary="Undo a job")
-async def undo_job(daemon: Daemon, job_id: JobId, caller: Caller) -> JobSchema | JSONResponse:
+@router.post(
+    "/jobs/{job_id:id}/undo", status_code=HTTPStatus.ACCEPTED, response_model=JobProgress, summary="Undo a job"
+)
+async def undo_job(daemon: Daemon, job_id: JobId, caller: Caller) -> JobProgress | JSONResponse:
     """Takes back what it did, but for what was changed again since; 409 where that is not possible (any more)."""
     try:
-        return JobSchema.of(await daemon.control.jobs.undo(job_id, by=caller))
+        return shown_job(await daemon.control.jobs.undo(job_id, by=caller))
     except InvalidValueError as error:
         return problem(HTTPStatus.CONFLICT, f"the job must be {error.allowed}", kind="not-undoable")
 

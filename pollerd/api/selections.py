@@ -6,7 +6,7 @@ Routes of a site's selections: how each stands, and the values that they had.
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,8 +28,9 @@ from pollerd.api.http import (
     picture_answers,
 )
 from pollerd.api.inputs import Render, Selections, check_render, check_selections, check_spec
+from pollerd.daemon.control.preview import PagePreview
 from pollerd.errors import InvalidValueError
-from pollerd.model import DEFAULT_SELECTION, Media, OutcomeKind, SelectionState, Site, StoredReading
+from pollerd.model import DEFAULT_SELECTION, CurrentValue, Media, SelectionState, Site
 from pollerd.plots import PlotLabels, PlotPoint, line_plot
 from pollerd.site_settings import NO_ACCESS, SiteSpec
 from pollerd.storage.history import ReadingFilter, RecordedReading
@@ -38,29 +39,6 @@ from pollerd.timestamps import parse_moment
 # Selections of a site, their values, and previews of them.
 
 _TEXT = "a plain decimal number, a date as ISO 8601, or the text itself"
-
-
-class CurrentValue(BaseModel):
-    """A value as last read."""
-
-    name: str
-    text: str = Field(description=f"{_TEXT}; empty: it could never be read")
-    number: float | None
-    moment: Moment | None
-    currency: str | None
-    problem: str = Field(description="why it could not be read last; the rest is then from before")
-
-    @classmethod
-    def of(cls, name: str, value: StoredReading) -> CurrentValue:
-        """Returns the value for an answer."""
-        return cls(
-            name=name,
-            text=value.text,
-            number=value.number,
-            moment=value.moment,
-            currency=value.currency,
-            problem=value.problem,
-        )
 
 
 class SelectionStatus(BaseModel):
@@ -129,92 +107,6 @@ class PreviewRequest(AccessFields):
     render: Render | None = Field(None, description="as of a site; left out: as the site at this URL, if there is one")
 
 
-class JudgementSchema(BaseModel):
-    """What would be said of a difference."""
-
-    counts: bool = Field(description="whether it is large enough to be a change")
-    matters: bool = Field(description="whether it would be announced")
-    why: str
-    summary: str
-
-
-class EarlierJudgementSchema(BaseModel):
-    """What would have been said of a stored change."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    change_id: int
-    detected_at: Moment
-    counts: bool
-    matters: bool
-    why: str
-
-
-class SelectionPreviewSchema(BaseModel):
-    """What one selection keeps."""
-
-    name: str
-    kind: Media
-    kept: str
-    cut: bool = Field(description="whether more is kept than is shown")
-    removed: list[str] = Field(description="lines of the page that are not kept")
-    values: list[CurrentValue]
-    missing: str = Field(description="why nothing is selected; empty: something is")
-    warnings: list[str]
-    now: JudgementSchema | None = Field(description="of the difference from the stored content; null: none, or equal")
-    earlier: list[EarlierJudgementSchema]
-
-    @classmethod
-    def of(cls, found: Any) -> SelectionPreviewSchema:
-        """Returns the preview of a selection for an answer."""
-        now = found.now
-        said = None
-        if now is not None:
-            verdict = now.verdict
-            said = JudgementSchema(
-                counts=now.counts,
-                matters=now.counts and verdict.matters,
-                why=verdict.why,
-                summary=now.summary,
-            )
-        return cls(
-            name=found.name,
-            kind=found.media,
-            kept=found.kept,
-            cut=found.cut,
-            removed=list(found.removed),
-            values=[CurrentValue.of(name, value) for name, value in found.readings.items()],
-            missing=found.missing,
-            warnings=list(found.warnings),
-            now=said,
-            earlier=[EarlierJudgementSchema.model_validate(one) for one in found.earlier],
-        )
-
-
-class PreviewSchema(BaseModel):
-    """What the selections keep of a page."""
-
-    url: str
-    outcome: OutcomeKind | None = Field(description="of the fetch; null: a stored content was taken")
-    status: int | None
-    detail: str
-    retry_after: float | None = Field(description="seconds, where the page may not be fetched now")
-    selections: list[SelectionPreviewSchema] = Field(description="none without a page")
-
-    @classmethod
-    def of(cls, found: Any) -> PreviewSchema:
-        """Returns a preview for an answer."""
-        outcome = found.outcome
-        return cls(
-            url=found.url,
-            outcome=None if outcome is None else outcome.kind,
-            status=None if outcome is None else outcome.status,
-            detail="" if outcome is None else outcome.detail,
-            retry_after=None if outcome is None else outcome.retry_after,
-            selections=[SelectionPreviewSchema.of(one) for one in found.selections],
-        )
-
-
 router = api_router("/sites", tag="sites")
 Name = Annotated[Words | None, Query(max_length=100)]
 
@@ -255,7 +147,7 @@ preview_router = api_router(tag="sites")
 
 
 @preview_router.post("/preview", dependencies=[Depends(json_body)], summary="What selections would keep of a page")
-async def preview_page(daemon: Daemon, wanted: PreviewRequest) -> PreviewSchema:
+async def preview_page(daemon: Daemon, wanted: PreviewRequest) -> PagePreview:
     """Gets `url` as a poll would, or takes the stored content of a site, and changes nothing.
 
     Of a site's page it also says what the conditions would have said of the last stored changes, as far as they were
@@ -265,11 +157,11 @@ async def preview_page(daemon: Daemon, wanted: PreviewRequest) -> PreviewSchema:
         raise InvalidValueError("url", "given, or site_id: one of the two", "both" if wanted.url else "none")
     selections = check_selections(wanted.selections or {"default": {}})
     if wanted.site_id is not None:
-        return PreviewSchema.of(await daemon.control.preview.of_stored(wanted.site_id, selections))
+        return await daemon.control.preview.of_stored(wanted.site_id, selections)
     render, typed = check_render(wanted.render)
     access = dataclasses.replace(wanted.access(NO_ACCESS), typed=typed)
     spec = check_spec(SiteSpec(wanted.url or "", access=access, selections=selections, render=render))
-    return PreviewSchema.of(await daemon.control.preview.of_url(spec))
+    return await daemon.control.preview.of_url(spec)
 
 
 # Route of the plot of a value's history.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Annotated
 
@@ -81,30 +82,16 @@ class NewSignalSource(Given):
         return SignalSourceSpec(self.kind, self.site_id, self.name, checked_hosts(self.kind, self.hosts))
 
 
-class SignalQuality(BaseModel):
+@dataclass(frozen=True, slots=True)
+class SignalQuality(SourceQuality):
     """What the allocator learned of a signal source."""
 
-    recall: float = Field(description="share of the changes that it signals")
-    precision: float = Field(description="share of its signals behind which a change stands")
-    false_rate: float = Field(description="false signals per second and page")
-    delay: float | None = Field(description="seconds from a change to its signal; null: not known")
-    say: float = Field(description="how far it is believed, 0 to 1")
-    polls: float = Field(description="polls of its pages from which this was learned, with forgetting")
     in_words: str
 
     @classmethod
-    def of(cls, quality: SourceQuality) -> SignalQuality:
-        """Returns what was learned in the API's words."""
-        delay = quality.delay if math.isfinite(quality.delay) else None
-        return cls(
-            recall=quality.recall,
-            precision=quality.precision,
-            false_rate=quality.false_rate,
-            delay=delay,
-            say=quality.say,
-            polls=quality.polls,
-            in_words=quality_in_words(quality),
-        )
+    def of(cls, quality: SourceQuality | None) -> SignalQuality | None:
+        """Returns what was learned, also in words."""
+        return None if quality is None else cls(**asdict(quality), in_words=quality_in_words(quality))
 
 
 class HubSchema(BaseModel):
@@ -165,34 +152,23 @@ class SignalSourceSchema(BaseModel):
             signals=source.signals,
             pages=source.pages,
             last_detail=source.last_detail,
-            quality=None if quality is None else SignalQuality.of(quality),
+            quality=SignalQuality.of(quality),
             hub=None if hub is None else HubSchema.of(hub),
         )
 
 
-class SiteSignal(BaseModel):
+@dataclass(frozen=True, slots=True)
+class SiteSignal(SourceOfSite):
     """What a signal source said last of a site."""
 
-    source_id: int
-    source: str = Field(description="URL of the source's site, or its name")
-    date: Moment | None = Field(description="of the change, as it was said; null: none was given")
-    signalled_at: Moment | None = Field(description="when that was last news; null: never")
-    waiting: bool = Field(description="whether no poll that saw the page has followed it")
-    signals: int = Field(description="of this site since the source was added")
-    quality: SignalQuality | None = Field(description="of the source; null: nothing is learned")
+    quality: SignalQuality | None
+    """Of the source; None: nothing is learned."""
 
     @classmethod
     def of(cls, said: SourceOfSite, quality: SourceQuality | None) -> SiteSignal:
-        """Returns the signal in the API's words."""
-        return cls(
-            source_id=said.source_id,
-            source=said.source,
-            date=None if said.date is None or not 0 <= said.date < _SHOWN_UNTIL else said.date,
-            signalled_at=said.signalled_at,
-            waiting=said.waiting,
-            signals=said.signals,
-            quality=None if quality is None else SignalQuality.of(quality),
-        )
+        """Returns the signal, without a date that cannot be written."""
+        date = None if said.date is None or not 0 <= said.date < _SHOWN_UNTIL else said.date
+        return cls(**{**asdict(said), "date": date}, quality=SignalQuality.of(quality))
 
 
 _SHOWN_UNTIL = 253_402_300_800.0

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from pollerd.errors import NotFoundError
 from pollerd.model import JobAction, JobState
+from pollerd.shown import SHOWN, Moment
 from pollerd.storage import encoding
 from pollerd.storage.engine import Database
 from pollerd.storage.schema import job, job_change, site
@@ -30,32 +31,47 @@ class JobSpec:
     ids: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress:
     """A job and how far it is."""
 
+    __pydantic_config__ = SHOWN
     id: int
-    spec: JobSpec
-    newest_id: int
-    """Newer sites are left alone."""
-    by: str
+    action: JobAction
+    value: Mapping[str, Any]
+    """What the action needs, by name."""
     state: JobState
     total: int
     """Sites that fitted when it began."""
     total_is_exact: bool
-    """False: there were more."""
-    position: int
-    """All sites with ids up to this one were seen; while it is undone, of those that it changed."""
+    """false: there were more."""
     seen: int
+    """Sites that were looked at so far."""
     changed: int
+    """Sites to which it makes a difference."""
     refused: int
+    """Sites that cannot have it."""
     restored: int
+    """Sites for which it was undone so far."""
     detail: str
     """Why it failed, or why the first site was refused."""
-    created_at: float
-    ended_at: float | None
-    undo_until: float | None
+    by: str
+    created_at: Moment
+    ended_at: Moment | None
+    undo_until: Moment | None
     """Until then it can be undone; None: it cannot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(JobProgress):
+    """A job as stored. Exactly one of `filter` and `ids` is given."""
+
+    filter: SiteFilter | None
+    ids: tuple[int, ...] | None
+    newest_id: int
+    """Newer sites are left alone."""
+    position: int
+    """All sites with ids up to this one were seen; while it is undone, of those that it changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +147,9 @@ class JobStore:
 
     async def next_sites(self, one: Job) -> list[int]:
         """Returns ids of the sites that come next, ascending; fewer than `BATCH`: there are no more."""
-        spec = one.spec
-        if spec.ids is not None:
-            return [site_id for site_id in spec.ids if one.position < site_id <= one.newest_id][:BATCH]
-        wanted = spec.filter or SiteFilter()
+        if one.ids is not None:
+            return [site_id for site_id in one.ids if one.position < site_id <= one.newest_id][:BATCH]
+        wanted = one.filter or SiteFilter()
         return await self._database.read(
             lambda c: self._listing.ids_after(c, wanted, one.position, one.newest_id, BATCH)
         )
@@ -228,27 +243,25 @@ def _get(connection: Connection, job_id: int) -> Job:
 
 
 def _job(row: Any) -> Job:
-    spec = JobSpec(
-        action=JobAction(row.action),
-        value=msgspec.json.decode(row.value),
-        filter=None if row.filter is None else msgspec.json.decode(row.filter, type=SiteFilter),
-        ids=None if row.ids is None else msgspec.json.decode(row.ids, type=tuple[int, ...]),
-    )
+    state = JobState(row.state)
     return Job(
         id=row.id,
-        spec=spec,
-        newest_id=row.newest_id,
-        by=row.by,
-        state=JobState(row.state),
+        action=JobAction(row.action),
+        value=msgspec.json.decode(row.value),
+        state=state,
         total=row.total,
         total_is_exact=row.total_is_exact,
-        position=row.position,
         seen=row.seen,
         changed=row.changed,
         refused=row.refused,
         restored=row.restored,
         detail=row.detail,
+        by=row.by,
         created_at=row.created_at,
         ended_at=row.ended_at,
-        undo_until=row.undo_until,
+        undo_until=None if state is JobState.UNDONE else row.undo_until,
+        filter=None if row.filter is None else msgspec.json.decode(row.filter, type=SiteFilter),
+        ids=None if row.ids is None else msgspec.json.decode(row.ids, type=tuple[int, ...]),
+        newest_id=row.newest_id,
+        position=row.position,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
+from pollerd.shown import SHOWN, Moment
 from pollerd.storage.encoding import storable_word
 from pollerd.storage.engine import Database
 from pollerd.storage.schema import signal_page, signal_source, site, site_state
@@ -97,17 +99,22 @@ class StoredSignal(Struct, frozen=True, gc=False):
     signalled_at: float | None
 
 
-class SourceOfSite(Struct, frozen=True, gc=False):
-    """A signal source that speaks for a site, and what it said last of it."""
+@dataclass(frozen=True, slots=True)
+class SourceOfSite:
+    """What a signal source said last of a site."""
 
+    __pydantic_config__ = SHOWN
     source_id: int
     source: str
-    """The source's URL or name."""
-    date: float | None
-    signalled_at: float | None
-    signals: int
+    """URL of the source's site, or its name."""
+    date: Moment | None
+    """Of the change, as it was said; None: none was given."""
+    signalled_at: Moment | None
+    """When that was last news; None: never."""
     waiting: bool
-    """Whether no informative poll of the site has followed its last signal."""
+    """Whether no poll that saw the page has followed it."""
+    signals: int
+    """Of this site since the source was added."""
 
 
 def waits(signalled_at: float | None, last_seen_at: float | None) -> bool:
@@ -239,7 +246,7 @@ class SignalStore:
 
         def work(connection: Connection) -> list[SourceOfSite]:
             rows = connection.execute(wanted)
-            return [SourceOfSite(id_, of, said, at, n, waits(at, seen)) for id_, of, said, at, n, seen in rows]
+            return [SourceOfSite(id_, of, said, at, waits(at, seen), n) for id_, of, said, at, n, seen in rows]
 
         return await self._database.read(work)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from pollerd.daemon.views import ExplanationView, FeedView
 from pollerd.planning import about
 from pollerd.quantities import counted
 from pollerd.web.words import Moment, Part, Sentence, Strong, figure, how_often, percent
@@ -17,62 +18,6 @@ _LIVELIER, _QUIETER = 1.5, 1 / 1.5
 POLLS_TO_KNOW = 2
 """With fewer polls a page has no rate of its own."""
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
-
-
-class Explained(Protocol):
-    """What is explained, as `GET /sites/{id}/explain` names it. Durations in s, times as epoch s."""
-
-    @property
-    def rate_per_day(self) -> float | None: ...
-    @property
-    def rate_low_per_day(self) -> float | None: ...
-    @property
-    def rate_high_per_day(self) -> float | None: ...
-    @property
-    def elapsed(self) -> float | None: ...
-    @property
-    def change_probability(self) -> float | None: ...
-    @property
-    def rank(self) -> int | None: ...
-    @property
-    def budget_share(self) -> float | None: ...
-    @property
-    def expected_interval(self) -> float | None: ...
-    @property
-    def next_poll_at(self) -> float | None: ...
-    @property
-    def next_expected_poll_at(self) -> float | None: ...
-    @property
-    def why_not_now(self) -> str | None: ...
-    @property
-    def capped_to_uniform(self) -> bool: ...
-    @property
-    def failures(self) -> int: ...
-    @property
-    def notes(self) -> dict[str, str]: ...
-    @property
-    def host(self) -> str: ...
-    @property
-    def half_life_in_force(self) -> float: ...
-    @property
-    def origins(self) -> Mapping[str, str]: ...
-    @property
-    def feed(self) -> Feed | None: ...
-
-
-class Feed(Protocol):
-    """What a feed shows, as `feed` of `GET /sites/{id}/explain` names it."""
-
-    @property
-    def items(self) -> int: ...
-    @property
-    def new(self) -> int | None: ...
-    @property
-    def limited(self) -> bool: ...
-    @property
-    def full_polls(self) -> int: ...
-    @property
-    def full_after(self) -> float | None: ...
 
 
 class Polled(Protocol):
@@ -90,7 +35,7 @@ class Polled(Protocol):
     def max_interval(self) -> float | None: ...
 
 
-def words(explained: Explained, page: Polled, now: float, *, sites: int = 0) -> list[Sentence]:
+def words(explained: ExplanationView, page: Polled, now: float, *, sites: int = 0) -> list[Sentence]:
     """Returns the sentences that explain the polling of a page at time `now` (epoch s), among so many `sites`."""
     said = [_rate(explained, page), _now(explained, page, now, sites), _pace(explained, now)]
     said.append(_waiting(explained, page))
@@ -103,7 +48,7 @@ def words(explained: Explained, page: Polled, now: float, *, sites: int = 0) -> 
     return [sentence for sentence in said if sentence]
 
 
-def half_life_in_words(explained: Explained) -> str:
+def half_life_in_words(explained: ExplanationView) -> str:
     """Returns which half-life holds for a page whose changes are read, and why."""
     life, origin = about(explained.half_life_in_force), explained.origins.get("half_life", "")
     if origin == "reads":
@@ -114,7 +59,7 @@ def half_life_in_words(explained: Explained) -> str:
     return f"A half-life of {life} is given by {of}, and holds whatever reads say."
 
 
-def _rate(explained: Explained, page: Polled) -> Sentence:
+def _rate(explained: ExplanationView, page: Polled) -> Sentence:
     rate = explained.rate_per_day
     if page.polls < POLLS_TO_KNOW or rate is None:
         source = explained.notes.get("prior_source", "")
@@ -140,7 +85,7 @@ def _from(source: str) -> str:
     return f" ({source})" if source else ""
 
 
-def _now(explained: Explained, page: Polled, now: float, sites: int) -> Sentence:
+def _now(explained: ExplanationView, page: Polled, now: float, sites: int) -> Sentence:
     if page.last_poll_at is None:
         return ("It was not polled yet.",)
     said: list[Part] = ["The last poll was ", Strong(f"{about(max(now - page.last_poll_at, 0.0))} ago")]
@@ -154,7 +99,7 @@ def _now(explained: Explained, page: Polled, now: float, sites: int) -> Sentence
     return tuple(said)
 
 
-def _pace(explained: Explained, now: float) -> Sentence:
+def _pace(explained: ExplanationView, now: float) -> Sentence:
     interval = explained.expected_interval
     if interval is None or explained.next_poll_at is None:
         return ()
@@ -169,7 +114,7 @@ def _pace(explained: Explained, now: float) -> Sentence:
     return tuple(said)
 
 
-def _waiting(explained: Explained, page: Polled) -> Sentence:
+def _waiting(explained: ExplanationView, page: Polled) -> Sentence:
     """Returns what keeps it from being polled this moment."""
     reason = explained.why_not_now
     if reason is None:
@@ -182,28 +127,28 @@ def _waiting(explained: Explained, page: Polled) -> Sentence:
     return (f"Not now: {reason}.",)
 
 
-def _failing(explained: Explained, page: Polled) -> Sentence:
+def _failing(explained: ExplanationView, page: Polled) -> Sentence:
     number = "The last poll" if explained.failures == 1 else f"The last {explained.failures:,} polls"
     detail = f" ({page.last_detail})" if page.last_detail else ""
     return (f"{number} failed{detail}.", *_again(explained), " Waits grow with each failure.")
 
 
-def _again(explained: Explained, words: str = " Next try: ") -> tuple[Part, ...]:
+def _again(explained: ExplanationView, words: str = " Next try: ") -> tuple[Part, ...]:
     at = explained.next_poll_at
     return () if at is None else (words, Moment(at), ".")
 
 
-def _name(explained: Explained) -> str:
+def _name(explained: ExplanationView) -> str:
     return explained.host.rpartition(":")[0] or explained.host
 
 
-def _host_asked(explained: Explained, page: Polled) -> Sentence:
+def _host_asked(explained: ExplanationView, page: Polled) -> Sentence:
     at = explained.next_poll_at
     until: tuple[Part, ...] = () if at is None else (" until ", Moment(at))
     return (f"{_name(explained)} asked to be left alone", *until, ".")
 
 
-def _min_interval(explained: Explained, page: Polled) -> Sentence:
+def _min_interval(explained: ExplanationView, page: Polled) -> Sentence:
     if page.min_interval is None:
         return ("Its shortest interval is not over.", *_again(explained, " It may be polled again from "))
     origin = explained.origins.get("min_interval", "")
@@ -214,11 +159,11 @@ def _min_interval(explained: Explained, page: Polled) -> Sentence:
     )
 
 
-def _closed(explained: Explained, page: Polled) -> Sentence:
+def _closed(explained: ExplanationView, page: Polled) -> Sentence:
     return ("It may be polled only in its windows", *_again(explained, "; next at "))
 
 
-_REASONS: Mapping[str, Callable[[Explained, Polled], Sentence]] = {
+_REASONS: Mapping[str, Callable[[ExplanationView, Polled], Sentence]] = {
     "paused by the user": lambda *_: ("You paused it.",),
     "the server said 410": lambda e, _: (
         "The server said it is gone (410); it is checked again rarely.",
@@ -248,7 +193,7 @@ _REASONS: Mapping[str, Callable[[Explained, Polled], Sentence]] = {
 }
 
 
-def _feed(feed: Feed | None) -> list[Sentence]:
+def _feed(feed: FeedView | None) -> list[Sentence]:
     """Returns what a feed shows, and whether it may have dropped items before we saw them."""
     if feed is None:
         return []

@@ -15,12 +15,12 @@ import structlog
 from fastapi import Path, Query, Response
 from msgspec import structs
 
-from pollerd.api.context import Caller
-from pollerd.api.jobs import JobSchema
-from pollerd.api.list_formats import Format, Line, parse_file
+from pollerd.api.formats import Format
+from pollerd.api.http import MAX_ID, Caller, Cursor
+from pollerd.api.jobs import shown_job
+from pollerd.api.list_formats import Line, parse_file
 from pollerd.api.list_schemas import ImportResult
 from pollerd.api.lists import REJECTED_ENOUGH, Importer, ImportProgress
-from pollerd.api.parameters import MAX_ID, Cursor
 from pollerd.errors import InvalidValueError, NotFoundError, PollerdError
 from pollerd.site_settings import SiteSpec
 from pollerd.web.http import Posted, one_of, within
@@ -152,7 +152,7 @@ async def list_jobs(page: Shown, cursor: Cursor = None) -> Response:
     found = await page.ports.store.jobs.list_jobs(_ROWS, cursor)
     return page.show(
         "jobs.html",
-        jobs=[JobSchema.of(job) for job in found.items],
+        jobs=[shown_job(job) for job in found.items],
         done=_DONE,
         cursor=cursor,
         next_cursor=found.next_cursor,
@@ -162,7 +162,7 @@ async def list_jobs(page: Shown, cursor: Cursor = None) -> Response:
 @jobs_router.get("/{job_id:id}")
 async def show_job(page: Shown, job_id: JobId, back: Annotated[str, Query(max_length=2_000)] = "/sites") -> Response:
     """One job; a script asks for it again while it runs."""
-    job = JobSchema.of(await page.ports.store.jobs.get(job_id))
+    job = shown_job(await page.ports.store.jobs.get(job_id))
     can_undo = job.undo_until is not None and job.undo_until > page.now
     return page.show("job.html", job=job, done=_DONE, back=within(back, "/sites"), can_undo=can_undo)
 

@@ -13,7 +13,7 @@ from pollerd.api.common import shown_values
 from pollerd.api.http import ApiPorts, Caller, Cursor, SiteId
 from pollerd.api.inputs import check_selections, shown_setting
 from pollerd.api.reads import reads_in_words
-from pollerd.api.selections import PreviewSchema, SelectionStatus
+from pollerd.api.selections import SelectionStatus
 from pollerd.api.signals import site_signals
 from pollerd.api.sites import (
     SitePatch,
@@ -252,7 +252,7 @@ def _json(name: str, text: str) -> Any:
 
 async def _preview(page: Page, site_id: int, form: PostedForm) -> Response:
     wanted = check_selections(_json("selections", form.text("selections")) or {"default": {}})
-    found = PreviewSchema.of(await page.ports.control.preview.of_stored(site_id, wanted))
+    found = await page.ports.control.preview.of_stored(site_id, wanted)
     site = await shown_site(page.ports, await page.ports.store.sites.get(site_id))
     return page.show("preview.html", site=site, preview=found, selections_text=form.text("selections"))
 

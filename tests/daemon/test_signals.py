@@ -420,12 +420,10 @@ async def test_what_was_learned_of_a_source_outlives_a_restart(origin: Origin, l
         before = running.control.signals.quality(source.id)
     assert before is not None
     assert before.polls > 0
-    assert before.signals == 1
     async with start(allocator="whittle") as running:
         after = running.control.signals.quality(source.id)
     assert after is not None
     assert after.polls > 0.9 * before.polls
-    assert after.signals >= before.signals
 
 
 LONG = 2_000

@@ -151,7 +151,12 @@ class LearnedSource:
         precision = (self.announced - 1.0 + 0.5) / (signals + 1.0)
         delay = self.delay_sum / self.delays if self.delays else np.nan
         return SourceQuality(
-            self.recall, self.false_rate, min(max(precision, 0.0), 1.0), delay, self.say, self.polls, int(self.signals)
+            recall=self.recall,
+            precision=min(max(precision, 0.0), 1.0),
+            false_rate=self.false_rate,
+            delay=float(delay),
+            say=self.say,
+            polls=self.polls,
         )
 
     def learned(self) -> list[float]:

@@ -259,7 +259,7 @@ class JobControl:
                 raise InvalidValueError("job", why, job.state.value)
             if job.state is not JobState.UNDOING:
                 job = await self._jobs.begin_undo(job_id)
-        self._log.warning("job_undone", job=job.id, action=job.spec.action.value, sites=job.changed, by=by)
+        self._log.warning("job_undone", job=job.id, action=job.action.value, sites=job.changed, by=by)
         return await self._begun(job, job.changed)
 
     def look_again(self) -> None:
@@ -334,7 +334,7 @@ class JobControl:
 
     async def _do(self, job: Job, ids: Sequence[int]) -> list[tuple[int, object]]:
         """Does it to these sites; returns (site id, reason) of those that refuse it."""
-        action, value = job.spec.action, job.spec.value
+        action, value = job.action, job.value
         planned = await self._many.plan(ids, lambda site: after(action, value, site.spec))
         there = list(planned.before)
         if action is JobAction.POLL:
@@ -373,7 +373,7 @@ class JobControl:
 
     async def _undo(self, job: Job, changes: Sequence[SiteBefore]) -> int:
         """Takes back what it did to these sites; returns of how many."""
-        action, value = job.spec.action, job.spec.value
+        action, value = job.action, job.value
         ids = [one.site_id for one in changes]
         if action is JobAction.DELETE:
             return await self._many.bring_back(ids)
@@ -389,7 +389,7 @@ class JobControl:
 
 def not_undoable(job: Job, now: float) -> str | None:
     """Returns what a job must be in order to be undone, if it is not that now."""
-    if job.spec.action is JobAction.POLL:
+    if job.action is JobAction.POLL:
         return "one that changed something: polls cannot be taken back"
     if job.state is JobState.RUNNING:
         return "one that has ended"

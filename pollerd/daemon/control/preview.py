@@ -14,15 +14,16 @@ from pollerd.daemon.pages import PageRequests
 from pollerd.daemon.runtime import Runtime
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.fetching.request import Request, own_headers
-from pollerd.model import Outcome, SelectionState, Site, Validators
+from pollerd.model import Outcome, OutcomeKind, SelectionPreview, SelectionState, Site, Validators
 from pollerd.rendering.settings import DEFAULT_RENDER_COST
+from pollerd.shown import SHOWN
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.store import Store
 from pollerd.storage.values import SiteContext
 
 if TYPE_CHECKING:  # loaded with the first preview
-    from pollerd.detection.selection.preview import EarlierVersion, SelectionPreview
+    from pollerd.detection.selection.preview import EarlierVersion
 
 _AT_ONCE = 2
 _EARLIER_MOST = 5
@@ -31,11 +32,18 @@ _TEXT = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class PagePreview:
-    """What selections would keep of a page. `outcome`: of its fetch; None: a stored content was taken."""
+    """What selections would keep of a page."""
 
+    __pydantic_config__ = SHOWN
     url: str
-    outcome: Outcome | None
+    outcome: OutcomeKind | None
+    """Of the fetch; None: a stored content was taken."""
+    status: int | None
+    detail: str
+    retry_after: float | None
+    """Seconds, where the page may not be fetched now."""
     selections: tuple[SelectionPreview, ...]
+    """Empty without a page."""
 
 
 class PreviewControl:
@@ -63,10 +71,10 @@ class PreviewControl:
         async with self._turn:
             outcome = await self._requests.get(context, request, cost=cost, patience_seconds=0.0)
         if outcome.body is None:
-            return PagePreview(wanted.url, outcome, ())
+            return _of_fetch(wanted.url, outcome, ())
         stored, earlier = ({}, {}) if site is None else await self._known(site, wanted.selections)
         page = (outcome.body, outcome.content_type, wanted.url)
-        return PagePreview(wanted.url, outcome, await self._preview(context, wanted.selections, *page, stored, earlier))
+        return _of_fetch(wanted.url, outcome, await self._preview(context, wanted.selections, *page, stored, earlier))
 
     async def of_stored(self, site_id: int, selections: str) -> PagePreview:
         """Shows what the selections keep of the site's stored content, which is text: without elements.
@@ -81,7 +89,7 @@ class PreviewControl:
         stored, earlier = await self._known(site, selections)
         page = (content.body, _TEXT, site.spec.url)
         found = await self._preview(await self._context(site), selections, *page, stored, earlier)
-        return PagePreview(site.spec.url, None, found)
+        return PagePreview(site.spec.url, None, None, "", None, found)
 
     async def _preview(
         self, context: SiteContext, selections: str, *page_and_known: object
@@ -126,3 +134,7 @@ class PreviewControl:
             for change in changes
             if (before := change.before_content_id) in contents and (after := change.after_content_id) in contents
         ]
+
+
+def _of_fetch(url: str, outcome: Outcome, selections: tuple[SelectionPreview, ...]) -> PagePreview:
+    return PagePreview(url, outcome.kind, outcome.status, outcome.detail, outcome.retry_after, selections)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from pollerd.detection.normalise import normalise
-from pollerd.detection.selection.comparing import DifferenceJudgement, SelectionDifference, judge, readings_of
+from pollerd.detection.selection.comparing import SelectionDifference, judge, readings_of
 from pollerd.detection.selection.selection import compiled
-from pollerd.model import Media, StoredReading
+from pollerd.model import CurrentValue, EarlierJudgement, Judgement, Media, SelectionPreview, StoredReading
 
 SHOWN_BYTES = 100_000
 """Most bytes of text, and of removed lines, that are shown."""
@@ -24,35 +24,6 @@ class EarlierVersion(Struct, frozen=True):
     """Epoch s."""
     before: bytes
     after: bytes
-
-
-class EarlierJudgement(Struct, frozen=True):
-    """What the conditions would have said of a stored change."""
-
-    change_id: int
-    detected_at: float
-    counts: bool
-    matters: bool
-    why: str
-
-
-class SelectionPreview(Struct, frozen=True):
-    """What one selection keeps of a page."""
-
-    name: str
-    media: Media
-    kept: str
-    cut: bool
-    """Whether more is kept than is shown."""
-    removed: tuple[str, ...]
-    """Lines of the page that are not kept."""
-    readings: Mapping[str, StoredReading]
-    missing: str
-    """Why nothing is selected; empty: something is."""
-    warnings: tuple[str, ...]
-    now: DifferenceJudgement | None
-    """What would be said of the difference from the stored content; None: there is none to compare with."""
-    earlier: tuple[EarlierJudgement, ...] = ()
 
 
 def preview(
@@ -80,15 +51,15 @@ def preview(
         before = stored.get(selection.name)
         now = None
         if before is not None and not selected.missing and before != selected.content:
-            now = judge(settings, _difference(selection.name, before, selected.content, selected.media, readings))
+            now = _judged(settings, _difference(selection.name, before, selected.content, selected.media, readings))
         found.append(
             SelectionPreview(
                 name=selection.name,
-                media=selected.media,
+                kind=selected.media,
                 kept=kept,
                 cut=len(selected.content) > SHOWN_BYTES,
                 removed=_removed(lines, selected.content.decode("utf-8", "replace").split("\n")),
-                readings=readings,
+                values=tuple(CurrentValue.of(name, value) for name, value in readings.items()),
                 missing=selected.missing,
                 warnings=tuple(selection.plan.warnings),
                 now=now,
@@ -101,9 +72,13 @@ def preview(
 
 
 def _earlier(settings: str, name: str, media: Media, version: EarlierVersion) -> EarlierJudgement:
-    found = judge(settings, _difference(name, version.before, version.after, media, {}))
-    matters = found.counts and found.verdict.matters
-    return EarlierJudgement(version.change_id, version.detected_at, found.counts, matters, found.verdict.why)
+    found = _judged(settings, _difference(name, version.before, version.after, media, {}))
+    return EarlierJudgement(version.change_id, version.detected_at, found.counts, found.matters, found.why)
+
+
+def _judged(settings: str, difference: SelectionDifference) -> Judgement:
+    found = judge(settings, difference)
+    return Judgement(found.counts, found.counts and found.verdict.matters, found.verdict.why, found.summary)
 
 
 def _difference(

@@ -3,47 +3,55 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pollerd.daemon.views import ExplanationView, FeedView
 from pollerd.web.explanation import half_life_in_words, words
 from pollerd.web.words import figure, how_often, percent, plain
 
 NOW = 1_800_000_000.0
 
 
-@dataclass(frozen=True)
-class Shows:
-    items: int = 20
-    new: int | None = 14
-    limited: bool = True
-    full_polls: int = 0
-    full_after: float | None = 10_800.0
-
-
-@dataclass(frozen=True)
-class Said:
-    rate_per_day: float | None = 6.0
-    rate_low_per_day: float | None = 4.0
-    rate_high_per_day: float | None = 9.0
-    elapsed: float | None = 2_280.0
-    change_probability: float | None = 0.15
-    rank: int | None = 212
-    budget_share: float | None = 0.00015
-    expected_interval: float | None = 6_600.0
-    next_poll_at: float | None = NOW
-    next_expected_poll_at: float | None = NOW + 4_320.0
-    why_not_now: str | None = None
-    capped_to_uniform: bool = False
-    failures: int = 0
-    notes: dict[str, str] = field(default_factory=dict)
-    host: str = "shop.example.org:443"
-    half_life_in_force: float = 86_400.0
-    origins: dict[str, str] = field(default_factory=dict)
-    feed: Shows | None = None
+SHOWS = FeedView(
+    items=20,
+    new=14,
+    limited=True,
+    oldest_at=None,
+    newest_at=None,
+    read_at=NOW,
+    full_polls=0,
+    full_after=10_800.0,
+)
+SAID = ExplanationView(
+    site_id=1,
+    allocator="whittle",
+    objective="changes",
+    rate_per_day=6.0,
+    rate_low_per_day=4.0,
+    rate_high_per_day=9.0,
+    elapsed=2_280.0,
+    change_probability=0.15,
+    urgency=0.1,
+    rank=212,
+    price=0.1,
+    budget_share=0.00015,
+    expected_interval=6_600.0,
+    next_poll_at=NOW,
+    next_expected_poll_at=NOW + 4_320.0,
+    believed_unchanged_until=None,
+    announced_ttl=None,
+    why_not_now=None,
+    capped_to_uniform=False,
+    failures=0,
+    notes={},
+    host="shop.example.org:443",
+    host_override=None,
+    half_life_in_force=86_400.0,
+)
 
 
 @dataclass(frozen=True)
@@ -55,12 +63,12 @@ class Known:
     max_interval: float | None = None
 
 
-def told(said: Said, known: Known = Known(), *, sites: int = 1_000) -> str:
+def told(said: ExplanationView, known: Known = Known(), *, sites: int = 1_000) -> str:
     return " ".join(plain(sentence) for sentence in words(said, known, NOW, sites=sites))
 
 
 def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
-    assert told(Said()) == (
+    assert told(SAID) == (
         "It changes about 6 times a day (90 % sure: between 4 times a day and 9 times a day). "
         "The last poll was 38 min ago; the chance that it has changed since is 15 %. 211 pages are more urgent. "
         "At this budget it is polled about every 1 h 50 min and takes 0.015 % of the budget. "
@@ -116,17 +124,17 @@ def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
             "Something was new; we look again before we call",
         ),
         (
-            {"feed": Shows()},
+            {"feed": SHOWS},
             {},
             "others are more urgent. It shows 20 items, 14 new at the last poll; all are new after about 3 h.",
         ),
-        ({"feed": Shows(new=None, full_after=None)}, {}, "others are more urgent. It shows 20 items."),
+        ({"feed": replace(SHOWS, new=None, full_after=None)}, {}, "others are more urgent. It shows 20 items."),
         (
-            {"feed": Shows(new=2, limited=False)},
+            {"feed": replace(SHOWS, new=2, limited=False)},
             {},
             "It shows 20 items, 2 new at the last poll; it has not dropped any",
         ),
-        ({"feed": Shows(full_polls=2)}, {}, "At 2 polls every item was new: items may have been lost."),
+        ({"feed": replace(SHOWS, full_polls=2)}, {}, "At 2 polls every item was new: items may have been lost."),
         ({"capped_to_uniform": True}, {}, "So that it does not eat the budget it gets what every page gets."),
         (
             {"notes": {"spell": "active: 3 times its long-run rate"}},
@@ -139,11 +147,11 @@ def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
     ],
 )
 def test_each_row_of_the_table(changed: dict[str, Any], known: dict[str, Any], expected: str) -> None:
-    assert expected in told(replace(Said(), **changed), replace(Known(), **known))
+    assert expected in told(replace(SAID, **changed), replace(Known(), **known))
 
 
 def test_ranks_of_long_lists_are_estimated() -> None:
-    assert "About 211 pages are more urgent." in told(Said(), sites=50_000)
+    assert "About 211 pages are more urgent." in told(SAID, sites=50_000)
 
 
 def test_random_explanations_are_sentences() -> None:
@@ -151,7 +159,8 @@ def test_random_explanations_are_sentences() -> None:
     for _ in range(10_000):
         rate = float(10 ** rng.uniform(-6, 6))
         spread = float(10 ** rng.uniform(0, 3))
-        said = Said(
+        said = replace(
+            SAID,
             rate_per_day=rate,
             rate_low_per_day=rate / spread,
             rate_high_per_day=rate * spread,
@@ -200,7 +209,7 @@ def test_shares(share: float, expected: str) -> None:
 
 def test_which_half_life_holds_and_why() -> None:
     def of(origin: str) -> str:
-        return half_life_in_words(Said(half_life_in_force=5_400.0, origins={"half_life": origin}))
+        return half_life_in_words(replace(SAID, half_life_in_force=5_400.0, origins={"half_life": origin}))
 
     assert "learned from them" in of("reads")
     assert "1 h 30 min" in of("reads")
