@@ -18,8 +18,8 @@ from fastapi import Query
 from fastapi.responses import StreamingResponse
 
 from pollerd.api.common import Listing, shown_values
+from pollerd.api.formats import CollectionFormat, CollectionPart, csv_text
 from pollerd.api.http import ApiPorts, Cursor, Daemon, Limit, Words, api_router
-from pollerd.api.list_formats import CollectionFormat, CollectionPart, csv_text
 from pollerd.daemon.collection import CollectionView
 from pollerd.errors import NotFoundError
 from pollerd.model import PageState

@@ -115,6 +115,7 @@ _NAMES = {
     "Media": "MediaKind",
     "NamedUser": "User",
     "NodeView": "ClusterNode",
+    "OfferedHub": "Hub",
     "PagePreview": "Preview",
     "QueueCounts": "Queue",
     "RobotsView": "HostRobots",

@@ -23,7 +23,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.lists.hubs import HubVerification
 from pollerd.lists.index_now import IndexNowReport, index_now_report
 from pollerd.planning import about
-from pollerd.storage.hubs import HubState, HubSubscription
+from pollerd.storage.hubs import OfferedHub
 from pollerd.storage.signals import (
     ListedDate,
     SignalHosts,
@@ -94,23 +94,6 @@ class SignalQuality(SourceQuality):
         return None if quality is None else cls(**asdict(quality), in_words=quality_in_words(quality))
 
 
-class HubSchema(BaseModel):
-    """The subscription at the WebSub hub that a source's answers offer."""
-
-    hub: str
-    topic: str = Field(description="as its publisher writes it")
-    state: HubState = Field(description="pending; active: verified; denied; leaving")
-    lease_ends_at: Moment | None
-    last_received_at: Moment | None = Field(description="when it last sent something with a right signature")
-    received: int = Field(description="how often it did")
-    last_detail: str
-
-    @classmethod
-    def of(cls, subscription: HubSubscription) -> HubSchema:
-        """Returns the subscription in the API's words."""
-        return cls(**{name: getattr(subscription, name) for name in cls.model_fields})
-
-
 class SignalSourceSchema(BaseModel):
     """A signal source as it stands."""
 
@@ -129,11 +112,11 @@ class SignalSourceSchema(BaseModel):
     pages: int = Field(description="sites that it speaks for")
     last_detail: str = Field(description="what the last reading came to")
     quality: SignalQuality | None = Field(description="null: nothing is learned, or the allocator uses no signals")
-    hub: HubSchema | None = Field(None, description="null: no WebSub hub is offered, or none is subscribed to")
+    hub: OfferedHub | None = Field(None, description="null: no WebSub hub is offered, or none is subscribed to")
 
     @classmethod
     def of(
-        cls, source: SignalSource, quality: SourceQuality | None, hub: HubSubscription | None = None
+        cls, source: SignalSource, quality: SourceQuality | None, hub: OfferedHub | None = None
     ) -> SignalSourceSchema:
         """Returns the source in the API's words."""
         spec = source.spec
@@ -153,7 +136,7 @@ class SignalSourceSchema(BaseModel):
             pages=source.pages,
             last_detail=source.last_detail,
             quality=SignalQuality.of(quality),
-            hub=None if hub is None else HubSchema.of(hub),
+            hub=hub,
         )
 
 

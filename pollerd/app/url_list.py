@@ -13,8 +13,9 @@ from typing import BinaryIO, TypeVar
 
 import structlog
 
+from pollerd.api.formats import Format
 from pollerd.api.list_diff import signal_sources_of
-from pollerd.api.list_formats import Format, Line, may_name_a_site, parse_entries, parse_file, tags_of
+from pollerd.api.list_formats import Line, may_name_a_site, parse_entries, parse_file, tags_of
 from pollerd.api.sources import sources_of
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.control.notifications import NotificationControl

@@ -10,14 +10,13 @@ import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Any
 
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, insert, or_, select, update
 
-from pollerd.model import Role
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
+from pollerd.model import Role
 from pollerd.shown import SHOWN, Moment, Words
 from pollerd.storage import migrate
 from pollerd.storage.encoding import storable_word

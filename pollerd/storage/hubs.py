@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct
 from sqlalchemy import Connection, case, delete, insert, select, update
 
 from pollerd.errors import ConfigError
+from pollerd.shown import SHOWN, Moment
 from pollerd.storage.encoding import storable_word
 from pollerd.storage.encryption import Encryption
 from pollerd.storage.engine import Database
@@ -33,17 +34,33 @@ class HubState(StrEnum):
     """No longer wanted; goes when the hub has verified that, or does not answer."""
 
 
-class HubSubscription(Struct, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedHub:
+    """The subscription at the WebSub hub that a source's answers offer."""
+
+    __pydantic_config__ = SHOWN
+    hub: str
+    topic: str
+    """As its publisher writes it."""
+    state: HubState
+    """pending; active: verified; denied; leaving."""
+    lease_ends_at: Moment | None
+    last_received_at: Moment | None
+    """When it last sent something with a right signature."""
+    received: int
+    """How often it did."""
+    last_detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubSubscription(OfferedHub):
     """A subscription as stored. Times are UTC epoch seconds, None: not yet."""
 
     id: int
     source_id: int | None
     """Id of the signal source whose answers offer the hub; None: it is gone, or offers another one."""
-    hub: str
-    topic: str
     callback: str
     """End of the URL that the hub calls; nobody guesses it."""
-    state: HubState
     next_at: float
     """When something is to be done."""
     attempts: int
@@ -51,14 +68,8 @@ class HubSubscription(Struct, frozen=True):
     asked_at: float | None
     """When the hub was asked last."""
     verified_at: float | None
-    lease_ends_at: float | None
-    last_received_at: float | None
-    """When it last sent something with a right signature."""
     longest_gap: float
-    """Longest time between two of these, s; 0 before the second one."""
-    received: int
-    """Number of these."""
-    last_detail: str
+    """Longest time between two messages with a right signature, s; 0 before the second one."""
 
     def is_alive(self, now: float) -> bool:
         """Returns whether its hub is expected to say what is new: within the lease, and not silent."""
@@ -76,7 +87,7 @@ class HubSubscription(Struct, frozen=True):
 
 _FIELD = "hub_secret"
 _SECRET_BYTES = 32
-_COLUMNS = tuple(hub_subscription.c[name] for name in HubSubscription.__struct_fields__)
+_COLUMNS = tuple(hub_subscription.c[field.name] for field in fields(HubSubscription))
 
 
 class HubStore:

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from pollerd.api.context import ApiPorts
 from pollerd.api.events import LiveState
-from pollerd.api.parameters import Words
+from pollerd.api.http import ApiPorts, Words
 from pollerd.model import SiteState
 from pollerd.planning import sentences
 from pollerd.quantities import duration

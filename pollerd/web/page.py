@@ -23,8 +23,7 @@ from markupsafe import Markup, escape
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from pollerd.api.context import ApiPorts
-from pollerd.api.http import SignedIn, caller_of, check_csrf, csrf_token, reader_of
+from pollerd.api.http import ApiPorts, SignedIn, caller_of, check_csrf, csrf_token, reader_of
 from pollerd.api.problems import allowed_by
 from pollerd.errors import (
     DatabaseInUseError,

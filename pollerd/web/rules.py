@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query, Response
 
+from pollerd.api.http import MAX_ID, Cursor
 from pollerd.api.notifications import RuleSchema, shown_channels
-from pollerd.api.parameters import MAX_ID, Cursor
 from pollerd.errors import InvalidValueError
 from pollerd.events import EventKind, NoticeState
 from pollerd.storage.notification_values import NoticeFilter

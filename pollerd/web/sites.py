@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 
 from fastapi import Depends, Query, Response
 
-from pollerd.api.context import Caller
+from pollerd.api.http import Caller, Words
 from pollerd.api.jobs import BulkChange
-from pollerd.api.parameters import Words
 from pollerd.api.sites import MAX_CURSOR, NewSite, number_of_sites, shown_sites, site_filter
 from pollerd.errors import InvalidValueError
 from pollerd.model import JobAction, SiteState
