@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from pollerd.api.auth.middleware import ADDRESS
 from pollerd.api.auth.recognition import CallerRecognition, clear_cookie, set_cookie
 from pollerd.api.auth.sign_in import LONGEST, SHORTEST, BegunSession, BusyError, Passwords, SignIn, SignInError, Visitor
-from pollerd.api.common import Given, Listing, Moment
+from pollerd.api.common import Given, Listing
 from pollerd.api.http import (
     API_FORM,
     MAX_ID,
@@ -35,6 +35,7 @@ from pollerd.api.problems import ProblemResponse, problem
 from pollerd.api.settings import digest_of
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.model import Role
+from pollerd.shown import Moment
 from pollerd.storage.accounts import NamedUser, Session, StoredToken
 
 # What the routes of accounts use of the application, and how a failed sign-in is answered.

@@ -1,21 +1,15 @@
-"""Common parts of bodies: input base class, times, pages of lists."""
+"""Common parts of bodies: input base class, records as they are shown, pages of lists."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from pollerd.errors import InvalidValueError
-from pollerd.timestamps import parse_moment, rfc3339
 
 T = TypeVar("T")
-Moment = Annotated[
-    float,
-    PlainSerializer(rfc3339, return_type=str, when_used="json-unless-none"),
-    Field(description="RFC 3339, UTC", json_schema_extra={"format": "date-time"}),
-]
 
 
 class Given(BaseModel):
@@ -61,8 +55,3 @@ class Listing(BaseModel, Generic[T]):
     def of(cls, items: Iterable[T], next_cursor: str | None) -> Listing[T]:
         """Returns a page of a list."""
         return cls(items=list(items), next_cursor=next_cursor)
-
-
-# Times in the API: RFC 3339 in UTC outside, epoch seconds inside (see `pollerd.timestamps`).
-
-__all__ = ["parse_moment", "rfc3339"]

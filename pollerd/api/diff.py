@@ -21,11 +21,11 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from pollerd.api.common import Moment
 from pollerd.api.http import MAX_ID, ChangeId, Daemon, api_router
 from pollerd.api.problems import RETRY_SECONDS, problem
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.model import Change, Media
+from pollerd.shown import Moment
 from pollerd.storage.changes import Content
 from pollerd.storage.history import HistoryStore
 from pollerd.timestamps import rfc3339

@@ -12,9 +12,10 @@ import orjson
 from fastapi import Depends, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from pollerd.api.common import Given, Listing, Moment
+from pollerd.api.common import Given, Listing
 from pollerd.api.http import MAX_ID, ApiPorts, Cursor, Daemon, GivenOrder, Limit, Words, api_router, json_body
 from pollerd.events import EventKind, NoticeState
+from pollerd.shown import Moment
 from pollerd.storage import notification_values
 from pollerd.storage.notification_values import Attempt, NoticeFilter, QueueCounts, StoredChannel
 from pollerd.timestamps import parse_moment

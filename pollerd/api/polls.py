@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from pollerd.api.common import Moment
 from pollerd.model import OutcomeKind
+from pollerd.shown import Moment
 
 
 class RedirectSchema(BaseModel):

@@ -11,11 +11,12 @@ from typing import Annotated
 from fastapi import Depends, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from pollerd.api.common import Given, Moment
+from pollerd.api.common import Given
 from pollerd.api.http import MAX_ID, Daemon, SiteId, api_router, json_body
 from pollerd.errors import InvalidValueError
 from pollerd.planning import about
 from pollerd.quantities import counted
+from pollerd.shown import Moment
 from pollerd.storage.reads import ReadResult, ReportedRead, SiteInterest
 from pollerd.timestamps import parse_moment
 from pollerd.urls import normalise_url

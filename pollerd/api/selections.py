@@ -12,7 +12,7 @@ from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.api.access import AccessFields
-from pollerd.api.common import Listing, Moment
+from pollerd.api.common import Listing
 from pollerd.api.http import (
     ApiPorts,
     Cursor,
@@ -32,6 +32,7 @@ from pollerd.daemon.control.preview import PagePreview
 from pollerd.errors import InvalidValueError
 from pollerd.model import DEFAULT_SELECTION, CurrentValue, Media, SelectionState, Site
 from pollerd.plots import PlotLabels, PlotPoint, line_plot
+from pollerd.shown import Moment
 from pollerd.site_settings import NO_ACCESS, SiteSpec
 from pollerd.storage.history import ReadingFilter, RecordedReading
 from pollerd.timestamps import parse_moment

@@ -16,14 +16,15 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.allocation.evidence import SourceQuality
-from pollerd.api.common import Given, Listing, Moment
+from pollerd.api.common import Given, Listing
 from pollerd.api.http import MAX_ID, ApiPorts, Daemon, api_router, json_body, operation_id
 from pollerd.api.problems import problem
 from pollerd.errors import InvalidValueError
 from pollerd.lists.hubs import HubVerification
 from pollerd.lists.index_now import IndexNowReport, index_now_report
 from pollerd.planning import about
-from pollerd.storage.hubs import OfferedHub
+from pollerd.shown import Moment
+from pollerd.storage.hubs import HubState, OfferedHub
 from pollerd.storage.signals import (
     ListedDate,
     SignalHosts,

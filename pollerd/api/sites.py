@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd import model, site_settings
 from pollerd.api import access, inputs
-from pollerd.api.common import Given, Listing, Moment
+from pollerd.api.common import Given, Listing
 from pollerd.api.http import (
     MAX_ID,
     ApiPorts,
@@ -51,6 +51,7 @@ from pollerd.fetching.settings import without_userinfo
 from pollerd.inheritance import inherit
 from pollerd.model import OutcomeKind, SiteState
 from pollerd.rendering.settings import DEFAULT_RENDER_COST
+from pollerd.shown import Moment
 from pollerd.site_settings import INHERITED, SiteSpec
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.site_order import SiteOrder, SiteSort

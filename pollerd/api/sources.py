@@ -14,13 +14,14 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pollerd.api import inputs
-from pollerd.api.common import Given, Listing, Moment, first_refusal
+from pollerd.api.common import Given, Listing, first_refusal
 from pollerd.api.http import MAX_ID, Cursor, Daemon, Limit, api_router, json_body
 from pollerd.api.inputs import ListLimit, ReadInterval, ShrinkShare, Weight
 from pollerd.api.sites import Tags, Url
 from pollerd.errors import InvalidValueError
 from pollerd.lists.readings import check_pattern
 from pollerd.ranges import SOURCE
+from pollerd.shown import Moment
 from pollerd.site_settings import SiteSpec
 from pollerd.storage import sources as storage_sources
 from pollerd.storage.sources import ListedPage, MemberState, SourceSpec

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd import site_settings
 from pollerd.api import inputs
-from pollerd.api.common import Listing, Moment
+from pollerd.api.common import Listing
 from pollerd.api.http import Caller, Daemon, Words, api_router, json_body
 from pollerd.api.inputs import (
     EXAMPLE,
@@ -32,6 +32,7 @@ from pollerd.api.inputs import (
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.settings import without_userinfo
 from pollerd.rendering.settings import DEFAULT_RENDER_COST
+from pollerd.shown import Moment
 from pollerd.site_settings import INHERITED
 
 # Tags with settings: input and output.
