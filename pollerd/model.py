@@ -441,7 +441,7 @@ class HostOverride:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ChangeJudgement:
     """What the conditions say of a difference."""
 
     __pydantic_config__ = SHOWN
@@ -481,7 +481,7 @@ class SelectionPreview:
     missing: str
     """Why nothing is selected; empty: something is."""
     warnings: tuple[str, ...]
-    now: Judgement | None
+    now: ChangeJudgement | None
     """Of the difference from the stored content; None: there is none to compare with, or they are equal."""
     earlier: tuple[EarlierJudgement, ...]
 

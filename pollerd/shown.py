@@ -93,7 +93,7 @@ class ShownAs:
         return handler.generate_schema(self._record)
 
 
-class Words:
+class OneOf:
     """Lists the words of a `StrEnum` where it stands in the document: those that there may be here."""
 
     def __init__(self, *words: str) -> None:

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, ins
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import Role
-from pollerd.shown import SHOWN, Moment, Words
+from pollerd.shown import SHOWN, Moment, OneOf
 from pollerd.storage import migrate
 from pollerd.storage.encoding import storable_word
 from pollerd.storage.engine import Database, check_place, database_url
@@ -38,7 +38,7 @@ class NamedUser:
 
     __pydantic_config__ = SHOWN
     name: str
-    role: Annotated[Role, Words("read", "write")]
+    role: Annotated[Role, OneOf("read", "write")]
     """read: may look; write: may do everything."""
     created_at: Moment
     has_password: bool
@@ -66,7 +66,7 @@ class StoredToken:
     __pydantic_config__ = SHOWN
     id: int
     name: str
-    role: Annotated[Role, Words("read", "write", "signals")]
+    role: Annotated[Role, OneOf("read", "write", "signals")]
     """read: may look; write: may do everything; signals: may report changed pages and reads, and nothing else."""
     created_at: Moment
     used_at: Moment | None

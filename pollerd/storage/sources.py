@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Table, and_, delete, exists, func, insert, se
 
 from pollerd.errors import DuplicateError, NotFoundError
 from pollerd.model import SiteState, Validators
-from pollerd.shown import SHOWN, Moment, Words
+from pollerd.shown import SHOWN, Moment, OneOf
 from pollerd.site_settings import SiteSpec
 from pollerd.storage import encoding
 from pollerd.storage.encoding import decode_header, encode_header, storable_word
@@ -110,7 +110,7 @@ class ListedPage:
     site_id: int
     url: str
     """As listed; the site may have been moved since."""
-    state: Annotated[MemberState, Words("joined", "vanished")]
+    state: Annotated[MemberState, OneOf("joined", "vanished")]
     since: Moment
     paused: bool
     """Whether the source paused the site; it resumes it when the page is listed again."""

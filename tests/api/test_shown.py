@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from pollerd.api.common import shown_json, shown_values
-from pollerd.shown import SHOWN, Known, Moment, OldName, Share, ShownAs, Words, shown_as
+from pollerd.shown import SHOWN, Known, Moment, OldName, OneOf, Share, ShownAs, shown_as
 from tests.support.openapi import DOCUMENT
 
 
@@ -27,7 +27,7 @@ class Basket:
     """What is in it."""
 
     __pydantic_config__ = shown_as(fruit="kind")
-    fruit: Annotated[Fruit, Words("apple", "pear")]
+    fruit: Annotated[Fruit, OneOf("apple", "pear")]
     """None is rotten,
     as far as is known."""
     share: Share | None = None

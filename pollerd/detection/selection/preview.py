@@ -10,7 +10,7 @@ from msgspec import Struct
 from pollerd.detection.normalise import normalise
 from pollerd.detection.selection.comparing import SelectionDifference, judge, readings_of
 from pollerd.detection.selection.selection import compiled
-from pollerd.model import CurrentValue, EarlierJudgement, Judgement, Media, SelectionPreview, StoredReading
+from pollerd.model import ChangeJudgement, CurrentValue, EarlierJudgement, Media, SelectionPreview, StoredReading
 
 SHOWN_BYTES = 100_000
 """Most bytes of text, and of removed lines, that are shown."""
@@ -76,9 +76,9 @@ def _earlier(settings: str, name: str, media: Media, version: EarlierVersion) ->
     return EarlierJudgement(version.change_id, version.detected_at, found.counts, found.matters, found.why)
 
 
-def _judged(settings: str, difference: SelectionDifference) -> Judgement:
+def _judged(settings: str, difference: SelectionDifference) -> ChangeJudgement:
     found = judge(settings, difference)
-    return Judgement(found.counts, found.counts and found.verdict.matters, found.verdict.why, found.summary)
+    return ChangeJudgement(found.counts, found.counts and found.verdict.matters, found.verdict.why, found.summary)
 
 
 def _difference(
