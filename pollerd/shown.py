@@ -43,8 +43,11 @@ def _field_docs(module: str) -> dict[str, dict[str, str]]:
     pydantic's `use_attribute_docstrings` parses the module once a class, at each start; this does it once a document.
     """
     found: dict[str, dict[str, str]] = {}
-    source = sys.modules[module]
-    for node in ast.parse(inspect.getsource(source)).body if hasattr(source, "__file__") else ():
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (OSError, TypeError):
+        return {}  # `builtins`, or a program without its source: the document has fewer descriptions
+    for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
             found[node.name] = docs = {}
             for before, line in zip(node.body, node.body[1:], strict=False):
