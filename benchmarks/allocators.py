@@ -24,8 +24,8 @@ SITES = (2, 30, 512, 4096, 32_768, 1_048_576)
 STEP_S = 0.1
 EPOCH_S = 1.75e9
 WARM_UP_STEPS = 50
-LEAST_STEPS = 20
-MOST_SITES = {"gpoks": 32_768}
+MIN_STEPS = 20
+MAX_SITES = {"gpoks": 32_768}
 """Limits where a figure would take hours, or memory: gpoks takes 10 KB per poll that it learns from at once."""
 
 
@@ -66,7 +66,7 @@ class Web:
 
 def seconds_a_step(name: str, n: int, seconds: float) -> float | None:
     """Returns the mean CPU seconds of a step; None if the allocator does not support this number of sites."""
-    if n > MOST_SITES.get(name, n):
+    if n > MAX_SITES.get(name, n):
         return None
     allocator = create(name, budget=1 / STEP_S, rng=np.random.default_rng(2))
     try:
@@ -79,7 +79,7 @@ def seconds_a_step(name: str, n: int, seconds: float) -> float | None:
     for _ in range(WARM_UP_STEPS):
         web.step(allocator)
     spent, steps, ends = 0.0, 0, time.monotonic() + seconds
-    while steps < LEAST_STEPS or time.monotonic() < ends:
+    while steps < MIN_STEPS or time.monotonic() < ends:
         spent += web.step(allocator)
         steps += 1
     return spent / steps

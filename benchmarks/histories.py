@@ -34,8 +34,8 @@ from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.index import g
 from pollerd.allocation.registry import create
 
-MOST_PAGES = 300
-MOST_STEPS = 20_000
+MAX_PAGES = 300
+MAX_STEPS = 20_000
 EPOCH_S = 1.75e9
 BUDGETS = {
     "changes": [(0.5, 0.15), (0.5, 0.3), (0.5, 0.45), (1.0, 0.3), (2.0, 0.15), (2.0, 0.3), (2.0, 0.45), (8.0, 0.3)],
@@ -97,8 +97,8 @@ def load(path: Path, source: str, start: float) -> ChangeTimes:
     begin, stop = int(birth.min() + start * (end.max() - birth.min())), int(end.max())
     pages = [part[(part >= begin) & (part < stop)] for part in (times[a:b] for a, b in pairwise(first))]
     kept = [i for i, part in enumerate(pages) if len(part) and birth[i] < stop and end[i] > begin]
-    if len(kept) > MOST_PAGES:
-        kept = sorted(np.random.default_rng(0).choice(kept, MOST_PAGES, replace=False).tolist())
+    if len(kept) > MAX_PAGES:
+        kept = sorted(np.random.default_rng(0).choice(kept, MAX_PAGES, replace=False).tolist())
     begin, stop = int(np.maximum(birth[kept], begin).min()), int(np.minimum(end[kept], stop).max())
     edges = np.cumsum([0, *(len(pages[i]) for i in kept)])
     return ChangeTimes(np.concatenate([pages[i] for i in kept]).astype(float), edges, float(begin), float(stop - begin))
@@ -111,7 +111,7 @@ def replay(history: ChangeTimes, budget: float, decay: float, choose: Choose, le
     for i in range(n):
         while at[i] < end[i] and history.times[at[i]] <= t0:
             at[i] += 1
-    steps = min(int(history.span * budget), MOST_STEPS)
+    steps = min(int(history.span * budget), MAX_STEPS)
     span = min(history.span, steps / budget)
     last, hits, stale, value = np.full(n, t0), 0, 0.0, 0.0
     for step in range(steps):

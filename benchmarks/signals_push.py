@@ -24,7 +24,7 @@ from pollerd.allocation.contract import Allocator
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.allocation.registry import create
-from pollerd.allocation.signals.quality import MOST_LOG_ODDS
+from pollerd.allocation.signals.quality import MAX_LOG_ODDS
 from pollerd.allocation.whittle.whittle import Whittle
 
 PAGES, SOURCES, BATCH = 1000, 10, 2
@@ -121,7 +121,7 @@ def tell(policy: Whittle, recall: float, precision: float) -> None:
     for of in policy.signals.sources.values():
         of.announced, of.unannounced = _MANY * max(recall, 1e-9), _MANY * max(1 - recall, 1e-9)
         of.false, of.exposure = _MANY * max(false_rate_of(recall, precision), 1e-9), _MANY
-        of.log_odds = MOST_LOG_ODDS
+        of.log_odds = MAX_LOG_ODDS
 
 
 def delays(changes: Times, polls: Times, begin: float, end: float) -> NDArray[np.float64]:

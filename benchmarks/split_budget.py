@@ -24,7 +24,7 @@ from pollerd.allocation.registry import create
 from pollerd.lab.environments.histories import History, HistoryChanges
 from pollerd.lab.environments.nodes import NodesRecord, Sharing, drive_nodes, nodes_of
 
-SKIP, MOST_PAGES = 0.3, 300
+SKIP, MAX_PAGES = 0.3, 300
 WAYS: dict[str, Sharing] = {"one price": "price", "by pages": "sites", "even": "even"}
 
 
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=8)
     parser.add_argument("--divisions", type=int, default=0, help="means over so many divisions of hosts over nodes")
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
-    parser.add_argument("--pages", type=int, default=MOST_PAGES, help="most pages of a source")
+    parser.add_argument("--pages", type=int, default=MAX_PAGES, help="most pages of a source")
     parser.add_argument("--polls", type=int, default=20_000, help="most polls")
     parser.add_argument("--objective", default="changes")
     options = parser.parse_args()

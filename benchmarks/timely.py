@@ -32,8 +32,8 @@ from pollerd.lab.environments.changes import Changes
 from pollerd.lab.environments.driving import STEP_S, drive
 from pollerd.lab.environments.waiting import Waits, least_pending, most_in_time, waits
 
-PAGES, POLLS_A_PAGE, MOST_STEPS = 200, 20, 2_000
-MOST_PAGES = 100
+PAGES, POLLS_A_PAGE, MAX_STEPS = 200, 20, 2_000
+MAX_PAGES = 100
 BUDGETS = (0.5, 1.0, 2.0)
 GOALS = (("delay", 0.25), ("deadline", 0.05), ("deadline", 0.25))
 """Objectives, and deadlines in uniform cycles; of histories the second one is left out."""
@@ -79,10 +79,10 @@ def recorded_pages(path: Path, source: str, budget: float, seed: int) -> Pages:
     history = load(path, source, 0.15 * (1 + seed % 3))
     counts, rng = np.diff(history.first), np.random.default_rng(seed)
     chosen = np.zeros(len(counts), np.bool_)
-    chosen[rng.permutation(len(counts))[:MOST_PAGES]] = True
+    chosen[rng.permutation(len(counts))[:MAX_PAGES]] = True
     of_chosen = np.repeat(chosen, counts)
     number = int(of_chosen.sum())
-    steps, step = min(int(number * budget), MOST_STEPS), history.span / (number * budget)
+    steps, step = min(int(number * budget), MAX_STEPS), history.span / (number * budget)
     times, owner = (history.times[of_chosen] - history.start) / step, np.repeat(np.arange(chosen.sum()), counts[chosen])
     kept = (times > 0) & (times <= steps)
     return Pages(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 _MANY = 65_536
-_MOST_AT_ONCE = 262_144
+_MAX_AT_ONCE = 262_144
 ROWS_AT_A_TIME = 126_976
 """Rows per stretch, so that intermediate results stay in the cache: each is a megabyte of float64; for larger ones the
 system would map memory each time (`heap`). A quarter of it saves a sixth of CPU, but takes twice as long while other
@@ -25,12 +25,12 @@ class Columns:
     eighth, so that n single additions cost O(n) and a million rows waste little memory; by a quarter of a million rows
     at most, because no other task runs while they are filled. The system moves the existing rows.
 
-    Columns named in `_SELDOM_SET` hold settings that most users leave at the default. Until a row differs such a column
+    Columns named in `_SPARSE` hold settings that most users leave at the default. Until a row differs such a column
     is one broadcast value: it takes no memory, cannot be written in place, and must be written by `put`.
     """
 
     _DEFAULTS: ClassVar[dict[str, tuple[type, object]]] = {}
-    _SELDOM_SET: ClassVar[frozenset[str]] = frozenset()
+    _SPARSE: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self) -> None:
         self._capacity = 0
@@ -45,12 +45,12 @@ class Columns:
         """Allocates at least `rows` rows; no other thread may access the table meanwhile."""
         if rows <= self._capacity:
             return
-        more = self._capacity // 2 if self._capacity < _MANY else min(self._capacity // 8, _MOST_AT_ONCE)
+        more = self._capacity // 2 if self._capacity < _MANY else min(self._capacity // 8, _MAX_AT_ONCE)
         capacity = max(rows, self._capacity + more)
         for name, (dtype, default) in self._DEFAULTS.items():
             if not self._capacity:
                 setattr(self, name, _one_value(default, dtype, 0))
-            if name in self._SELDOM_SET and _is_one_value(getattr(self, name)):
+            if name in self._SPARSE and _is_one_value(getattr(self, name)):
                 setattr(self, name, _one_value(default, dtype, capacity))
             else:
                 lengthen(vars(self), name, capacity - self._capacity, default)
@@ -67,7 +67,7 @@ class Columns:
             setattr(self, name, column)
         column[slots] = values
 
-    def is_as_ever(self, name: str) -> bool:
+    def is_default(self, name: str) -> bool:
         """Returns whether all rows of a seldom-set column still have the default value."""
         return _is_one_value(getattr(self, name))
 
@@ -85,7 +85,7 @@ def _is_one_value(column: NDArray[Any]) -> bool:
     return not column.flags.writeable
 
 
-def stretches(rows: int) -> Iterator[slice]:
+def chunks(rows: int) -> Iterator[slice]:
     """Yields slices that cover all rows below `rows`; a single one for few rows.
 
     Each step of a computation over whole columns of 10^7 rows would allocate and fill 80 MB, which takes longer than
@@ -95,11 +95,11 @@ def stretches(rows: int) -> Iterator[slice]:
 
 
 def rows_of(mask: NDArray[np.bool_]) -> Iterator[slice | NDArray[np.int64]]:
-    """Yields `stretches` of the mask's rows, bool[n], or for stretches with few rows in the mask only these, int64[k].
+    """Yields `chunks` of the mask's rows, bool[n], or for chunks with few rows in the mask only these, int64[k].
 
     Slices thus include rows that are not in the mask.
     """
-    for part in stretches(len(mask)):
+    for part in chunks(len(mask)):
         number = int(np.count_nonzero(mask[part]))
         if _FEW * number < part.stop - part.start:
             yield part.start + np.flatnonzero(mask[part])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pollerd.errors import TooManyError
 
-MOST_KEYS = 10_000
+MAX_KEYS = 10_000
 
 
 class LeakyBucket:
@@ -42,7 +42,7 @@ class LeakyBuckets:
     """Leaky buckets of this `size` that leak `per_second`, for the last `most_keys` keys that were added to."""
 
     def __init__(
-        self, size: float, per_second: float, clock: Callable[[], float], *, most_keys: int = MOST_KEYS
+        self, size: float, per_second: float, clock: Callable[[], float], *, most_keys: int = MAX_KEYS
     ) -> None:
         self._size, self._per_second, self._clock, self._most_keys = size, per_second, clock, most_keys
         self._buckets: OrderedDict[str, LeakyBucket] = OrderedDict()

@@ -69,7 +69,7 @@ def moment_text(at: float, form: str = "%Y-%m-%d %H:%M") -> str:
 
 WIDTH, HEIGHT = 720, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 36, 34
-_MOST_X_TICKS, _MOST_Y_TICKS = 7, 6
+_MAX_X_TICKS, _MAX_Y_TICKS = 7, 6
 _NARROWEST_SECONDS = 3_600.0
 _PRINTED_MOST = 200
 _LARGEST = 1e300
@@ -187,8 +187,8 @@ def _range(low: float, high: float) -> tuple[float, float]:
 
 
 def _axes(x: _Scale, y: _Scale, *, dates: bool) -> str:
-    across = (time_ticks if dates else number_ticks)(y.low, y.high, _MOST_Y_TICKS)
-    return _across(across, y) + _upright(time_ticks(x.low, x.high, _MOST_X_TICKS), x)
+    across = (time_ticks if dates else number_ticks)(y.low, y.high, _MAX_Y_TICKS)
+    return _across(across, y) + _upright(time_ticks(x.low, x.high, _MAX_X_TICKS), x)
 
 
 def _across(ticks: Iterable[Tick], y: _Scale) -> str:

@@ -19,7 +19,7 @@ WINDOW_SECONDS = 30.0
 """Most by which the clocks of two nodes may differ, and how long a nonce is kept at least."""
 _MAC_BYTES = hashlib.sha256().digest_size
 _FORM = re.compile(r"([0-9]{1,18}):([0-9]{1,18}):([0-9]{1,15}):([0-9a-f]{32}):([0-9a-f]{64})", re.ASCII)
-_MOST_NONCES = 100_000
+_MAX_NONCES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class SignatureCheck:
         self._forget(now)
         if signature.nonce in self._used:
             return "it was made before"
-        if len(self._used) >= _MOST_NONCES:
+        if len(self._used) >= _MAX_NONCES:
             return "there were too many within a minute"
         self._used.add(signature.nonce)
         self._until.append((now + 2 * WINDOW_SECONDS, signature.nonce))

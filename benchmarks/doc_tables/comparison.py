@@ -1,10 +1,10 @@
 """Whether a number of a page agrees with that of a run.
 
 A run with as many repetitions as the page's has the same random numbers: value and standard error must equal the page's
-at the page's number of digits. Otherwise the difference may be up to `MOST_ERRORS` of its standard errors. The page's
+at the page's number of digits. Otherwise the difference may be up to `MAX_ERRORS` of its standard errors. The page's
 standard error is the one printed there; the run's is its own or the page's scaled to its number of repetitions,
 whichever is larger. If the page prints none, the run's own is used for both, widened by the ratio of Student's t to the
-normal distribution; that takes `LEAST_RUNS` repetitions, unless all of them have the same value. Both samples share
+normal distribution; that takes `MIN_RUNS` repetitions, unless all of them have the same value. Both samples share
 their first repetitions, so this allows rather too much.
 """
 
@@ -16,9 +16,9 @@ from typing import Literal
 
 from doc_tables.printed_numbers import PrintedNumber, half_a_digit, in_digits_of, number
 
-MOST_ERRORS = 4.0
+MAX_ERRORS = 4.0
 """Sixty of a million numbers are further away by chance."""
-LEAST_RUNS = 4
+MIN_RUNS = 4
 """Least number of repetitions with a meaningful standard error: two may agree by chance."""
 Verdict = Literal["agrees", "differs", "unknown"]
 
@@ -56,7 +56,7 @@ def judged(printed: PrintedNumber, page_runs: int, now: RunEstimate, *, same_dra
     error = _error_of_the_difference(printed, page_runs, now)
     if math.isnan(now.value) or math.isnan(error):
         return Judgement("unknown", shown, f"too few repetitions ({now.runs}), and no standard error in the page")
-    near = abs(now.value - number(printed.value)) <= MOST_ERRORS * error + half_a_digit(printed.value)
+    near = abs(now.value - number(printed.value)) <= MAX_ERRORS * error + half_a_digit(printed.value)
     return Judgement("agrees" if near else "differs", shown, "" if near else _in_errors(printed, page_runs, now))
 
 
@@ -73,14 +73,14 @@ def _error_of_the_difference(printed: PrintedNumber, page_runs: int, now: RunEst
         return math.hypot(pages, expected if math.isnan(now.error) else max(now.error, expected))
     if _is_nothing(now.error, now):
         return 0.0
-    if math.isnan(now.error) or now.runs < LEAST_RUNS:
+    if math.isnan(now.error) or now.runs < MIN_RUNS:
         return math.nan
     return now.error * math.hypot(1.0, math.sqrt(now.runs / page_runs)) * _widening(now.runs)
 
 
 def _widening(runs: int) -> float:
-    """Returns the quantile of Student's t over the normal one, at `MOST_ERRORS`; three terms in 1 / degrees."""
-    z, degrees = MOST_ERRORS, runs - 1
+    """Returns the quantile of Student's t over the normal one, at `MAX_ERRORS`; three terms in 1 / degrees."""
+    z, degrees = MAX_ERRORS, runs - 1
     terms = (
         z,
         (z**3 + z) / 4,

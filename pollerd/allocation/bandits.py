@@ -24,7 +24,7 @@ from pollerd.allocation.learned_state import (
     unpack_rows,
 )
 from pollerd.allocation.periodic import Periodic
-from pollerd.allocation.slots import MOST_POLLS, SlotTable, floats, put, whole
+from pollerd.allocation.slots import MAX_POLLS, SlotTable, floats, put, whole
 from pollerd.errors import InvalidValueError
 
 
@@ -114,7 +114,7 @@ class Ucb1(Arms):
 
 # Bandits whose arms are splits of the budget between two sites: `ucb1`, `thompson`, `gp-ucb` ([B] 5.3.1, 7.2.2).
 
-MOST_SITES = 2
+MAX_SITES = 2
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class MixtureBandit(Periodic):
     estimate rates.
     """
 
-    most_sites = MOST_SITES
+    most_sites = MAX_SITES
     PLAYER: ClassVar[type[Arms]]
     _FIELDS = 0
     _VARYING = ("counts", "sums")
@@ -163,7 +163,7 @@ class MixtureBandit(Periodic):
     # --- sites ---------------------------------------------------------------------------------------------------
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
-        self._slot_table.admit_at_most(MOST_SITES, slots, floats("weight", weight).size, self.NAME)
+        self._slot_table.admit_at_most(MAX_SITES, slots, floats("weight", weight).size, self.NAME)
         super().admit(slots, weight, cost)
 
     def _forget(self, slots: NDArray[np.int64]) -> None:
@@ -181,7 +181,7 @@ class MixtureBandit(Periodic):
 
     def _periods(self) -> NDArray[np.float64]:
         slots, every = np.flatnonzero(self._slot_table.used), np.full(self._slot_table.n, np.inf)
-        first = self._amounts[self._arm] if len(slots) == MOST_SITES else 1.0
+        first = self._amounts[self._arm] if len(slots) == MAX_SITES else 1.0
         every[slots] = 1.0 / (self.budget * np.array([first, 1.0 - first])[: len(slots)])
         return every
 
@@ -205,7 +205,7 @@ class MixtureBandit(Periodic):
         counts, sums = kept["counts"], kept["sums"]
         if len(counts) != number or len(sums) != number or not 0 <= kept["arm"][0] < number:
             raise InvalidValueError("shared_state", f"{number} arms", f"{len(counts)} arms")
-        if not ((sums >= 0) & (sums <= counts) & (counts <= MOST_POLLS)).all():
+        if not ((sums >= 0) & (sums <= counts) & (counts <= MAX_POLLS)).all():
             raise InvalidValueError("shared_state", "rewards from 0 to 1 for each pull", "others")
         self._arm, self._arms.counts, self._arms.sums = int(kept["arm"][0]), counts, sums
         load_rng(self._bit_generator, kept["random"])
@@ -366,5 +366,5 @@ class Ucb1Raw(Allocator):
         same_form(unpack(NAME, VERSION, shared_state), {})
         rows = unpack_rows(NAME, site_state, len(slots), self._rows.shape[1], version=VERSION)
         polls, changes = rows.T
-        all_sound(NAME, "no more changes than polls", (changes >= 0) & (changes <= polls) & (polls <= MOST_POLLS), rows)
+        all_sound(NAME, "no more changes than polls", (changes >= 0) & (changes <= polls) & (polls <= MAX_POLLS), rows)
         self._rows[slots] = rows

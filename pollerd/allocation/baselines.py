@@ -390,7 +390,7 @@ class Optimal(Rated):
         if self._objective in TIMELY:
             return self._timely_sites(rates).split(self.budget)[1]
         weight, cost, half_life = self._slot_table.weight[:n], self._slot_table.cost[:n], self._slot_table.half_life[:n]
-        if self.counts_items and not self._slot_table.is_as_ever("items_shown"):
+        if self.counts_items and not self._slot_table.is_default("items_shown"):
             items = self._slot_table.items_shown[:n]
             if not np.isnan(items).all():
                 weight = np.where(self._slot_table.used[:n], weight, 0.0)

@@ -25,7 +25,7 @@ POINTS = 48
 """Prices at which the spending of a node is computed, besides both ends."""
 SMALLEST_SHARE = 1 / 4096
 """Smallest budget of a curve, as a share of the whole budget: below it the price counts as constant."""
-LEAST_PRICE = 1e-300
+MIN_PRICE = 1e-300
 """Smallest price of a curve."""
 _VERSION = b"\x01"
 _ALIKE = 1e-12
@@ -51,7 +51,7 @@ class PriceCurve:
             and budgets.ndim == 1
             and np.isfinite([budgets, prices]).all()
             and (budgets > 0).all()
-            and (prices >= LEAST_PRICE).all()
+            and (prices >= MIN_PRICE).all()
             and (np.diff(budgets) >= 0).all()
             and (np.diff(prices) <= 0).all()
         ):
@@ -144,7 +144,7 @@ def _between(ends: list[tuple[float, float]], spending_at: Callable[[float], flo
         price = math.sqrt(high * low)
         points.insert(widest + 1, (min(max(spending_at(price), least), most), price))
     budgets, prices = np.array(points).T
-    return PriceCurve(np.maximum.accumulate(budgets), np.maximum(np.minimum.accumulate(prices), LEAST_PRICE))
+    return PriceCurve(np.maximum.accumulate(budgets), np.maximum(np.minimum.accumulate(prices), MIN_PRICE))
 
 
 ROUND_ROBIN_SHARE = 0.1
@@ -250,8 +250,8 @@ def _best(
         spent = np.array([0.0 if curve is None else curve.spending(math.exp(log_price)) for curve in curves])
         return np.asarray(np.clip(spent, floors, ceilings))
 
-    highest = max(float(curve.prices.max(initial=LEAST_PRICE)) for curve in known)
-    low, high = math.log(LEAST_PRICE), math.log(highest) + _BEYOND
+    highest = max(float(curve.prices.max(initial=MIN_PRICE)) for curve in known)
+    low, high = math.log(MIN_PRICE), math.log(highest) + _BEYOND
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if float(at(middle).sum()) > budget else (low, middle)

@@ -43,7 +43,7 @@ _SHIFT = 8
 _NEGLIGIBLE = -50.0
 """Logarithm of a probability that is taken as 0."""
 _SERIES_PRECISION = 1e-15
-_MOST_TERMS = 5_000
+_MAX_TERMS = 5_000
 _TINY = 1e-300
 
 
@@ -84,7 +84,7 @@ def _series(a: Array, x: Array) -> Array:
     """Returns Γ(a + 1) e^x x^-a P(a, x), float64[m], for x < a + 1."""
     term = np.ones_like(x)
     total = np.ones_like(x)
-    for n in range(1, _MOST_TERMS):
+    for n in range(1, _MAX_TERMS):
         term *= x / (a + n)
         total += term
         if (term <= _SERIES_PRECISION * total).all():
@@ -98,7 +98,7 @@ def _fraction(a: Array, x: Array) -> Array:
     c = np.full_like(x, 1.0 / _TINY)
     d = 1.0 / b
     total = d.copy()
-    for n in range(1, _MOST_TERMS):
+    for n in range(1, _MAX_TERMS):
         numerator = -n * (n - a)
         b = b + 2.0
         d = numerator * d + b
@@ -195,7 +195,7 @@ def _terms(gap: Values, rates: Values, decay: Values, items: Values) -> _Terms:
 
 _LOGITS = (-690.0, 690.0)
 _LOG_GAPS = (-400.0, 400.0)
-_MOST_STEPS = 200
+_MAX_STEPS = 200
 _PRECISION = 1e-13
 """Precision of the logarithms of a gap or an index."""
 
@@ -223,7 +223,7 @@ def _log_gaps(share: Array, complement: Array, rates: Array, decay: Array, items
     low, high = (np.full(len(share), end) for end in _LOG_GAPS)
     at, before = np.log(np.minimum(items / rates, 1.0 / decay)), high - low
     left = np.arange(len(share))
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         gap = np.exp(at[left])
         found, near = index_at(gap, rates[left], decay[left], items[left]), near_limit[left]
         value = np.where(near, found.missing, found.index)
@@ -349,7 +349,7 @@ class FeedMixture(Mixture):
 # whatever M is. Between nodes a cubic has the values and slopes of P at both (Hermite), where dP/d√x = 2 √x p(M - 1; x)
 # with the Poisson law p. So it is smooth, and small differences of P have a small relative error, too.
 
-MOST_TABULATED = 512
+MAX_TABULATED = 512
 """Largest M that gets a table (of 11 KB)."""
 _STEP = 1.0 / 32.0
 """Distance of nodes in √x."""
@@ -363,16 +363,16 @@ class GammaTable:
     """Tables of P(M, x), made when an M is first asked for."""
 
     def __init__(self) -> None:
-        self._start = np.zeros(MOST_TABULATED + 1)
+        self._start = np.zeros(MAX_TABULATED + 1)
         """√x at the first node of each M."""
-        self._first = np.full(MOST_TABULATED + 1, -1)
+        self._first = np.full(MAX_TABULATED + 1, -1)
         """Place of the first coefficients of each M; -1: not made yet."""
         self._coefficients = np.zeros((0, 4))
 
     @staticmethod
     def tabulated(items: Array) -> NDArray[np.bool_]:
-        """Returns whether there are tables for M = items float64[m]: whole numbers up to `MOST_TABULATED`, bool[m]."""
-        return np.asarray((items <= MOST_TABULATED) & (items == np.floor(items)))
+        """Returns whether there are tables for M = items float64[m]: whole numbers up to `MAX_TABULATED`, bool[m]."""
+        return np.asarray((items <= MAX_TABULATED) & (items == np.floor(items)))
 
     def places(self, items: Array) -> tuple[NDArray[np.int64], Array]:
         """Returns what `lower` needs of M = items float64[m], all tabulated: int64[m] and float64[m]."""

@@ -22,7 +22,7 @@ DEFAULT_HALF_LIFE_S = 86_400.0
 
 _NARROW = 0.5
 """Width of the interval below which the search for the price uses the slope of spending."""
-_MOST_FOLLOWED = 18
+_MAX_FOLLOWED = 18
 """Largest number of such steps."""
 
 
@@ -157,7 +157,7 @@ def _bracket(
     (low, high), at_low, at_high, last, followed = within, 1.0, -1.0, 0, 0
     for _ in range(120):
         x = (low + high) / 2
-        if high - low < _NARROW and followed < _MOST_FOLLOWED:
+        if high - low < _NARROW and followed < _MAX_FOLLOWED:
             followed += 1
             x = min(max((low * at_high - high * at_low) / (at_high - at_low), low), high)
         spent = spending(x)

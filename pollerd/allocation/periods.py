@@ -14,7 +14,7 @@ from pollerd.allocation.index import CrossingTimes, Delays, share_out
 from pollerd.allocation.objectives import LevelTimes, PricedSites
 
 Level = float | NDArray[np.float64]
-_LEAST_PERIOD_S = 1e-200
+_MIN_PERIOD_S = 1e-200
 _SPENT_UP_TO = 1e-6
 _HOST_STEPS = 40
 """Halvings of the interval in which the level of a host is searched: to a part in 10^10 of 100 e-folds."""
@@ -84,7 +84,7 @@ class PeriodBounds:
     def own(self, cycle: float) -> NDArray[np.float64]:
         """Returns the shortest periods float64[k] s, > 0, where round robin takes `cycle` s; hosts do not count."""
         own = np.where(self.capped, np.maximum(self.shortest, cycle), self.shortest)
-        return np.maximum(own, _LEAST_PERIOD_S)
+        return np.maximum(own, _MIN_PERIOD_S)
 
 
 class Split:

@@ -40,7 +40,7 @@ _STEP = 0.35
 """Distance of neighbouring exposures in log s."""
 EXPOSURES: NDArray[np.float64] = np.exp(_STEP * np.arange(60))
 """Exposures of the histogram, float64[60] in s, from 1 s to 29 years."""
-MOST_OF_CHANGE = 20.0
+MAX_OF_CHANGE = 20.0
 """As so many reads count those of one change at most: they share what made it interesting, and are not independent."""
 KEPT_SHARE = 0.95
 """Share of the statistics that stays when another change is added: about the last 20 changes that were read count."""
@@ -57,7 +57,7 @@ class ReadStatistics:
 
     def with_reads(self, number: float, ages: float, exposure: float) -> ReadStatistics:
         """Returns these with so many reads more of one change: number > 0, sum of ages >= 0 in s, exposure > 0 in s."""
-        weight = min(1.0, MOST_OF_CHANGE / number)
+        weight = min(1.0, MAX_OF_CHANGE / number)
         place = min(max(float(np.log(max(exposure, 1.0))) / _STEP, 0.0), len(EXPOSURES) - 1.0)
         low = min(int(place), len(EXPOSURES) - 2)
         reads = self.reads.copy()

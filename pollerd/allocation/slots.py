@@ -154,7 +154,7 @@ class SlotTable(Columns):
         "weight_per_cost": (np.float64, 1.0),
         "items_shown": (np.float64, np.nan),
     }
-    _SELDOM_SET = frozenset({"weight", "cost", "half_life", "deadline", "weight_per_cost", "items_shown"})
+    _SPARSE = frozenset({"weight", "cost", "half_life", "deadline", "weight_per_cost", "items_shown"})
 
     used: NDArray[np.bool_]
     weight: NDArray[np.float64]
@@ -278,7 +278,7 @@ class SlotTable(Columns):
 
     def _sum_costs(self) -> None:
         """Sums the costs from scratch, so that the total does not depend on the order of additions and removals."""
-        if self.is_as_ever("cost"):  # all are 1: avoids a pass over a growing list of millions with every block
+        if self.is_default("cost"):  # all are 1: avoids a pass over a growing list of millions with every block
             self.total_cost = float(self.size)
         else:
             self.total_cost = float(self.cost[self.used].sum())
@@ -312,7 +312,7 @@ def credit_after(
 
 FIELDS = ("polls", "changes", "quiet", "busy")
 MEMORY_POLLS = 128
-MOST_POLLS = 2.0**53
+MAX_POLLS = 2.0**53
 """Above this, adding one makes no difference in a double."""
 _SHORTEST_CYCLE_S = 1e-90
 """Shorter cycles count as this, so that rates are finite."""
@@ -365,7 +365,7 @@ class PollCounts:
         polls, changes, quiet, busy = rows.T
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(
-                (polls <= min(self._memory, MOST_POLLS))
+                (polls <= min(self._memory, MAX_POLLS))
                 & ((changes >= 0) & (changes <= polls))
                 & ((quiet >= 0) & (quiet <= (polls - changes) * (NEVER_POLLED_S * _ROUNDING)))
                 & ((busy >= 0) & (busy <= changes * (NEVER_POLLED_S * _ROUNDING)))

@@ -32,7 +32,7 @@ from pollerd.storage.history import HistoryStore
 
 TICK_SECONDS = 0.5
 HEALTH_SECONDS = 5.0
-MOST_POLLS = 10
+MAX_POLLS = 10
 """Most polls in one event: 20 a second."""
 _SHOWN = 80
 
@@ -53,7 +53,7 @@ class LiveState:
         if tick != self._polls[0]:
             # After a pause without watchers only what comes from now on is shown.
             known = self._polls[0] >= tick - 2
-            found = feed.since(self._polls[1] if known else feed.position, MOST_POLLS)
+            found = feed.since(self._polls[1] if known else feed.position, MAX_POLLS)
             event = b""
             if found.polls:
                 data = {"polls": [_shown(poll, url) for poll, url in found.polls], "skipped": found.skipped}
@@ -102,8 +102,8 @@ def _shown(poll: Poll, url: str) -> list[Any]:
 
 _ALL = ChangeFilter()
 _SHARED_CHANGES_PAGE = 1_000
-MOST_EVENTS = 1_000
-MOST_BYTES = 1_000_000
+MAX_EVENTS = 1_000
+MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +162,10 @@ class SharedChanges:
         if self._after is None:
             self._after = self._reached = await history.last_change_id()
         missed = history.newest_change - self._reached
-        if missed > MOST_EVENTS:  # nobody followed for a while
+        if missed > MAX_EVENTS:  # nobody followed for a while
             self._newest.clear()
             self._bytes = 0
-            self._after = self._reached = history.newest_change - MOST_EVENTS
+            self._after = self._reached = history.newest_change - MAX_EVENTS
         while self._reached < history.newest_change:
             read = await history.changes_after(_ALL, self._reached, _SHARED_CHANGES_PAGE)
             for change in read.items:
@@ -178,7 +178,7 @@ class SharedChanges:
                 break
 
     def _drop(self) -> None:
-        while len(self._newest) > MOST_EVENTS or self._bytes > MOST_BYTES:
+        while len(self._newest) > MAX_EVENTS or self._bytes > MAX_BYTES:
             oldest = self._newest.popleft()
             self._bytes -= len(oldest.event)
             self._after = oldest.change.id

@@ -101,7 +101,7 @@ def _unversioned(metric: Metric) -> Metric:
 cluster_router = api_router("/cluster", tag="cluster")
 internal = APIRouter(include_in_schema=False, generate_unique_id_function=operation_id)
 """For other nodes only, outside the API: it answers what is signed with the secret of the cluster."""
-_MOST_BYTES = 4_096
+_MAX_BYTES = 4_096
 
 
 @cluster_router.get("", summary="The nodes of the database")
@@ -119,8 +119,8 @@ async def answer_node(request: Request, daemon: Daemon) -> Response:
     body = b""
     async for piece in request.stream():
         body += piece
-        if len(body) > _MOST_BYTES:
-            return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {_MOST_BYTES} bytes")
+        if len(body) > _MAX_BYTES:
+            return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {_MAX_BYTES} bytes")
     status, answer = await answers.answer(request.headers.get(HEADER, ""), body)
     if status != HTTPStatus.OK:
         return problem(status, "only what another node of the cluster signed is answered, by who holds it")

@@ -269,7 +269,7 @@ def _settings(spec: Listed) -> Mapping[str, Any]:
 # Signal sources of a list: read, and compared with those that there are (the rest of `pollerd sites diff`).
 
 signal_list_router = api_router(tag="signals")
-MOST_LISTED = 10_000
+MAX_LISTED = 10_000
 
 
 class SignalSourceOfList(Given):
@@ -299,7 +299,7 @@ class SignalSourcesOfList(Given):
         json_schema_extra={"examples": [{"signal_sources": [{"url": "https://example.org/map.xml"}]}]}
     )
 
-    signal_sources: list[SignalSourceOfList] = Field(max_length=MOST_LISTED)
+    signal_sources: list[SignalSourceOfList] = Field(max_length=MAX_LISTED)
 
 
 def signal_source_of(fields: Mapping[str, Any]) -> ListedSignalSource:

@@ -23,9 +23,9 @@ from pollerd.urls import normalise_url
 
 # Reads of changes: input and output.
 
-MOST_READS = 1_000
+MAX_READS = 1_000
 """Most entries of one report."""
-MOST_COUNT = 1_000_000
+MAX_COUNT = 1_000_000
 """Most reads of one entry."""
 _LONGEST_NAME = 100
 _AT: dict[str, JsonValue] = {"format": "date-time"}
@@ -38,7 +38,7 @@ class ReadOfChange(Given):
     site_id: _Id = Field(None, description="the site's id; or `url`")
     url: str | None = Field(None, description="the site's URL, normalised as that of a site")
     at: str = Field(description="when it was read, RFC 3339", json_schema_extra=_AT)
-    count: int = Field(1, ge=1, le=MOST_COUNT, description="how often")
+    count: int = Field(1, ge=1, le=MAX_COUNT, description="how often")
     change_id: _Id = Field(None, description="which change; null: the newest that was published before")
 
     def read(self, place: int) -> ReportedRead:
@@ -78,7 +78,7 @@ class ReadsReport(Given):
     report: str = Field(
         min_length=1, max_length=_LONGEST_NAME, description="names it: a report of the same name is not taken twice"
     )
-    reads: list[ReadOfChange] = Field(min_length=1, max_length=MOST_READS)
+    reads: list[ReadOfChange] = Field(min_length=1, max_length=MAX_READS)
     complete_until: str | None = Field(
         None,
         description="with this report all reads of its sites until then are told; null: that is not known",

@@ -167,7 +167,7 @@ async def preview_page(daemon: Daemon, wanted: PreviewRequest) -> PagePreview:
 
 # Route of the plot of a value's history.
 
-MOST_POINTS = 5_000
+MAX_POINTS = 5_000
 _PAGE = 1_000
 _MEDIA = "image/svg+xml"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -215,7 +215,7 @@ async def _newest(daemon: ApiPorts, site_id: int, wanted: ReadingFilter) -> list
     """Returns the newest readings, oldest first."""
     found: list[RecordedReading] = []
     cursor: str | None = None
-    while len(found) < MOST_POINTS:
+    while len(found) < MAX_POINTS:
         page = await daemon.store.history.list_readings(site_id, wanted, _PAGE, cursor, None)
         found += page.items
         cursor = page.next_cursor

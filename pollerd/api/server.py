@@ -33,7 +33,7 @@ BODY_SECONDS = 30.0
 """Longest time until the body of a request has arrived, besides `BODY_RATE`."""
 BODY_RATE = 64 * 1024
 """Bytes of a body for which it has a second more."""
-MOST_CONNECTIONS = 512
+MAX_CONNECTIONS = 512
 _SAID_EVERY_SECONDS = 60.0
 _CAN_ANSWER = (h11.IDLE, h11.SEND_RESPONSE)
 
@@ -41,7 +41,7 @@ _CAN_ANSWER = (h11.IDLE, h11.SEND_RESPONSE)
 class Admission:
     """How many connections the server takes at once; the descriptors of the others are the polls'."""
 
-    def __init__(self, most: int = MOST_CONNECTIONS, on_refused: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, most: int = MAX_CONNECTIONS, on_refused: Callable[[], object] = lambda: None) -> None:
         """on_refused: called for each connection that is refused."""
         self.most, self._on_refused = most, on_refused
         self._said_at = -_SAID_EVERY_SECONDS

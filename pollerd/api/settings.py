@@ -73,7 +73,7 @@ def digest_of(secret: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class EntranceSettings:
+class SignInSettings:
     """Who is let in besides those with a token of the settings.
 
     Raises `InvalidValueError` for field `allowed_host`, `trusted_proxy` or `user_header`.
@@ -108,7 +108,7 @@ class EntranceSettings:
         allowed_hosts: Sequence[str] = (),
         trusted_proxies: Sequence[str] = (),
         user_header: str | None = None,
-    ) -> EntranceSettings:
+    ) -> SignInSettings:
         """Parses what the user wrote."""
         hosts = tuple(host.lower() for host in allowed_hosts)
         return cls(required, hosts, tuple(map(_network, trusted_proxies)), user_header)
@@ -132,7 +132,7 @@ def _network(text: str) -> Network:
         raise InvalidValueError("trusted_proxy", "an IP address, or a network such as 10.0.0.0/8", text) from None
 
 
-_NO_ENTRANCE = EntranceSettings()
+_NO_ENTRANCE = SignInSettings()
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class ApiSettings:
     port: int = 8080
     tokens: tuple[ApiToken, ...] = ()
     metrics_version: bool = False
-    entrance: EntranceSettings = _NO_ENTRANCE
+    entrance: SignInSettings = _NO_ENTRANCE
 
     def __post_init__(self) -> None:
         if not self.host or not 0 <= self.port <= _MAX_PORT:
@@ -173,7 +173,7 @@ class ApiSettings:
         token: str | None = None,
         read_token: str | None = None,
         metrics_version: bool = False,
-        entrance: EntranceSettings = _NO_ENTRANCE,
+        entrance: SignInSettings = _NO_ENTRANCE,
     ) -> ApiSettings:
         """Parses "host:port" ("[host]:port" for IPv6). `token` allows reading and writing, `read_token` reading."""
         match = _LISTEN.fullmatch(listen)

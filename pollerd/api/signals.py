@@ -39,7 +39,7 @@ from pollerd.urls import normalise_url
 
 # Signal sources and signals: input and output.
 
-MOST_REPORTED = 10_000
+MAX_REPORTED = 10_000
 """Most URLs of one report, as IndexNow has it."""
 _LONGEST_NAME = 100
 _HOSTS = "same: it speaks for pages of its own host only; any: for all sites"
@@ -181,8 +181,8 @@ class ChangeReport(Given):
     )
 
     source: SourceName = Field(description="name of a signal source of kind push")
-    signals: list[ReportedChange] = Field([], max_length=MOST_REPORTED)
-    urlList: list[str] = Field([], max_length=MOST_REPORTED)  # noqa: N815 (the protocol's word)
+    signals: list[ReportedChange] = Field([], max_length=MAX_REPORTED)
+    urlList: list[str] = Field([], max_length=MAX_REPORTED)  # noqa: N815 (the protocol's word)
 
     def dates(self) -> list[ListedDate]:
         """Returns the URLs, normalised, with their dates. Raises `InvalidValueError` naming the place."""
@@ -191,8 +191,8 @@ class ChangeReport(Given):
             for place, one in enumerate(self.signals)
         ]
         found += [ListedDate(_url(f"urlList[{place}]", url)) for place, url in enumerate(self.urlList)]
-        if not 1 <= len(found) <= MOST_REPORTED:
-            raise InvalidValueError("signals", f"1 to {MOST_REPORTED:,} URLs, with those of urlList", len(found))
+        if not 1 <= len(found) <= MAX_REPORTED:
+            raise InvalidValueError("signals", f"1 to {MAX_REPORTED:,} URLs, with those of urlList", len(found))
         return found
 
 

@@ -32,7 +32,7 @@ from pollerd.app.live_parts import (
 )
 from pollerd.daemon.budget import Budget
 from pollerd.daemon.control.allocation import AllocationControl
-from pollerd.daemon.control.control import AnswersNodes, Control
+from pollerd.daemon.control.control import Control, NodeAnswerer
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
 from pollerd.daemon.control.jobs import JobControl, ManySites
@@ -52,7 +52,7 @@ from pollerd.daemon.notifier import Notifier
 from pollerd.daemon.pages import PageClient, paused_hosts
 from pollerd.daemon.planner import Planner
 from pollerd.daemon.poll_result import SiteCache
-from pollerd.daemon.process import Blindness, SteadyClock
+from pollerd.daemon.process import ObservationGaps, SteadyClock
 from pollerd.daemon.roles import Roles
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
@@ -154,7 +154,7 @@ def _node_answering(
     explaining: ExplainingParts,
     health: DaemonHealth,
     common: CommonParts,
-) -> tuple[AnswersNodes | None, PollFeed]:
+) -> tuple[NodeAnswerer | None, PollFeed]:
     """Returns what answers the other nodes, and the polls that are shown: those of all nodes."""
     if polling.node_redirects is None:
         return None, results.poll_feed
@@ -324,7 +324,7 @@ async def _runtime(
         faults=Faults(instruments, clock),
         health=health or StorageHealth(instruments),
         roles=Roles(alone=store.cluster is None),
-        blindness=Blindness() if store.cluster is not None else await blind_while_stopped(store, run, clock()),
+        blindness=ObservationGaps() if store.cluster is not None else await blind_while_stopped(store, run, clock()),
     )
 
 

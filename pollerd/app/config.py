@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from pollerd import quantities
 from pollerd.allocation.registered import Objective
-from pollerd.api.settings import SHORTEST_TOKEN, ApiSettings, EntranceSettings, is_hash
+from pollerd.api.settings import SHORTEST_TOKEN, ApiSettings, SignInSettings, is_hash
 from pollerd.app.environment import PREFIX, SECRET_FILES, SECRETS, variable, variables, with_secrets_read
 from pollerd.daemon.settings import DaemonSettings, SignalSettings
 from pollerd.errors import ConfigError, InvalidValueError
@@ -287,7 +287,7 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
             token=options.token,
             read_token=options.read_token,
             metrics_version=options.metrics_version,
-            entrance=EntranceSettings.of(
+            entrance=SignInSettings.of(
                 required=options.sign_in,
                 allowed_hosts=options.allowed_host,
                 trusted_proxies=options.trusted_proxy,

@@ -20,7 +20,7 @@ from pollerd.daemon.index_now import IndexNowKeys, IndexNowReports
 from pollerd.daemon.journal import Journal
 from pollerd.daemon.nodes.loans import HostBorrower, NodeRedirectPolicies
 from pollerd.daemon.noise import NoiseStep
-from pollerd.daemon.notifier import DaemonEvents, Delivers, FailingWatch, Notifier
+from pollerd.daemon.notifier import DaemonEvents, FailingWatch, MessageDelivery, Notifier
 from pollerd.daemon.outage_filter import OutageFilter
 from pollerd.daemon.pages import PageClient, PageRequests
 from pollerd.daemon.poll_result import SiteCache
@@ -28,7 +28,7 @@ from pollerd.daemon.poller import Poller
 from pollerd.daemon.processor import CalibrationSums, LearningStep, ResultProcessor, Steps, TableUpdates
 from pollerd.daemon.proofs import Candidates
 from pollerd.daemon.prover import ProofUpdates, Prover, StillNoise
-from pollerd.daemon.redirects import MakesRedirectPolicies, RedirectPolicies
+from pollerd.daemon.redirects import RedirectPolicies, RedirectPolicyMaker
 from pollerd.daemon.robots import OwnHosts, RobotsKeeper
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
@@ -37,7 +37,7 @@ from pollerd.daemon.shadows import Shadows
 from pollerd.daemon.signal_control import SignalControl
 from pollerd.daemon.signal_reader import DocumentSignals, IndexReadings, SignalReader
 from pollerd.daemon.signals import SignalSources, SignalYield
-from pollerd.daemon.sources import ReadsSources, SourceReader
+from pollerd.daemon.sources import DueSourceReader, SourceReader
 from pollerd.daemon.transition import StatusStep
 from pollerd.daemon.views import PollFeed
 from pollerd.fetching.poster import Poster
@@ -274,7 +274,7 @@ def polling_parts(common: CommonParts, results: ResultParts) -> PollingParts:
     )
     local = RedirectPolicies(scheduler=scheduler, robots=robots, runtime=runtime)
     node_redirects = _node_redirects(common, results, local, robots)
-    redirects: MakesRedirectPolicies = local if node_redirects is None else node_redirects
+    redirects: RedirectPolicyMaker = local if node_redirects is None else node_redirects
     poller = Poller(
         scheduler=scheduler, client=client, redirects=redirects, pacer=budget.pacer, hook=common.hook, runtime=runtime
     )
@@ -396,7 +396,7 @@ def notifier_of(
         runtime=runtime,
     )
 
-    def delivery() -> Delivers:
+    def delivery() -> MessageDelivery:
         # what a daemon without channels does not need
 
         from pollerd.app.delivery import delivery_loop  # what a daemon without channels does not need
@@ -420,7 +420,7 @@ def notifier_of(
 def source_reader(common: CommonParts, polling: PollingParts, results: ResultParts, sites: SiteControl) -> SourceReader:
     """Returns what reads sources. sites: adds and removes what they list."""
 
-    def readings() -> ReadsSources:
+    def readings() -> DueSourceReader:
         from pollerd.app.source_readings import source_readings  # what a daemon without sources does not need
 
         return source_readings(

@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 import pollerd
 from pollerd.api.application import create_api, create_waiting_api
 from pollerd.api.auth.sign_in import link as first_user_link
-from pollerd.api.server import MOST_CONNECTIONS, Admission, ApiServer
+from pollerd.api.server import MAX_CONNECTIONS, Admission, ApiServer
 from pollerd.api.settings import ApiSettings, is_loopback
 from pollerd.app import gc_tuning
 from pollerd.app.build import LiveSettings, live_daemon
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 # The start of the parts that need the database, retried while it is unreachable, refuses or is full.
 
-_FIRST_SECONDS, _MOST_SECONDS = 0.5, 5.0
+_FIRST_SECONDS, _MAX_SECONDS = 0.5, 5.0
 _DRAIN_SECONDS = 1
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ async def _repeated(
                 if pause == _FIRST_SECONDS:
                     await meanwhile.enter_async_context(serve())
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, _MOST_SECONDS)
+                pause = min(pause * 2, _MAX_SECONDS)
             else:
                 health.works("start")
                 return made
@@ -481,7 +481,7 @@ def _raise_descriptor_limit() -> int:
 
 def _api_connections(limit: int) -> int:
     """Returns how many connections the API takes at once: an eighth of the descriptors, so that polls keep theirs."""
-    return min(max(limit // 8, _API_CONNECTIONS_LEAST), MOST_CONNECTIONS)
+    return min(max(limit // 8, _API_CONNECTIONS_LEAST), MAX_CONNECTIONS)
 
 
 def _fitted(settings: DaemonSettings, fetching: FetchSettings, limit: int) -> tuple[DaemonSettings, FetchSettings]:

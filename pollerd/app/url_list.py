@@ -32,7 +32,7 @@ _RETRY_SECONDS = 2.0
 T = TypeVar("T")
 
 
-async def patiently(call: Callable[[], Awaitable[T]], log: structlog.stdlib.BoundLogger) -> T:
+async def retry_while_unavailable(call: Callable[[], Awaitable[T]], log: structlog.stdlib.BoundLogger) -> T:
     """Retries until the database is available: lines already read must not be lost, since a pipe is read once."""
     waited = False
     while True:
@@ -64,17 +64,17 @@ class ListedSources:
         for spec in self._listed:
             source = there.get(spec.url)
             if source is not None and sync and source.spec.kind != spec.kind:  # which cannot be changed
-                await patiently(partial(self._control.delete, source.id), self._log)
+                await retry_while_unavailable(partial(self._control.delete, source.id), self._log)
                 source = None
             if source is None:
                 await self._add(spec)
             elif sync and source.spec != spec:
-                await patiently(partial(self._control.update, source.id, spec), self._log)
+                await retry_while_unavailable(partial(self._control.update, source.id, spec), self._log)
                 self._log.warning("source_set", source=spec.url)
 
     async def _add(self, spec: SourceSpec) -> None:
         try:
-            await patiently(partial(self._control.add, spec), self._log)
+            await retry_while_unavailable(partial(self._control.add, spec), self._log)
         except DuplicateError:  # added before; the answer was lost
             return
         self._log.info("source_added", source=spec.url)
@@ -86,11 +86,11 @@ class ListedSources:
         kept = {spec.url for spec in self._listed}
         for url, source in (await self._there()).items():
             if url not in kept:
-                await patiently(partial(self._control.delete, source.id), self._log)
+                await retry_while_unavailable(partial(self._control.delete, source.id), self._log)
                 self._log.warning("source_removed", source=url)
 
     async def _there(self) -> dict[str, Source]:
-        found = await patiently(self._control.all, self._log)
+        found = await retry_while_unavailable(self._control.all, self._log)
         return {source.spec.url: source for source in found}
 
 
@@ -112,7 +112,7 @@ class ListedNotifications:
 
     async def take(self, control: NotificationControl, log: structlog.stdlib.BoundLogger) -> None:
         """Makes these the list's channels and rules; those set over REST stay. Raises InvalidValueError."""
-        result = await patiently(partial(control.put_from_file, self.channels, self.rules), log)
+        result = await retry_while_unavailable(partial(control.put_from_file, self.channels, self.rules), log)
         _log_set(log, "notifications_set", result.added, result.changed, result.removed)
 
 
@@ -120,7 +120,7 @@ async def take_signal_sources(
     control: SignalControl, listed: Sequence[ListedSignalSource], log: structlog.stdlib.BoundLogger
 ) -> None:
     """Makes these the list's signal sources; those set over REST stay, unless the list names them."""
-    result = await patiently(partial(control.put_from_file, listed), log)
+    result = await retry_while_unavailable(partial(control.put_from_file, listed), log)
     for url in result.refused:
         log.warning("signal_source_refused", source=url, reason="its URL is that of no site")
     _log_set(log, "signal_sources_set", result.added, result.changed, result.removed)
@@ -287,7 +287,7 @@ class _Reading:
         else:
             await sources.remove()  # first: sites that they added are missing then
             missing = partial(self.control.sites.delete_missing, self.listed)
-            self.counts["removed"] = await patiently(missing, self._log)
+            self.counts["removed"] = await retry_while_unavailable(missing, self._log)
             await self._remove_tags()
 
     async def _take_notifications(self) -> None:
@@ -303,14 +303,14 @@ class _Reading:
         for tag in self.contents.tags or ():
             if self.sync or tag.name not in self.control.tags.all():
                 try:
-                    await patiently(partial(self.control.tags.put, tag, by="the list"), self._log)
+                    await retry_while_unavailable(partial(self.control.tags.put, tag, by="the list"), self._log)
                 except InvalidValueError as error:
                     self._log.warning("tag_refused", tag=tag.name, reason=str(error))
 
     async def _remove_tags(self) -> None:
         if self.contents.tags is not None:
             for name in set(self.control.tags.all()) - {tag.name for tag in self.contents.tags}:
-                await patiently(partial(self.control.tags.delete, name, by="the list"), self._log)
+                await retry_while_unavailable(partial(self.control.tags.delete, name, by="the list"), self._log)
 
     def _usable(self, block: Sequence[Line]) -> list[SiteSpec]:
         specs = []
@@ -337,11 +337,11 @@ class _Reading:
 
     async def _take(self, specs: Sequence[SiteSpec]) -> None:
         adding = partial(self.control.sites.add, specs, respect_deleted=not self.sync)
-        result = await patiently(adding, self._log)
+        result = await retry_while_unavailable(adding, self._log)
         refused = [error for _, error in result.refused]
         if self.sync and result.existing:
             settling = partial(self.control.sites.put_settings, [specs[i] for _, i in result.existing])
-            settled = await patiently(settling, self._log)
+            settled = await retry_while_unavailable(settling, self._log)
             self.counts["changed"] += len(settled.changed)
             refused += [error for _, error in settled.refused]
         for error in refused:

@@ -19,7 +19,7 @@ app = typer.Typer(help="What was told to whom, and when.")
 _COLUMNS = ("id", "at", "kind", "site_id", "change_id", "rule_id", "channel_id", "state", "attempts", "detail")
 _ATTEMPT_COLUMNS = ("id", "at", "channel_id", "events", "outcome", "status", "duration", "message_id", "detail")
 _ATTEMPTS = "/deliveries/attempts"
-_MOST_IDS = 1_000
+_MAX_IDS = 1_000
 OfChannel = Annotated[str | None, typer.Option(help="Only on this channel: id or name.")]
 OfMessage = Annotated[str | None, typer.Option(help="Only of this message.")]
 Most = Annotated[int, typer.Option(help="At most so many, the newest.", min=0)]
@@ -101,8 +101,8 @@ def resend(
     """Has those of these that are dead wait anew."""
     with daemon_at(url, token, timeout) as daemon:
         count = sum(
-            daemon.call("POST", "/deliveries/resend", {"ids": ids[first : first + _MOST_IDS]})["resent"]
-            for first in range(0, len(ids), _MOST_IDS)
+            daemon.call("POST", "/deliveries/resend", {"ids": ids[first : first + _MAX_IDS]})["resent"]
+            for first in range(0, len(ids), _MAX_IDS)
         )
     if as_json:
         show_json({"resent": count})

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Sending of a list of sites or a document to the daemon: in blocks, so that it is never silent for long.
 
 REJECTED_ENOUGH = 1_000
-_MOST_REJECTED = 100_000
+_MAX_REJECTED = 100_000
 """Maximum number of rejected lines that the daemon reports in one answer."""
 BLOCK_LINES = 5_000
 """Lines that the daemon stores in one transaction: a fraction of a second."""
@@ -232,7 +232,7 @@ def _header_length(lines: list[bytes]) -> int:
 
 
 def _sent(daemon: ApiClient, data: bytes, form: Format, max_rejected: int, patience: float | None) -> dict[str, Any]:
-    path = f"/sites/import?max_rejected={min(max_rejected, _MOST_REJECTED)}"
+    path = f"/sites/import?max_rejected={min(max_rejected, _MAX_REJECTED)}"
     found: dict[str, Any] = daemon.upload(path, data, form.media, timeout=patience)
     return found
 

@@ -25,7 +25,7 @@ from pollerd.lab.experiments.results import Results
 from pollerd.lab.experiments.runner import conduct
 from pollerd.lab.experiments.simulation import Simulation
 
-_MOST_STEPS, _MOST_RUNS = 100_000_000, 1_000_000
+_MAX_STEPS, _MAX_RUNS = 100_000_000, 1_000_000
 
 
 class EnvironmentKind(enum.StrEnum):
@@ -84,13 +84,13 @@ def simulate(
     swaps: Annotated[int, typer.Option(help="Neighbour swaps after the order is laid.")] = 0,
     switch_every: Annotated[int, typer.Option(help="Two neighbours in rank change places every so many polls.")] = 0,
     noise: Annotated[float, typer.Option(help="web: chance that feedback is reversed; knapsack: its width.")] = 0.0,
-    steps: Annotated[int, typer.Option(help="Polls, one a step.", min=1, max=_MOST_STEPS)] = 20_000,
-    runs: Annotated[int, typer.Option(help="Runs, each with another web.", min=1, max=_MOST_RUNS)] = 4,
+    steps: Annotated[int, typer.Option(help="Polls, one a step.", min=1, max=_MAX_STEPS)] = 20_000,
+    runs: Annotated[int, typer.Option(help="Runs, each with another web.", min=1, max=_MAX_RUNS)] = 4,
     seed: Annotated[int, typer.Option(help="Other numbers draw other webs.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines in place of a table.")] = False,
 ) -> None:
-    """Drives allocators through their contract and prints what they reach. By stretches of polls.
+    """Drives allocators through their contract and prints what they reach. By chunks of polls.
 
     Figures are shares of the clairvoyant optimum; ± is the standard error over the runs. All allocators meet the same
     webs.

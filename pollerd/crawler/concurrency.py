@@ -30,7 +30,7 @@ from pollerd.errors import InvalidValueError
 
 QUEUE_COST = 0.05
 """Cost of a second in the queue, relative to a second of idleness."""
-MOST_IN_SERVICE = 512
+MAX_IN_SERVICE = 512
 _QUEUE_EDGES = np.array([1, 2, 3, 5, 9, 17])
 _LOAD_EDGES = np.array([0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 2.0])
 _SHORT_QUEUE, _NEARLY_ENOUGH, _PREFERENCE = 3, 6, 0.02
@@ -102,7 +102,7 @@ class Aimd(FetcherController):
 
     def responded(self, latency: float) -> None:
         self._since_halved += 1
-        self._window = min(self._window + 1.0 / self._window, MOST_IN_SERVICE)
+        self._window = min(self._window + 1.0 / self._window, MAX_IN_SERVICE)
 
 
 class Learned(FetcherController):
@@ -147,7 +147,7 @@ class Learned(FetcherController):
         self._learn(float(choices.min()))
         self._greedy = bool(self._rng.random() >= self._exploration)
         start = int(choices[1] <= choices[0]) if self._greedy else int(self._rng.integers(2))
-        if in_service >= MOST_IN_SERVICE or queued >= FULL_QUEUE:
+        if in_service >= MAX_IN_SERVICE or queued >= FULL_QUEUE:
             start = 0
         self._last, self._elapsed, self._spent = (queue, load, start), 0.0, 0.0
         return bool(start)

@@ -184,7 +184,7 @@ class Approximation:
 _VERSION = b"appraiser 3\n"
 _MEMORY = 20_000.0
 _FITTED_EVERY = 8
-_LEAST_SHARE = 0.1
+_MIN_SHARE = 0.1
 """Lower limit of a page's estimated relevance, as a share of the initial estimate: keeps pages comparable."""
 _TELLING = tuple(
     FRONTIER.index(name)
@@ -286,7 +286,7 @@ class FrontierValue:
     def value(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns Q(x, 1) of states float64[k, 10], float64[k], from 0 to 1 / (1 - γ)."""
         believed = _believed(states)
-        relevance = np.clip(believed + self._off(states), _LEAST_SHARE * believed, 1.0)
+        relevance = np.clip(believed + self._off(states), _MIN_SHARE * believed, 1.0)
         return np.clip(relevance + np.maximum(self._ahead(states), 0.0), 0.0, self._most)
 
     def learn(self, state: NDArray[np.float64], reward: float, successors: NDArray[np.float64], price: float) -> None:

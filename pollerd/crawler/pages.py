@@ -54,7 +54,7 @@ def _is_visitor(parameter: str) -> bool:
 
 AGENT = "pollerd"
 """Our name as a crawler."""
-MOST_LISTED = 5_000
+MAX_LISTED = 5_000
 """Maximum number of entries read of a sitemap or feed: a sitemap may hold fifty thousand, all of one site."""
 
 
@@ -163,6 +163,6 @@ def _out_links(url: str, listed: Sequence[Listed]) -> tuple[OutLink, ...]:
             continue
         if out_link != url:
             found.setdefault(out_link, OutLink(out_link, 0.0, entry.modified))
-        if len(found) >= MOST_LISTED:
+        if len(found) >= MAX_LISTED:
             break
     return tuple(found.values())

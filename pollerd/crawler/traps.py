@@ -14,7 +14,7 @@ import xxhash
 
 from pollerd.errors import InvalidValueError
 
-DEEPEST, MOST_PARAMETERS = 12, 8
+DEEPEST, MAX_PARAMETERS = 12, 8
 LONGEST_URL = 512
 _NUMBER = re.compile(r"[0-9]+")
 _VALUE = re.compile(r"=[^&]*")
@@ -37,7 +37,7 @@ def trap(url: str) -> str | None:
     if len(url) > LONGEST_URL:
         return "too long"
     path, _, query = url.partition("?")
-    if query.count("&") >= MOST_PARAMETERS:
+    if query.count("&") >= MAX_PARAMETERS:
         return "too many parameters"
     _, dot, ending = path.rpartition("/")[2].rpartition(".")
     if dot and ending.lower() in _NO_PAGES:

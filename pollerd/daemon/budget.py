@@ -232,7 +232,7 @@ class BudgetFit:
     async def fit_to_growth(self) -> None:
         """Runs `fit` if the number of sites has grown noticeably since the last time."""
         if len(self._sites) > (1 + _NOTICEABLE_GROWTH) * self._fitted_sites:
-            await self.fit_by_and_by()
+            await self.fit_in_steps()
 
     def spendable(self, budget: float) -> float:
         """Returns how much of a budget (cost per second) min_intervals, min_yields and politeness allow to be spent."""
@@ -272,7 +272,7 @@ class BudgetFit:
         self._crowding = HostLoad(reach.total, reach.by_host)
         self._send(self.budget if reach.total >= self.budget else self.allocator_budget(self.budget))
 
-    async def fit_by_and_by(self) -> None:
+    async def fit_in_steps(self) -> None:
         """Runs `fit`; for a long list the loop runs meanwhile, and concurrent callers wait."""
         if self._sites.size <= LONG:
             self.fit()

@@ -88,7 +88,7 @@ class Daemon:
         if scheduling != scheduler.settings:
             self.parts.chooser.settings = scheduling
             scheduler.adopt(scheduling)
-        scheduler.look_again_at_blocked(np.arange(scheduler.sites.size))
+        scheduler.retry_blocked(np.arange(scheduler.sites.size))
         scheduler.due.set()
 
     async def run(self) -> None:

@@ -391,9 +391,9 @@ class Dispatcher:
 
     async def _may_poll(self) -> bool:
         """Returns False, after a short wait, while the database does not accept commits, or there is no budget."""
-        if not await self._come(self._health.takes_commits, _STORAGE_RETRY_SECONDS):
+        if not await self._wait_for(self._health.takes_commits, _STORAGE_RETRY_SECONDS):
             return False
-        return await self._come(self._budget.granted, _STORAGE_RETRY_SECONDS)
+        return await self._wait_for(self._budget.granted, _STORAGE_RETRY_SECONDS)
 
     async def _rest(self, seconds: float) -> None:
         """Sleeps; the delay does not count as a stall."""
@@ -401,7 +401,7 @@ class Dispatcher:
             self._next_turn_due = time.monotonic() + seconds
             await asyncio.sleep(seconds)
 
-    async def _come(self, event: asyncio.Event, seconds: float) -> bool:
+    async def _wait_for(self, event: asyncio.Event, seconds: float) -> bool:
         """Returns whether the event is set, or becomes set within `seconds`."""
         if event.is_set():
             return True
@@ -413,15 +413,15 @@ class Dispatcher:
             return False
         return True
 
-    async def _take_room(self) -> None:
+    async def _acquire_permit(self) -> None:
         """Waits for a permit for one more poll in flight; waiting for slow servers does not count as a stall."""
-        while not await self._come(self._budget.pacer.keeps_up, _ROOM_SECONDS):
+        while not await self._wait_for(self._budget.pacer.keeps_up, _ROOM_SECONDS):
             pass
         while not self._hook.may_start():
             await self._rest(_LIMIT_RETRY_SECONDS)
         room, ended = self._in_flight.room, self._in_flight.ended
         while room.locked():
-            await self._come(ended, _ROOM_SECONDS)
+            await self._wait_for(ended, _ROOM_SECONDS)
             ended.clear()
         await room.acquire()
 
@@ -440,7 +440,7 @@ class Dispatcher:
         until = time.monotonic() + seconds
         self._in_flight.idling = True
         try:
-            woken = await self._come(self._scheduler.due, seconds)
+            woken = await self._wait_for(self._scheduler.due, seconds)
         finally:
             self._in_flight.idling = False
         if woken:
@@ -468,7 +468,7 @@ class Dispatcher:
 
         Returns True as soon as the link is back.
         """
-        if await self._come(self._outage_filter.online, PROBE_SECONDS):
+        if await self._wait_for(self._outage_filter.online, PROBE_SECONDS):
             return True
         scheduler = self._scheduler
         mask = self._chooser.eligible(self._clock(), 0.0)
@@ -520,7 +520,7 @@ class Dispatcher:
         host, cost = int(sites.host[slot]), float(sites.cost[slot])
         if not self._tasks.allowed(slot, host, context):
             return
-        await self._take_room()
+        await self._acquire_permit()
         await self._budget.gate.acquire(cost)
         if (
             self._scheduler.settings_outdated(context)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pollerd import quantities
 from pollerd.allocation.index import DEFAULT_HALF_LIFE_S
-from pollerd.columns import stretches
+from pollerd.columns import chunks
 from pollerd.daemon.budget import BudgetMeter
 from pollerd.daemon.forecast import Forecast, sample
 from pollerd.daemon.poll_result import SiteCache
@@ -327,10 +327,10 @@ class ScheduleExplainer:
     def late_sites(self) -> int:
         """Returns the number of sites past their max_interval."""
         sites, longest = self._scheduler.sites, self._scheduler.settings.max_interval_seconds
-        if longest == math.inf and sites.is_as_ever("max_interval"):
+        if longest == math.inf and sites.is_default("max_interval"):
             return 0
         now = self._clock()
-        return sum(int(np.count_nonzero(sites.lateness(now, longest, part) > 0)) for part in stretches(sites.size))
+        return sum(int(np.count_nonzero(sites.lateness(now, longest, part) > 0)) for part in chunks(sites.size))
 
     def noisy_sites(self) -> int:
         """Returns the number of sites that change at nearly every poll and are limited to the uniform share."""
@@ -350,7 +350,7 @@ class ScheduleExplainer:
 
     def _once_open(self, slot: int, at: float) -> float:
         """Returns the first time from `at` on (epoch s) at which the site is in its windows; inf: never."""
-        if self._scheduler.sites.is_as_ever("hours"):
+        if self._scheduler.sites.is_default("hours"):
             return at
         times = self._scheduler.sites.timetable.windows_of(slot)
         return at if times is None else times.next_open(max(at, self._clock()))
@@ -397,12 +397,12 @@ class ScheduleExplainer:
 
     def _quiet_until(self, slot: int, now: float) -> float | None:
         """Returns the time, epoch s, until which the site is believed unchanged; None if that time is over."""
-        until = float(self._scheduler.sites.quiet_until[slot])
+        until = float(self._scheduler.sites.unchanged_until[slot])
         return until if until > now and not self._scheduler.sites.asap[slot] else None
 
     def _unchanged_in_words(self, slot: int) -> str:
         sites = self._scheduler.sites
-        own, until = float(sites.min_yield[slot]), float(sites.quiet_until[slot])
+        own, until = float(sites.min_yield[slot]), float(sites.unchanged_until[slot])
         share = self._scheduler.settings.min_yield if math.isnan(own) else own
         if not math.isfinite(until):
             return ""
@@ -414,7 +414,7 @@ class ScheduleExplainer:
 
     def _maximum_intervals_feasible(self) -> bool:
         sites, n = self._scheduler.sites, self._scheduler.sites.size
-        if self._scheduler.settings.max_interval_seconds == math.inf and sites.is_as_ever("max_interval"):
+        if self._scheduler.settings.max_interval_seconds == math.inf and sites.is_default("max_interval"):
             return True
         own = sites.max_interval[:n]
         maximum = np.where(np.isnan(own), self._scheduler.settings.max_interval_seconds, own)
@@ -436,7 +436,7 @@ def _number(value: float | None) -> float | None:
 # Views of values that only the process that polls a site knows: another node asks that one for them.
 
 
-class AsksHolder(Protocol):
+class HolderClient(Protocol):
     """Asks the node that holds a site. Each method raises HolderUnavailableError, DatabaseUnavailableError."""
 
     async def explanation(self, site_id: int) -> ExplanationView:
@@ -456,7 +456,7 @@ class SiteViews:
         scheduler: SchedulerState,
         site_cache: SiteCache,
         explainer: ScheduleExplainer,
-        holders: AsksHolder | None,
+        holders: HolderClient | None,
         clock: Callable[[], float],
     ) -> None:
         """holders: None where the daemon runs alone."""

@@ -18,7 +18,7 @@ from pollerd.allocation.budget_split import EMPTY, Benefit, PriceCurve, price_cu
 from pollerd.allocation.finite_feeds import with_items_shown
 from pollerd.allocation.objectives import ExpectedTimeliness, PricedSites, deadlines, priced_sites, timeliness
 from pollerd.allocation.registered import TIMELY
-from pollerd.columns import stretches
+from pollerd.columns import chunks
 from pollerd.daemon.scheduler_state import SchedulerState
 
 FRESH_SECONDS = 5.0
@@ -27,7 +27,7 @@ _SMALL = 1_000
 """Largest number of sites whose figures are computed in the loop: about ten milliseconds."""
 SAMPLE_SITES = 16_384
 """Approximate sample size for longer lists: computing over all sites would block the loop and fill the memory."""
-_LEAST_PERIOD_SECONDS = 1e-200
+_MIN_PERIOD_SECONDS = 1e-200
 _GOLDEN = 2_654_435_769
 """2³² divided by the golden ratio."""
 CURVE_SHARE = 0.05
@@ -126,7 +126,7 @@ def sample(chosen: NDArray[np.bool_], most: int | None = None) -> NDArray[np.int
     number, most = int(np.count_nonzero(chosen)), SAMPLE_SITES if most is None else most
     if number <= most:
         return np.flatnonzero(chosen)
-    return np.concatenate([_sample(part, chosen[part], 2**32 * most / number) for part in stretches(len(chosen))])
+    return np.concatenate([_sample(part, chosen[part], 2**32 * most / number) for part in chunks(len(chosen))])
 
 
 def _sample(part: slice, chosen: NDArray[np.bool_], below: float) -> NDArray[np.int64]:
@@ -142,7 +142,7 @@ def even_period(cost: NDArray[np.float64], floor: NDArray[np.float64], budget: f
     cost, floor float64[k].
     """
     order = np.argsort(floor)
-    cost, floor = cost[order], np.maximum(floor[order], _LEAST_PERIOD_SECONDS)
+    cost, floor = cost[order], np.maximum(floor[order], _MIN_PERIOD_SECONDS)
     slower = np.append(np.cumsum((cost / floor)[::-1])[::-1], 0.0)
     if slower[0] <= budget:
         return 0.0

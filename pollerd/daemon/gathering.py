@@ -21,7 +21,7 @@ T = TypeVar("T")
 _NOTHING_NEW = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.NOT_MODIFIED})
 
 
-def free_to_wait(result: PollResult, sites: SiteTable, settings: SchedulingSettings) -> float:
+def max_commit_delay(result: PollResult, sites: SiteTable, settings: SchedulingSettings) -> float:
     """Returns the seconds that the result may be delayed without effect; 0 if it is needed now.
 
     A result may wait if it found nothing new, as the poll before, if it was not requested by hand, and if its site,

@@ -66,7 +66,7 @@ class Gauges:
             instruments.sites[state].set(count)
 
     async def _refresh_forecast(self) -> None:
-        await self._scheduler.budget_fit.fit_by_and_by()
+        await self._scheduler.budget_fit.fit_in_steps()
         instruments, figures = self._instruments, await self._forecast.refresh()
         instruments.price.set(figures.benefit.price)
         instruments.expected.labels("uniform").set(figures.benefit.uniform)

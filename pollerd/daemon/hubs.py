@@ -31,9 +31,9 @@ from pollerd.urls import join_url
 
 # Requests to hubs, to subscribe or to end a subscription.
 
-MOST_REDIRECTS = 3
+MAX_REDIRECTS = 3
 _SECONDS = 20.0
-_MOST_BYTES = 1_000
+_MAX_BYTES = 1_000
 """Of a hub's answer: the reason of a refusal is read, no more."""
 _KEEPING_METHOD = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -54,15 +54,15 @@ async def ask_hub(poster: Poster, hub: str, fields: Mapping[str, str], clock: Ca
     through the guard.
     """
     body, url = urlencode(fields).encode(), hub
-    for _ in range(MOST_REDIRECTS + 1):
-        posted = await poster.post(url, _FORM, body, now=clock(), seconds=_SECONDS, most=_MOST_BYTES)
+    for _ in range(MAX_REDIRECTS + 1):
+        posted = await poster.post(url, _FORM, body, now=clock(), seconds=_SECONDS, most=_MAX_BYTES)
         if posted.status not in _KEEPING_METHOD:
             return _answer(posted)
         target = _target(url, posted.location)
         if target is None:
             return HubAnswer(False, f"the hub redirects ({posted.status}) to no usable URL")
         url = target
-    return HubAnswer(False, f"the hub redirects more than {MOST_REDIRECTS} times")
+    return HubAnswer(False, f"the hub redirects more than {MAX_REDIRECTS} times")
 
 
 def _target(url: str, location: str | None) -> str | None:
@@ -89,11 +89,11 @@ LEASE_SECONDS = 10 * 86_400
 """Lease that is asked for; the hub decides."""
 RETRY_SECONDS, RETRY_MOST_SECONDS = 600.0, 86_400.0
 """Time until a hub that did not verify is asked again: doubled each time, from and to."""
-MOST_LEAVING = 4
+MAX_LEAVING = 4
 """Requests to end a subscription; after that it is forgotten, and ends with its lease."""
 _LOOK_SECONDS = 60.0
 """Longest time between two looks: another node may have changed something."""
-_LEAST_SECONDS = 0.05
+_MIN_SECONDS = 0.05
 
 
 class HubSubscriber:
@@ -182,7 +182,7 @@ class HubSubscriber:
     async def _ask(self, poster: Poster, one: HubSubscription) -> None:
         leaves = one.state is HubState.LEAVING
         secret = await self._store.secret_of(one.id)
-        if secret is None or (leaves and (one.attempts >= MOST_LEAVING or one.verified_at is None)):
+        if secret is None or (leaves and (one.attempts >= MAX_LEAVING or one.verified_at is None)):
             await self._store.delete(one.id)
             return
         # Noted before: a hub may verify before it answers, and what was not asked for is not verified.
@@ -219,7 +219,7 @@ def _next_at(one: HubSubscription, now: float) -> float:
 
 
 def _within(seconds: float) -> float:
-    return min(max(seconds, _LEAST_SECONDS), _LOOK_SECONDS)
+    return min(max(seconds, _MIN_SECONDS), _LOOK_SECONDS)
 
 
 async def _wait_for(event: asyncio.Event, seconds: float) -> None:
@@ -250,14 +250,14 @@ def is_signed(body: bytes, signature: str, secret: bytes) -> bool:
 
 VERIFY_SECONDS = 3_600.0
 """How long after a request a hub may verify it."""
-LEAST_LEASE_SECONDS, MOST_LEASE_SECONDS = 60.0, 365 * 86_400.0
+MIN_LEASE_SECONDS, MAX_LEASE_SECONDS = 60.0, 365 * 86_400.0
 RENEW_AT = 0.75
 """Share of a lease after which it is renewed."""
 DENIED_SECONDS = 86_400.0
 """Time after which a hub that denied a subscription is asked again."""
 _CALLBACK = re.compile(r"[A-Za-z0-9_-]{43}")
 _LONGEST_CHALLENGE = 1_000
-_MOST_AT_ONCE, _MOST_WAITING = 2, 16
+_MAX_AT_ONCE, _MAX_WAITING = 2, 16
 _BODY_SECONDS = 30.0
 """How long a hub may take to send a body."""
 _RECENT = 1_000
@@ -292,7 +292,7 @@ class HubCallbacks:
     ) -> None:
         self._hubs, self._signals, self._documents, self._subscriber = hubs, signals, documents, subscriber
         self._settings, self._clock, self._instruments = settings, runtime.clock, runtime.instruments
-        self._reading = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._reading = asyncio.Semaphore(_MAX_AT_ONCE)
         self._waiting = 0
         self._recent: OrderedDict[bytes, None] = OrderedDict()
         self._log = structlog.get_logger("pollerd.hubs")
@@ -338,7 +338,7 @@ class HubCallbacks:
         receive: returns the body; called only if not too many others are held. signature: the header X-Hub-Signature,
         empty if left out. Raises TooManyError before, and DatabaseUnavailableError: the hub sends it again.
         """
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting >= _MAX_WAITING:
             raise TooManyError("deliveries", 5.0)
         self._waiting += 1
         try:
@@ -409,12 +409,12 @@ async def _received(receive: Callable[[], Awaitable[bytes]]) -> bytes | None:
 def _lease(written: str) -> float:
     """Returns the lease in s that a hub grants: what was asked for if it does not say."""
     seconds = float(written) if written.isascii() and written.isdecimal() and len(written) <= 12 else LEASE_SECONDS
-    return min(max(seconds, LEAST_LEASE_SECONDS), MOST_LEASE_SECONDS)
+    return min(max(seconds, MIN_LEASE_SECONDS), MAX_LEASE_SECONDS)
 
 
 # Offers of hubs in the answers of signal sources, noted so that they are subscribed to.
 
-_MOST_KNOWN = 10_000
+_MAX_KNOWN = 10_000
 _KNOWN_SECONDS = 3_600.0
 """How long what a source offered is taken as noted: another node may have read it meanwhile."""
 
@@ -437,7 +437,7 @@ class HubOffers:
             return
         if await self._stored(source, offer):
             self._on_change()
-        if len(self._known) >= _MOST_KNOWN:
+        if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         self._known[source.id] = (self._clock() + _KNOWN_SECONDS, offer)
 

@@ -29,7 +29,7 @@ KEPT_SECONDS = 86_400.0
 """How long a right key counts."""
 REFUSED_SECONDS = 600.0
 """How long a wrong one does."""
-_MOST_KEPT = 1_000
+_MAX_KEPT = 1_000
 
 FetchKey = Callable[[str], Awaitable[Outcome]]
 """Fetches the file at a normalised URL, through the guard and within politeness; a long one is no key file."""
@@ -58,19 +58,19 @@ class IndexNowKeys:
         right = outcome.kind is OutcomeKind.BODY and here and holds_key(outcome.body or b"", report.key)
         until = self._clock() + (KEPT_SECONDS if right else REFUSED_SECONDS)
         self._checked[report.key, report.key_location] = (until, right)
-        if len(self._checked) > _MOST_KEPT:
+        if len(self._checked) > _MAX_KEPT:
             self._checked.popitem(last=False)
         return right
 
 
-MOST_WAITING = 100
+MAX_WAITING = 100
 """Reports whose key is not checked yet."""
-_MOST_URLS = 10_000
+_MAX_URLS = 10_000
 """URLs that wait under one key."""
 _CHECKS, _CHECKS_PER_SECOND = 20.0, 0.1
 _CHECKS_OF_HOST, _CHECKS_OF_HOST_PER_SECOND = 5.0, 1 / 600
 """Key files that are fetched at once and in the long run, of all hosts and of one."""
-_MOST_LIMITS = 1_000
+_MAX_LIMITS = 1_000
 _BODIES_AT_ONCE = 16
 
 
@@ -86,7 +86,7 @@ class ReportAnswer(StrEnum):
     """Its key is not the one that its host holds."""
 
 
-class TakesReports(Protocol):
+class ReportReceiver(Protocol):
     """Takes reports of a pushed source, whose name is added if it is new."""
 
     async def report_as(self, name: str, listed: list[ListedDate]) -> None:
@@ -100,7 +100,7 @@ class IndexNowReports:
     """Takes reports while a setting allows it. Only hosts that have sites here are asked for their key."""
 
     def __init__(
-        self, *, allowed: bool, store: SignalStore, keys: IndexNowKeys, reports: TakesReports, runtime: Runtime
+        self, *, allowed: bool, store: SignalStore, keys: IndexNowKeys, reports: ReportReceiver, runtime: Runtime
     ) -> None:
         self._store, self._keys, self._reports = store, keys, reports
         self._instruments = runtime.instruments
@@ -108,9 +108,7 @@ class IndexNowReports:
         self.bodies = asyncio.Semaphore(_BODIES_AT_ONCE)
         """Held while the body of a report is read."""
         self._checks = LeakyBucket(_CHECKS, _CHECKS_PER_SECOND, runtime.clock)
-        self._of_hosts = LeakyBuckets(
-            _CHECKS_OF_HOST, _CHECKS_OF_HOST_PER_SECOND, runtime.clock, most_keys=_MOST_LIMITS
-        )
+        self._of_hosts = LeakyBuckets(_CHECKS_OF_HOST, _CHECKS_OF_HOST_PER_SECOND, runtime.clock, most_keys=_MAX_LIMITS)
         self._waiting: OrderedDict[tuple[str, str], IndexNowReport] = OrderedDict()
         """(key, its place) -> what was reported under it."""
         self._arrived = asyncio.Event()
@@ -171,9 +169,9 @@ class IndexNowReports:
         before = self._waiting.get(place)
         if before is not None:
             urls = tuple(dict.fromkeys((*before.urls, *report.urls)))
-            self._waiting[place] = replace(before, urls=urls[:_MOST_URLS])
+            self._waiting[place] = replace(before, urls=urls[:_MAX_URLS])
             return
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MAX_WAITING:
             raise TooManyError("reports whose key is to be checked", 60.0)
         seconds = self._of_hosts.wait(report.host) or self._checks.wait()
         if seconds > 0:

@@ -25,7 +25,7 @@ from pollerd.storage.values import Batch, CommitResult, PollRecord, StoredRobots
 _SHARED_STATE_SECONDS = 30.0
 """Interval between two stores of the large shared state; after a crash it relearns from the polls since then."""
 
-_COMPANY, _COMPANY_AT_SERVER = 16, 64
+_BATCH_TARGET, _BATCH_TARGET_AT_SERVER = 16, 64
 """Batch size from which waiting for more gains little: a larger batch saves little per poll, and blocks the loop
 longer. A commit costs a server of its own as much as forty polls (docs/limits.md)."""
 
@@ -54,7 +54,7 @@ class Journal:
         self._processor, self._store, self._health = processor, store, runtime.health
         self._blindness, self._clock = runtime.blindness, runtime.clock
         self._settings, self._instruments = runtime.settings, runtime.instruments
-        self._company = _COMPANY if store.database.is_sqlite else _COMPANY_AT_SERVER
+        self._company = _BATCH_TARGET if store.database.is_sqlite else _BATCH_TARGET_AT_SERVER
         self._results: list[PollResult] = []
         self._robots: dict[int, StoredRobots] = {}
         self._hosts_touched = False
@@ -88,7 +88,7 @@ class Journal:
         elif waiting >= self._company:
             self._flush_within(self._first_at + settings.flush_seconds - time.monotonic())
         else:
-            may_wait = min(self._processor.free_to_wait(result), settings.gather_seconds)
+            may_wait = min(self._processor.max_commit_delay(result), settings.gather_seconds)
             self._flush_within(max(may_wait, settings.flush_seconds))
 
     def forget(self, site_id: int) -> None:

@@ -56,7 +56,7 @@ class ScheduleLoader:
         table.last_poll[slots] = np.where(np.isnan(rows.last_poll_at), -np.inf, rows.last_poll_at)
         table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
         table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)
-        scheduler.look_again_at_blocked(slots)
+        scheduler.retry_blocked(slots)
         scheduler.unusable |= replace_invalid_settings(table, slots)
         table.touch(slots)
         scheduler.unusable |= faults

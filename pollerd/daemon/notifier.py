@@ -86,7 +86,7 @@ _WAIT_SECONDS = 4 * 86_400.0
 """How long a notice may wait: longer than the three days of its attempts."""
 
 
-class Delivers(Protocol):
+class MessageDelivery(Protocol):
     """Sends what the outbox holds."""
 
     async def run(self) -> None:
@@ -119,7 +119,7 @@ class Notifier:
         announcer: Announcer,
         journal: Journal,
         site_cache: SiteCache,
-        make_delivery: Callable[[], Delivers],
+        make_delivery: Callable[[], MessageDelivery],
         watchers: Sequence[Watcher],
         runtime: Runtime,
     ) -> None:
@@ -130,7 +130,7 @@ class Notifier:
         self._make_delivery, self._watchers, self._clock = make_delivery, watchers, runtime.clock
         self._roles = runtime.roles
         self._gauges = OutboxGauges(store=store, instruments=runtime.instruments, clock=runtime.clock)
-        self._delivery: Delivers | None = None
+        self._delivery: MessageDelivery | None = None
         """None: there is no channel, or another node delivers."""
         self._has_channels = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -173,7 +173,7 @@ class Notifier:
             self._delivery = None
             await delivery.close()
 
-    async def _begin_with(self, delivery: Delivers) -> None:
+    async def _begin_with(self, delivery: MessageDelivery) -> None:
         while True:
             try:
                 async with self._turn:  # what is changed from here on, `reload` hands on

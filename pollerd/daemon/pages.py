@@ -14,7 +14,7 @@ import orjson
 from msgspec.structs import replace
 
 from pollerd.daemon.budget import Budget
-from pollerd.daemon.redirects import FollowsRedirects, MakesRedirectPolicies
+from pollerd.daemon.redirects import RedirectFollower, RedirectPolicyMaker
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.workers import Effort, WorkerPool
@@ -93,7 +93,7 @@ class PageRequests:
         *,
         scheduler: SchedulerState,
         client: PageClient,
-        redirects: MakesRedirectPolicies,
+        redirects: RedirectPolicyMaker,
         budget: Budget,
         runtime: Runtime,
     ) -> None:
@@ -151,7 +151,7 @@ class PageRequests:
         slot = hosts.slot_of(host_of(url))
         return slot is not None and hosts.robots_at[slot] == -math.inf and hosts.robots_failures[slot] > 0
 
-    async def _turn(self, policy: FollowsRedirects, url: str, patience_seconds: float) -> Outcome | None:
+    async def _turn(self, policy: RedirectFollower, url: str, patience_seconds: float) -> Outcome | None:
         """Waits for the page's host; returns why it may not be asked, None if it may."""
         began_at = self._clock()
         while not await policy.may_follow(url):
@@ -171,7 +171,7 @@ class PageRequests:
         return None
 
 
-def _write_if_held(policy: FollowsRedirects, url: str, write: Write) -> bool:
+def _write_if_held(policy: RedirectFollower, url: str, write: Write) -> bool:
     if not policy.holds(url):
         raise TimeoutError("the host was lent for a shorter time than the request waited")
     return write()

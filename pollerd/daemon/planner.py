@@ -37,7 +37,7 @@ from pollerd.storage.site_store import SiteStore
 
 KNOWN_POLLS = 20
 """Polls from which on the rate of a site is known well enough for a plan."""
-_LEAST_CAPACITY = 1e-12
+_MIN_CAPACITY = 1e-12
 _BLOCKED = STATE_CODE[SiteState.BLOCKED]
 
 
@@ -116,14 +116,14 @@ def _rows(
     sites, hosts, settings = scheduler.sites, scheduler.hosts, scheduler.settings
     own, longest = sites.min_interval[slots], sites.max_interval[slots]
     min_interval = np.where(np.isnan(own), settings.min_interval_seconds, own)
-    unchanged = sites.quiet_waits(slots)
+    unchanged = sites.unchanged_waits(slots)
     used, host = np.unique(sites.host[slots], return_inverse=True)
     # a sample has a part of a host's sites, which are allowed that part of its polls
     here = np.bincount(host, minlength=len(used))
     there = np.bincount(sites.host[: sites.size][live], minlength=hosts.size)[used]
     interval = hosts.interval()[used]
     with np.errstate(divide="ignore"):
-        capacity = np.maximum(here / np.maximum(there, 1) / interval, _LEAST_CAPACITY)
+        capacity = np.maximum(here / np.maximum(there, 1) / interval, _MIN_CAPACITY)
     return PlanRows(
         slots=slots,
         site_id=sites.site_id[slots],

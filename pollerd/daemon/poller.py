@@ -11,7 +11,7 @@ from pollerd.daemon.crawl_hook import PageHook
 from pollerd.daemon.faults import reason
 from pollerd.daemon.pages import PageClient, detect_selected, needs_whole_page
 from pollerd.daemon.poll_result import PollResult
-from pollerd.daemon.redirects import MakesRedirectPolicies
+from pollerd.daemon.redirects import RedirectPolicyMaker
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.workers import Effort
@@ -35,7 +35,7 @@ class Poller:
         *,
         scheduler: SchedulerState,
         client: PageClient,
-        redirects: MakesRedirectPolicies,
+        redirects: RedirectPolicyMaker,
         pacer: WritePacer,
         hook: PageHook,
         runtime: Runtime,

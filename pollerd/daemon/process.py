@@ -143,7 +143,7 @@ class BlindPeriod(NamedTuple):
     until: float
 
 
-class Blindness:
+class ObservationGaps:
     """Notes when such periods begin and end."""
 
     def __init__(self) -> None:

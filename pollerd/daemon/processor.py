@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.crawl_hook import PageHook
-from pollerd.daemon.gathering import free_to_wait
+from pollerd.daemon.gathering import max_commit_delay
 from pollerd.daemon.noise import NoiseStep
 from pollerd.daemon.poll_result import Judgement, PollEffect, PollResult, SiteCache
 from pollerd.daemon.prover import ProofUpdates
@@ -28,7 +28,7 @@ from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.signals import SignalYield
 from pollerd.daemon.transition import PrivateAddresses, StatusStep
-from pollerd.daemon.unchanged import note_announced_ttl, note_quiet
+from pollerd.daemon.unchanged import note_announced_ttl, note_unchanged
 from pollerd.daemon.views import CalibrationView, DecileView, PollFeed
 from pollerd.model import STATE_CODE, Media, SelectionState, SiteState
 from pollerd.storage.page_values import CrawlUpdate
@@ -236,7 +236,7 @@ class TableUpdates:
         broken = np.array([record.context.baseline.ttl_broken for record in records])
         note_announced_ttl(self._scheduler, slots, ttls, broken)
         self._private.note(slots, records)
-        note_quiet(self._scheduler, slots)
+        note_unchanged(self._scheduler, slots)
 
     def host_updates(self, robots: dict[int, StoredRobots]) -> list[HostUpdate]:
         """Returns the hosts touched since the last call; `robots`: new robots.txt by host slot."""
@@ -301,7 +301,7 @@ def listed(
     return tuple(out)
 
 
-class ReadsSignals(Protocol):
+class SignalIntake(Protocol):
     """Reads what polls of signal sources say of other pages."""
 
     async def store_signals(self, results: Sequence[PollResult]) -> None:
@@ -341,7 +341,7 @@ class Steps:
     crawl: PageHook
     learning: LearningStep
     announcing: Announcer
-    signals: ReadsSignals
+    signals: SignalIntake
     tables: TableUpdates
     proofs: ProofUpdates
 
@@ -364,9 +364,9 @@ class ResultProcessor:
         self._remove_site, self._faults, self._instruments = remove_site, runtime.faults, runtime.instruments
         self._poll_feed = poll_feed
 
-    def free_to_wait(self, result: PollResult) -> float:
+    def max_commit_delay(self, result: PollResult) -> float:
         """Returns the seconds that the result may wait for others without effect."""
-        return free_to_wait(result, self._scheduler.sites, self._scheduler.settings)
+        return max_commit_delay(result, self._scheduler.sites, self._scheduler.settings)
 
     def is_slow(self, result: PollResult) -> bool:
         """Returns whether the result is known to take long, and is to be prepared by itself."""

@@ -11,14 +11,14 @@ from pollerd.daemon.poll_result import Candidate, PollResult, ProofResult, Proof
 from pollerd.model import Baseline, Detection, OutcomeKind, SelectionDetection, SelectionState
 from pollerd.storage.values import SiteContext
 
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 _OVERHEAD_BYTES = 2_048
 
 
 class Candidates:
     """Waiting changes by site, up to `most_bytes` of content; the oldest are dropped, but never the newest."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         self._most_bytes, self._bytes = most_bytes, 0
         self._waiting: dict[int, Candidate] = {}
 

@@ -16,7 +16,7 @@ from pollerd.daemon.poll_result import Candidate, PollResult, ProofResult, Proof
 from pollerd.daemon.proofs import Candidates, ContentFinding, Ruling, findings, posts
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
-from pollerd.daemon.unchanged import leave_until_regular, note_quiet
+from pollerd.daemon.unchanged import leave_until_regular, note_unchanged
 from pollerd.detection.noise.learning import (
     HEAVY_UNDER_MASK_BYTES,
     doubtable_rules,
@@ -399,7 +399,7 @@ class ProofUpdates:
             was_left = slot in sites.proofs.left
             sites.proofs.drop(slot)
             if was_left:
-                note_quiet(self._scheduler, np.array([slot]))
+                note_unchanged(self._scheduler, np.array([slot]))
             return
         self._candidates.put(status.waiting)
         if posts(result):  # what it does there must not be done once more than it would be anyway

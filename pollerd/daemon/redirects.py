@@ -141,7 +141,7 @@ class RedirectPolicy:
 # Interfaces of the decision to which hosts a request may be redirected.
 
 
-class FollowsRedirects(Protocol):
+class RedirectFollower(Protocol):
     """Decides for one request; see `RedirectPolicy`."""
 
     put_off: float | None
@@ -163,10 +163,10 @@ class FollowsRedirects(Protocol):
         """Frees the hosts after the request."""
 
 
-class MakesRedirectPolicies(Protocol):
+class RedirectPolicyMaker(Protocol):
     """Makes what decides on the redirects of one request."""
 
-    def policy(self, own: int, context: SiteContext | None, proxy: str | None) -> FollowsRedirects:
+    def policy(self, own: int, context: SiteContext | None, proxy: str | None) -> RedirectFollower:
         """Returns it. own: the host slot of the request; context: of its site, None: of none."""
 
 

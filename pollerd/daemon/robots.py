@@ -90,7 +90,7 @@ _RETRY_CAP_SECONDS = 3_600.0
 _LOG_SECONDS = 60.0
 
 
-class BorrowsHosts(Protocol):
+class HostLending(Protocol):
     """Has other nodes lend their hosts to one request."""
 
     put_off: float | None
@@ -129,7 +129,7 @@ class RobotsKeeper:
         journal: Journal,
         gate: BudgetGate,
         runtime: Runtime,
-        borrowing: Callable[[], BorrowsHosts] = OwnHosts,
+        borrowing: Callable[[], HostLending] = OwnHosts,
     ) -> None:
         """`gate`: spaces the robots.txt requests over all hosts. `borrowing`: called for each request."""
         self._borrowing = borrowing
@@ -172,7 +172,7 @@ class RobotsKeeper:
         self._take(host, response, text, delay)
         return _outcome(response, started_at)
 
-    async def _in_turn(self, reservations: HostReservations, borrowed: BorrowsHosts, url: str) -> bool:
+    async def _in_turn(self, reservations: HostReservations, borrowed: HostLending, url: str) -> bool:
         """Waits for the host that a robots.txt redirects to; returns False if the host is paused by hand, or if it is
         another node's, which does not lend it.
 

@@ -17,7 +17,7 @@ from pollerd.timestamps import rfc3339
 from pollerd.urls import host_of
 
 _NONE: Mapping[int, Incident] = {}
-_MOST_DIGESTS = 50_000
+_MAX_DIGESTS = 50_000
 """Digests that are remembered: two days of a thousand rules with one an hour."""
 
 
@@ -95,7 +95,7 @@ class RulesInForce:
         for key in keys:
             self._closed_digests.pop(key, None)
             self._closed_digests[key] = None
-        while len(self._closed_digests) > _MOST_DIGESTS:
+        while len(self._closed_digests) > _MAX_DIGESTS:
             del self._closed_digests[next(iter(self._closed_digests))]
 
     # Incidents.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pollerd.daemon.faults import Faults, StorageHealth
-from pollerd.daemon.process import Blindness
+from pollerd.daemon.process import ObservationGaps
 from pollerd.daemon.roles import Roles
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.daemon.workers import WorkerPool
@@ -31,7 +31,7 @@ class Runtime:
     faults: Faults
     health: StorageHealth
     """Whether the database accepts reads and commits."""
-    blindness: Blindness
+    blindness: ObservationGaps
     """Periods in which nothing could be polled."""
     roles: Roles
     """Which work for all nodes this one does."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.contract import Allocator
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S
-from pollerd.columns import stretches
+from pollerd.columns import chunks
 from pollerd.daemon.budget import BudgetFit
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, Site, SiteState
@@ -137,7 +137,7 @@ class SchedulerState:
         )
         """Spendable part of the budget, which it passes to the allocator."""
         self.believes_anew = asyncio.Event()
-        """Set when beliefs or intervals of all sites have changed: `SiteTable.quiet_until` is outdated."""
+        """Set when beliefs or intervals of all sites have changed: `SiteTable.unchanged_until` is outdated."""
         self.admissions = 0
         """How often slots were added to the allocator, or another one installed: it knows no signal source of these."""
         self.unread_sources: set[int] = set()
@@ -162,11 +162,11 @@ class SchedulerState:
         """
         waiting = slots[self.sites.state[slots] == STATE_CODE[SiteState.BACKING_OFF]]
         self.sites.not_before[waiting] = 0.0
-        self.look_again_at_blocked(slots)
+        self.retry_blocked(slots)
         self.sites.asap[slots] = True
         self.sites.touch(slots)
 
-    def look_again_at_blocked(self, slots: NDArray[np.int64]) -> None:
+    def retry_blocked(self, slots: NDArray[np.int64]) -> None:
         """Makes the blocked ones of the slots int64[k] eligible: the settings may have changed since.
 
         A check that ends at the guard or at known robots rules sends nothing.
@@ -224,8 +224,8 @@ class SchedulerState:
         for column in (sites.last_poll, sites.last_seen, sites.proof_at, hosts.last_start, hosts.robots_at):
             column += seconds  # -inf (never) stays
         hosts.begun_at += seconds
-        if not sites.is_as_ever("quiet_until"):
-            sites.quiet_until += seconds
+        if not sites.is_default("unchanged_until"):
+            sites.unchanged_until += seconds
         for column in (sites.not_before, hosts.paused_until, hosts.robots_retry_at):
             column[column > 0] += seconds
         sites.eligibility.touch_all()
@@ -250,7 +250,7 @@ class SchedulerState:
 
     def _open_by(self, slots: NDArray[np.int64], windows: Sequence[Windows | None]) -> None:
         """Gives each of the slots int64[k] its windows."""
-        if self.sites.is_as_ever("hours") and not any(windows):
+        if self.sites.is_default("hours") and not any(windows):
             return
         alike: defaultdict[Windows | None, list[int]] = defaultdict(list)
         for slot, its in zip(slots.tolist(), windows, strict=True):
@@ -404,7 +404,7 @@ class SchedulerState:
 
     def is_open(self, slot: int, now: float) -> bool:
         """Returns whether the site in the slot is in its windows, as of `now`, epoch s."""
-        if self.sites.is_as_ever("hours"):
+        if self.sites.is_default("hours"):
             return True
         self.sites.timetable.turn(now)
         return bool(self.sites.timetable.is_open(np.array([slot]))[0])
@@ -534,16 +534,16 @@ class SchedulerState:
         """
         eligibility = self.sites.eligibility
         live = eligibility.live() if eligibility.is_kept else self.sites.in_force()
-        return live if self.sites.is_as_ever("hours") else live & self.sites.open_now(slice(0, self.sites.size))
+        return live if self.sites.is_default("hours") else live & self.sites.open_now(slice(0, self.sites.size))
 
     def live_cost(self) -> float:
         """Returns the cost of one poll of every live site."""
         eligibility = self.sites.eligibility
-        alike = self.sites.is_as_ever("cost") and self.sites.is_as_ever("hours")
+        alike = self.sites.is_default("cost") and self.sites.is_default("hours")
         if alike and eligibility.is_kept:  # cost 1 each: called at every choice
             return float(eligibility.counts()[: STATE_CODE[SiteState.GONE]].sum())
         live = self.live()
-        if self.sites.is_as_ever("cost"):
+        if self.sites.is_default("cost"):
             return float(np.count_nonzero(live))
         return float(self.sites.cost[: self.sites.size].sum(where=live))
 
@@ -564,7 +564,7 @@ class SchedulerState:
         if self.sites.changes_always(slots).any():
             exempt = np.isin(slots, self.allocator.readings_due())
             own = np.maximum(own, NoiseCap(self.sites).floors(self.uniform_period(), slots, exempt))
-        return np.maximum(own, self.sites.quiet_waits(slots))
+        return np.maximum(own, self.sites.unchanged_waits(slots))
 
     def host_name(self, slot: int) -> str:
         """Returns the host "name:port" of a site's slot."""
@@ -576,8 +576,8 @@ class SchedulerState:
         Counting stops soon after a hundred.
         """
         table, seen = self.sites, np.zeros(self.hosts.size, np.bool_)
-        held = None if self.hosts.is_as_ever("held_until") else self.hosts.held(until)
-        for part in stretches(table.size):
+        held = None if self.hosts.is_default("held_until") else self.hosts.held(until)
+        for part in chunks(table.size):
             alive = table.in_force(part)
             alive &= table.in_flight[part] | (table.soonest(part) <= until)
             hosts = table.host[part][alive]

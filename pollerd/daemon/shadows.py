@@ -102,12 +102,12 @@ async def catch_up(blocks: AsyncIterator[PollColumns], sites: SiteTable, allocat
     return replay.taken
 
 
-MOST_SHADOWS = 3
+MAX_SHADOWS = 3
 EVERY_SECONDS = 15.0
 """Interval between evaluations of the shadows."""
 SHARE = 0.02
 """Largest share of the time that one shadow takes: with very many sites it is evaluated less often."""
-_MOST_COMMANDS = 100_000
+_MAX_COMMANDS = 100_000
 """Commands that may be queued; beyond that the shadow is dropped as too slow."""
 _HOUR_SECONDS = 3_600.0
 
@@ -119,7 +119,7 @@ class ShadowAllocator:
         self.name, self.allocator = name, allocator
         self._sites = scheduler.sites
         self.replay = Replay(scheduler.sites, allocator)
-        self.commands = scheduler.follow(_MOST_COMMANDS)
+        self.commands = scheduler.follow(_MAX_COMMANDS)
         """Commands of the active allocator not executed yet."""
         self._take_in = scheduler.admit_command(np.flatnonzero(self.replay.site_id >= 0))
         self.through: int | None = None
@@ -194,8 +194,8 @@ class Shadows:
         Raises InvalidValueError for names that are not allowed, and if an allocator cannot hold the sites.
         """
         known = registry.names()
-        if len(set(names)) < len(names) or len(names) > MOST_SHADOWS or not set(names) <= set(known) - {in_charge}:
-            allowed = f"at most {MOST_SHADOWS} different ones of {', '.join(known)}, without the one in charge"
+        if len(set(names)) < len(names) or len(names) > MAX_SHADOWS or not set(names) <= set(known) - {in_charge}:
+            allowed = f"at most {MAX_SHADOWS} different ones of {', '.join(known)}, without the one in charge"
             raise InvalidValueError("shadows", allowed, list(names))
         return [self.admitted(name, objective, deadline) for name in names]
 

@@ -26,7 +26,7 @@ from pollerd.storage.signals import (
 # Signal sources that a list or an export names.
 
 
-class ChangesSignalSources(Protocol):
+class SignalSourceEditor(Protocol):
     """Adds and removes signal sources."""
 
     async def add(self, spec: SignalSourceSpec, *, origin: SignalOrigin = SignalOrigin.API) -> SignalSource:
@@ -49,7 +49,7 @@ class SignalSourcesSet:
 
 async def set_signal_sources(
     store: SignalStore,
-    control: ChangesSignalSources,
+    control: SignalSourceEditor,
     listed: Sequence[ListedSignalSource],
     *,
     origin: SignalOrigin,
@@ -85,9 +85,9 @@ async def set_signal_sources(
     return result
 
 
-MOST_ADDED = 10_000
+MAX_ADDED = 10_000
 """Signal sources up to which reports may add others."""
-_MOST_AT_ONCE, _PER_SECOND = 50_000, 500
+_MAX_AT_ONCE, _PER_SECOND = 50_000, 500
 """URLs that reports may name at once and in the long run."""
 
 
@@ -106,7 +106,7 @@ class SignalControl:
         """on_delete: called after a source was deleted; its hub is left then."""
         self._store, self._sources, self._scheduler, self._on_delete = store, sources, scheduler, on_delete
         self._clock, self._instruments = runtime.clock, runtime.instruments
-        self._limit = ReportLimit(runtime.clock, most=_MOST_AT_ONCE, per_second=_PER_SECOND, what="signals")
+        self._limit = ReportLimit(runtime.clock, most=_MAX_AT_ONCE, per_second=_PER_SECOND, what="signals")
 
     async def add(self, spec: SignalSourceSpec, *, origin: SignalOrigin = SignalOrigin.API) -> SignalSource:
         """Adds a signal source; its site is polled soon. Raises DuplicateError, InvalidValueError."""
@@ -183,7 +183,7 @@ class SignalControl:
         try:
             source_id = await self._store.named(name)
         except InvalidValueError:
-            if len(self._sources) >= MOST_ADDED:
+            if len(self._sources) >= MAX_ADDED:
                 raise TooManyError("signal sources", 3_600.0) from None
             try:
                 source_id = (await self.add(SignalSourceSpec("push", name=name, hosts="any"))).id

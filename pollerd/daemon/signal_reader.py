@@ -171,7 +171,7 @@ def in_words(changes: ListedChanges, signals: int) -> str:
 
 # Readings of indexes: the sitemaps listed in them, kept until sites are made of them.
 
-_MOST_WAITING = 1_000
+_MAX_WAITING = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class IndexReadings:
         """
         if source.spec.kind != "sitemap" or source.origin is SignalOrigin.INDEX:
             return
-        if source.id in self._waiting or len(self._waiting) < _MOST_WAITING:
+        if source.id in self._waiting or len(self._waiting) < _MAX_WAITING:
             self._waiting[source.id] = IndexReading(source, sitemaps, complete)
             self._arrived.set()
 
@@ -210,7 +210,7 @@ class IndexReadings:
         return self._waiting.pop(next(iter(self._waiting)))
 
 
-class NotesHubs(Protocol):
+class HubRecorder(Protocol):
     """Notes which hubs the answers of sources offer."""
 
     async def note(self, source: SignalSource, outcome: Outcome, base: str) -> None:
@@ -229,7 +229,7 @@ class SignalReader:
         sources: SignalSources,
         documents: DocumentSignals,
         indexes: IndexReadings,
-        hubs: NotesHubs | None,
+        hubs: HubRecorder | None,
         faults: Faults,
     ) -> None:
         """hubs: None if no hub is subscribed to."""
@@ -300,11 +300,11 @@ def _document(result: PollResult) -> SignalDocument:
 
 # Children of an index: sites and signal sources are made of its sitemaps, and removed when they leave it.
 
-MOST_CHILDREN = 500
+MAX_CHILDREN = 500
 """Sitemaps of one index that become sites: the first ones."""
 
 
-class ChangesSites(Protocol):
+class SiteEditor(Protocol):
     """Adds and removes sites."""
 
     async def add(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
@@ -318,7 +318,7 @@ class IndexChildren:
     """Brings the sitemaps of each index in step with its last reading, one index at a time."""
 
     def __init__(
-        self, *, readings: IndexReadings, store: SignalStore, control: SignalControl, sites: ChangesSites
+        self, *, readings: IndexReadings, store: SignalStore, control: SignalControl, sites: SiteEditor
     ) -> None:
         self._readings, self._store, self._control, self._sites = readings, store, control, sites
         self._log = structlog.get_logger("pollerd.signals")
@@ -349,19 +349,19 @@ class IndexChildren:
         if reading.source.id not in {source.id for source in sources}:
             return
         children = [one for one in sources if one.index_id == reading.source.id]
-        listed = reading.sitemaps[:MOST_CHILDREN]
+        listed = reading.sitemaps[:MAX_CHILDREN]
         left = [one for one in children if reading.complete and one.url not in reading.sitemaps]
         for child in left:
             await self._remove(child)
         known = {source.url for source in sources}
-        room = max(MOST_CHILDREN - len(children) + len(left), 0)
+        room = max(MAX_CHILDREN - len(children) + len(left), 0)
         added = [url for url in listed if url not in known][:room]
         made = [url for url in added if await self._add(reading.source, url)]
         if made or left:
             self._log.info("sitemaps_followed", source=reading.source.id, added=len(made), left=len(left))
         over = len(reading.sitemaps) - len(listed)
         if over > 0 and made:
-            self._log.warning("sitemaps_left_out", source=reading.source.id, number=over, most=MOST_CHILDREN)
+            self._log.warning("sitemaps_left_out", source=reading.source.id, number=over, most=MAX_CHILDREN)
 
     async def _add(self, index: SignalSource, url: str) -> bool:
         """Adds a sitemap's site, if it is none, and makes it a signal source."""

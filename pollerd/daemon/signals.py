@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import ELSEWHERE
 from pollerd.daemon.scheduler_state import SchedulerState
-from pollerd.daemon.unchanged import note_quiet
+from pollerd.daemon.unchanged import note_unchanged
 from pollerd.daemon.views import SignalYieldView
 from pollerd.storage.signals import SignalSource, SignalStore, StoredSignal, waits
 from pollerd.telemetry import Instruments
@@ -273,7 +273,7 @@ class SignalSources:
             fresh = (slots >= 0) & _is_later(known, site_ids, signalled_at)
             if fresh.any():
                 self._scheduler.signal(slots[fresh], known.source.id, at[fresh], signalled_at)
-                note_quiet(self._scheduler, slots[fresh])
+                note_unchanged(self._scheduler, slots[fresh])
 
 
 def _is_later(known: _Known, site_ids: NDArray[np.int64], signalled_at: float) -> NDArray[np.bool_]:

@@ -19,8 +19,8 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.workers import LIST_SECONDS, Effort, WorkerPool
 from pollerd.errors import DatabaseUnavailableError, NotFoundError, TooHeavyError
 from pollerd.fetching.request import Request
-from pollerd.lists.readings import FIRST_SECONDS, MOST_SECONDS, ListedDifference, difference, doubt, next_interval
-from pollerd.lists.sitemaps import MOST_BYTES, ListedDocument, read_listing, robots_sitemaps, same_host
+from pollerd.lists.readings import FIRST_SECONDS, MAX_SECONDS, ListedDifference, difference, doubt, next_interval
+from pollerd.lists.sitemaps import MAX_BYTES, ListedDocument, read_listing, robots_sitemaps, same_host
 from pollerd.model import Outcome, OutcomeKind, Validators
 from pollerd.quantities import counted
 from pollerd.scheduling.hosts import backoff_seconds, lengthened
@@ -45,7 +45,7 @@ class DocumentFetcher:
 
     async def fetch(self, url: str, validators: Validators) -> Outcome:
         """Fetches the document at the normalised URL when its host and the budget allow; at most 50 MiB of it."""
-        request = Request(url, validators, most_bytes=MOST_BYTES)
+        request = Request(url, validators, most_bytes=MAX_BYTES)
         return await self._requests.get(_NO_SITE, request, cost=_COST, patience_seconds=_PATIENCE_SECONDS)
 
     async def robots_txt(self, url: str) -> bytes | None:
@@ -55,11 +55,11 @@ class DocumentFetcher:
 
 # One reading of a source: its documents are fetched, and the pages gathered that they list.
 
-MOST_DOCUMENTS = 1_000
+MAX_DOCUMENTS = 1_000
 """Maximum number of documents of one source."""
 DEEPEST = 3
 """Levels of sitemaps: an index may list indexes, and those sitemaps."""
-MOST_OTHER_HOSTS = 20
+MAX_OTHER_HOSTS = 20
 """Maximum number of other hosts whose robots.txt is read for one reading."""
 _FAILURES_IN_A_ROW = 3
 _LARGE_BYTES = 16 * 1024
@@ -180,9 +180,9 @@ class SourceWalk:
         if fresh and depth >= DEEPEST:
             self._reading.doubtful(f"its sitemaps are nested more than {DEEPEST} deep")
             return
-        room = MOST_DOCUMENTS - len(self._named)
+        room = MAX_DOCUMENTS - len(self._named)
         if len(fresh) > room:
-            self._reading.doubtful(f"it has more than {MOST_DOCUMENTS:,} sitemaps")
+            self._reading.doubtful(f"it has more than {MAX_DOCUMENTS:,} sitemaps")
         for url in fresh[:room]:
             self._named.add(url)
             self._waiting.append((url, depth + 1))
@@ -198,7 +198,7 @@ class SourceWalk:
     async def _allowed(self, origin: str, url: str, own: Sequence[str]) -> bool:
         if any(same_host(url, one) for one in own):
             return True
-        if origin not in self._allows and len(self._allows) < MOST_OTHER_HOSTS:
+        if origin not in self._allows and len(self._allows) < MAX_OTHER_HOSTS:
             text = await self._fetch.robots_txt(url)
             named = () if text is None else robots_sitemaps(text, robots_url(url))
             self._allows[origin] = None if text is None else not set(own).isdisjoint(named)
@@ -236,7 +236,7 @@ class SiteAdder(Protocol):
     ) -> AddResult:
         """Adds sites that the source lists."""
 
-    async def agree(self, site_ids: Sequence[int]) -> None:
+    async def reload_from_store(self, site_ids: Sequence[int]) -> None:
         """Takes sites into memory as they are stored."""
 
 
@@ -315,7 +315,7 @@ class SourceMembership:
         if source_id not in self._unsure:
             ids = ids[self._scheduler.sites.slots_of(ids) < 0]
         for start in range(0, len(ids), PIECE):
-            await self._sites.agree(ids[start : start + PIECE].tolist())
+            await self._sites.reload_from_store(ids[start : start + PIECE].tolist())
         self._unsure.discard(source_id)
 
     async def _apply(self, source: Source, reading: SourceReading, members: Sequence[Member]) -> Applied:
@@ -447,9 +447,9 @@ class SourceReadings:
         pace = next_interval(spec.kind, source.pace, news=applied.news) if not reading.failed else source.pace
         interval = spec.interval or pace or FIRST_SECONDS[spec.kind]
         if reading.trouble:
-            cap = min(interval, MOST_SECONDS[spec.kind])
+            cap = min(interval, MAX_SECONDS[spec.kind])
             own = backoff_seconds(source.failures + 1, min(_RETRY_SECONDS, cap), cap, self._runtime.rng)
-            interval = lengthened(own, reading.retry_after, max(cap, MOST_SECONDS[spec.kind]))
+            interval = lengthened(own, reading.retry_after, max(cap, MAX_SECONDS[spec.kind]))
         if whole:
             self._read_here.add(source.id)
         documents = reading.documents if applied.settled else ([] if whole else None)

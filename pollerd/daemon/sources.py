@@ -14,14 +14,14 @@ from pollerd.daemon.runtime import Runtime
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.sources import Source, SourceStore
 
-MOST_AT_ONCE = 4
+MAX_AT_ONCE = 4
 """Maximum number of sources that are read at the same time."""
 _LONGEST_SLEEP_SECONDS = 600.0
 """The loop's clock stops while the machine is suspended."""
 _CLOCK_SLACK_SECONDS = 0.01
 
 
-class ReadsSources(Protocol):
+class DueSourceReader(Protocol):
     """Reads one source once."""
 
     async def read(self, source_id: int) -> tuple[float, bool] | None:
@@ -31,10 +31,10 @@ class ReadsSources(Protocol):
 class SourceReader:
     """Knows when each source is due, and reads those that are."""
 
-    def __init__(self, *, store: SourceStore, make_reading: Callable[[], ReadsSources], runtime: Runtime) -> None:
+    def __init__(self, *, store: SourceStore, make_reading: Callable[[], DueSourceReader], runtime: Runtime) -> None:
         """`make_reading`: called when the first source is due."""
         self._store, self._make_reading = store, make_reading
-        self._reading: ReadsSources | None = None
+        self._reading: DueSourceReader | None = None
         self._clock, self._failing = runtime.clock, runtime.instruments.sources_failing
         self._due: dict[int, float] = {}
         self._failed: set[int] = set()
@@ -105,7 +105,7 @@ class SourceReader:
 
     def _sleep(self) -> float | None:
         """Returns the seconds until a source is due; None: until something changes."""
-        if len(self._under_way) >= MOST_AT_ONCE:
+        if len(self._under_way) >= MAX_AT_ONCE:
             return None
         waiting = [at for source_id, at in self._due.items() if source_id not in self._under_way]
         if not waiting:
@@ -116,7 +116,7 @@ class SourceReader:
         now = self._clock()
         due = sorted((at, source_id) for source_id, at in self._due.items() if at <= now)
         for _, source_id in due:
-            if source_id not in self._under_way and len(self._under_way) < MOST_AT_ONCE:
+            if source_id not in self._under_way and len(self._under_way) < MAX_AT_ONCE:
                 self._under_way.add(source_id)
                 group.create_task(self._read(source_id), name=f"source-{source_id}")
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pollerd.allocation import registry
 from pollerd.allocation.contract import Allocator
 from pollerd.daemon.loading import ScheduleLoader
-from pollerd.daemon.process import BlindCause, Blindness, BlindPeriod
+from pollerd.daemon.process import BlindCause, BlindPeriod, ObservationGaps
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.daemon.shadows import Replay, catch_up
@@ -90,9 +90,9 @@ async def restore_node(
         log.warning("learned_state_unusable", reason=str(error), instead="learning anew")
 
 
-async def blind_while_stopped(store: Store, run: RunInfo, now: float) -> Blindness:
+async def blind_while_stopped(store: Store, run: RunInfo, now: float) -> ObservationGaps:
     """Returns the record of blind periods, with the one since the previous run; after a crash since its last poll."""
-    blindness = Blindness()
+    blindness = ObservationGaps()
     since = run.previous_stopped_at if run.previous_clean else await store.history.last_poll_at()
     if since is not None:
         blindness.note(BlindPeriod(BlindCause.STOPPED, since, now))

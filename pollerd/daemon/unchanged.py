@@ -23,7 +23,7 @@ _SHARE = 0.05
 """Share of the time for processing all sites of a long list."""
 
 
-def note_quiet(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
+def note_unchanged(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
     """Recomputes until when the slots int64[k] are not polled, by belief or by announced TTL.
 
     A site whose last poll failed is polled as soon as its backoff is over, to learn whether it is back.
@@ -39,8 +39,8 @@ def note_quiet(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
     if sites.proofs.left:
         left = [sites.proofs.left.get(slot, -np.inf) for slot in slots.tolist()]
         until[known] = np.maximum(until, left)[known]
-    others = slots[sites.quiet_until[slots] != until]  # empty for the millions never polled
-    sites.put("quiet_until", slots, until)
+    others = slots[sites.unchanged_until[slots] != until]  # empty for the millions never polled
+    sites.put("unchanged_until", slots, until)
     sites.touch(others)
 
 
@@ -51,7 +51,7 @@ def leave_until_regular(scheduler: SchedulerState, slot: int, at: float) -> None
     longest = min(float(_longest(scheduler, np.array([slot]))[0]), LONGEST_TTL_SECONDS)
     gap = at - float(scheduler.sites.last_seen[slot])
     scheduler.sites.proofs.left[slot] = at + min(max(gap, 0.0), longest)
-    note_quiet(scheduler, np.array([slot]))
+    note_unchanged(scheduler, np.array([slot]))
 
 
 def _believed(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -109,7 +109,7 @@ def note_announced_ttl(
 
 def listens(scheduler: SchedulerState) -> bool:
     """Returns whether the TTL of any site may be respected."""
-    return bool(scheduler.settings.respect_ttl) or not scheduler.sites.is_as_ever("respect_ttl")
+    return bool(scheduler.settings.respect_ttl) or not scheduler.sites.is_default("respect_ttl")
 
 
 def recall_ttls(scheduler: SchedulerState, stored: StoredTtls) -> None:
@@ -120,17 +120,17 @@ def recall_ttls(scheduler: SchedulerState, stored: StoredTtls) -> None:
 
 
 async def note_all_quiet(scheduler: SchedulerState) -> None:
-    """Runs `note_quiet` on all sites, in pieces; for a long list polling continues meanwhile."""
+    """Runs `note_unchanged` on all sites, in pieces; for a long list polling continues meanwhile."""
     loop = asyncio.get_running_loop()
     hurry = scheduler.sites.size <= AT_ONCE
     at = 0
     while at < scheduler.sites.size:
         began = loop.time()
         slots = np.arange(at, min(at + _PIECE, scheduler.sites.size))
-        note_quiet(scheduler, slots[scheduler.sites.site_id[slots] >= 0])
+        note_unchanged(scheduler, slots[scheduler.sites.site_id[slots] >= 0])
         at += _PIECE
         await asyncio.sleep(0.0 if hurry else (loop.time() - began) * (1 / _SHARE - 1))
-    await scheduler.budget_fit.fit_by_and_by()
+    await scheduler.budget_fit.fit_in_steps()
 
 
 async def keep_quiet_known(scheduler: SchedulerState) -> None:

@@ -215,7 +215,7 @@ class YieldLog:
 # The view of the whole budget: this node, and the others, which are asked.
 
 
-class ShowsAllocation(Protocol):
+class AllocationReporter(Protocol):
     """Asks the other nodes; `daemon.nodes.calls.NodeClient`."""
 
     async def others(self) -> list[LivingNode]:
@@ -229,7 +229,7 @@ class WholeBudget:
     """Shows what the budget brings, over the sites of all nodes."""
 
     def __init__(
-        self, *, explainer: ScheduleExplainer, shared: SharedAllocation | None, nodes: ShowsAllocation | None
+        self, *, explainer: ScheduleExplainer, shared: SharedAllocation | None, nodes: AllocationReporter | None
     ) -> None:
         """shared, nodes: None where the daemon is alone."""
         self.explainer = explainer
@@ -252,7 +252,7 @@ class WholeBudget:
         budget = sum(one.budget for one in views) if row is None else row.budget
         return replace(summed(views, budget), missing_nodes=missing)
 
-    async def _of(self, nodes: ShowsAllocation, node: LivingNode) -> AllocationView | None:
+    async def _of(self, nodes: AllocationReporter, node: LivingNode) -> AllocationView | None:
         """Returns what a node's part brings; None: it gave no answer."""
         try:
             return await nodes.allocation(node)

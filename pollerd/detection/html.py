@@ -156,7 +156,7 @@ def _character(code: int) -> str:
 # formatting elements: a page of 100 KB can take hours or gigabytes. Browsers truncate such pages; so does this module.
 
 _HARMLESS_TAGS = 1_000
-MOST_WORK = 10_000_000
+MAX_WORK = 10_000_000
 """Most steps over open elements that a parser may need for one page."""
 # Cost of an open formatting element, which is copied, relative to others.
 _COPIED = 20
@@ -167,7 +167,7 @@ _UNCOUNTED = frozenset(
     b"option optgroup".split()
 )
 _TAG = re.compile(rb"<(/?)([a-zA-Z][^\s/>]*)")
-_MOST_EXPANDED_BYTES = 1024 * 1024
+_MAX_EXPANDED_BYTES = 1024 * 1024
 _ENTITY = re.compile(rb"""<!ENTITY\s+([^\s%"'<>&;]+)\s+(?:"([^"<]*)"|'([^'<]*)')\s*>""")
 _ENTITY_USE = re.compile(rb"&([^\s%\"'<>&;]{1,100});")
 _CHARACTER = re.compile(rb"&#\w{1,8};")
@@ -197,7 +197,7 @@ def is_tag_bomb(html: bytes) -> bool:
                 open_of[name] = opened - 1
                 depth -= weight
         work += depth
-    return work > MOST_WORK
+    return work > MAX_WORK
 
 
 def is_entity_bomb(xml: bytes) -> bool:
@@ -212,7 +212,7 @@ def is_entity_bomb(xml: bytes) -> bool:
     if len(values) != declared or any(b"&" in _CHARACTER.sub(b"", value) or b"%" in value for value in values.values()):
         return True
     uses = Counter(_ENTITY_USE.findall(xml))
-    return sum(uses[name] * len(value) for name, value in values.items()) > _MOST_EXPANDED_BYTES
+    return sum(uses[name] * len(value) for name, value in values.items()) > _MAX_EXPANDED_BYTES
 
 
 def plain_text(html: bytes) -> str:

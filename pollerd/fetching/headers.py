@@ -23,11 +23,11 @@ MAX_VALIDATOR_LENGTH = 1024
 
 _NO_VALIDATORS = Validators()
 _MAX_CONTENT_TYPE_LENGTH = 256
-_MOST_ROBOTS_TAGS, _MAX_ROBOTS_TAG_LENGTH = 16, 512
-_MOST_LINKS, _MAX_LINK_LENGTH = 10, 4_096
+_MAX_ROBOTS_TAGS, _MAX_ROBOTS_TAG_LENGTH = 16, 512
+_MAX_LINKS, _MAX_LINK_LENGTH = 10, 4_096
 _MAX_DATE_LENGTH = 64
 _MAX_CACHE_CONTROL_LENGTH = 1024
-_MOST_DIGITS = 12
+_MAX_DIGITS = 12
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?([eE]\+?[0-9]+)?")
 _IMF_FIXDATE = re.compile(r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT")
 _MONTHS = {
@@ -111,7 +111,7 @@ def _directives(cache_control: str) -> Mapping[str, float]:
 
 def _whole(text: str) -> float:
     text = text.strip()
-    return float(text[:_MOST_DIGITS]) if text.isascii() and text.isdecimal() else 0.0
+    return float(text[:_MAX_DIGITS]) if text.isascii() and text.isdecimal() else 0.0
 
 
 def validators_of(etag: str | None, last_modified: str | None) -> Validators:
@@ -142,7 +142,7 @@ def clean_content_type(text: str | None) -> str | None:
 
 def robots_tags_of(tags: Sequence[str]) -> tuple[str, ...]:
     """Returns the `X-Robots-Tag` headers as sent, at most 16, each cut to 512 characters."""
-    return tuple(tag[:_MAX_ROBOTS_TAG_LENGTH] for tag in tags[:_MOST_ROBOTS_TAGS])
+    return tuple(tag[:_MAX_ROBOTS_TAG_LENGTH] for tag in tags[:_MAX_ROBOTS_TAGS])
 
 
 def hub_links_of(links: Sequence[str]) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def hub_links_of(links: Sequence[str]) -> tuple[str, ...]:
     """
     if not any("hub" in link.lower() for link in links):
         return ()
-    return tuple(link for link in links[:_MOST_LINKS] if len(link) <= _MAX_LINK_LENGTH)
+    return tuple(link for link in links[:_MAX_LINKS] if len(link) <= _MAX_LINK_LENGTH)
 
 
 # Content-Encoding, decoded up to a limit.

@@ -34,7 +34,7 @@ _SPENT_ONCE = 2
 """Consecutive sessions accepted once and then refused that imply that the server accepts each only once."""
 _SKIPPED_MORE = 8
 """Growth factor of the number of connections skipped after each failed try with a server that resumes nothing..."""
-_MOST_SKIPPED = 1_024
+_MAX_SKIPPED = 1_024
 """...up to this many."""
 _ADMITTED_WHEN_FULL = 16
 """When the cache is full, one new origin out of this many is admitted. If all were, each would be evicted before its
@@ -159,7 +159,7 @@ class SessionCache:
 
     def _resumes_nothing(self, origin: _Origin) -> None:
         origin.refused += 1
-        origin.skip = min(_SKIPPED_MORE**origin.refused, _MOST_SKIPPED)
+        origin.skip = min(_SKIPPED_MORE**origin.refused, _MAX_SKIPPED)
 
     def _read(self, origin: _Origin, connection: TlsConnection) -> None:
         session = connection.session

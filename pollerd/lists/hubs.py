@@ -17,9 +17,9 @@ from pollerd.errors import InvalidValueError
 from pollerd.urls import join_url
 
 LONGEST_URL = 2_048
-_MOST_BYTES = 256 * 1024
+_MAX_BYTES = 256 * 1024
 """Of a document: hubs stand at its beginning."""
-_MOST_LINKS = 50
+_MAX_LINKS = 50
 _HEADER_LINK = re.compile(r"<([^<>]{1,2048})>([^<]{0,1000})")
 _PARAMETER = re.compile(r";\s{0,10}([a-zA-Z*-]{1,20})\s{0,10}=\s{0,10}(?:\"([^\"]{0,500})\"|([^\s\",;]{1,500}))")
 _ELEMENT = re.compile(r"<(?:[\w.-]{1,50}:)?link\s([^<>]{1,4000})>", re.IGNORECASE)
@@ -55,7 +55,7 @@ def hub_offer(body: bytes, content_type: str | None, headers: Sequence[str], bas
     offer = _offer(_in_headers(headers), base)
     if offer is not None:
         return offer
-    plain = to_utf8(body[:_MOST_BYTES], content_type)
+    plain = to_utf8(body[:_MAX_BYTES], content_type)
     if plain.lstrip().startswith(b"{"):
         return _offer(_in_json(to_utf8(body, content_type)), base)
     return _offer(_in_document(plain.decode("utf-8", "replace")), base)
@@ -88,7 +88,7 @@ def _topic(base: str, url: str) -> str:
 def _in_headers(headers: Sequence[str]) -> Iterator[tuple[str, str]]:
     for header in headers:
         for number, link in enumerate(_HEADER_LINK.finditer(header)):
-            if number >= _MOST_LINKS:
+            if number >= _MAX_LINKS:
                 return
             for name, quoted, plain in _PARAMETER.findall(link[2]):
                 if name.lower() == "rel":
@@ -100,7 +100,7 @@ def _in_document(text: str) -> Iterator[tuple[str, str]]:
     shown = _HIDDEN.sub(" ", text)
     end = _HEAD_ENDS.search(shown)
     for number, element in enumerate(_ELEMENT.finditer(shown, 0, len(shown) if end is None else end.start())):
-        if number >= _MOST_LINKS:
+        if number >= _MAX_LINKS:
             return
         found = {name.lower(): html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(element[1])}
         url = found.get("href", "").strip()
@@ -113,7 +113,7 @@ def _in_json(body: bytes) -> Iterator[tuple[str, str]]:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return
     yield "self", feed.feed_url
-    for hub in feed.hubs[:_MOST_LINKS]:
+    for hub in feed.hubs[:_MAX_LINKS]:
         if hub.type.lower() == "websub":
             yield "hub", hub.url
 

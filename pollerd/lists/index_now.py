@@ -10,7 +10,7 @@ from msgspec import Struct
 from pollerd.errors import InvalidValueError
 from pollerd.urls import host_of, join_url, normalise_url, origin_of
 
-MOST_URLS = 10_000
+MAX_URLS = 10_000
 LONGEST_KEY = 128
 _KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
 
@@ -30,8 +30,8 @@ def index_now_report(urls: Sequence[str], key: str, host: str | None, key_locati
     The key file is at the root of the host, or at key_location on the same scheme, host and port; then it speaks for
     URLs in its folder and below. Raises `InvalidValueError` naming the field in the protocol's words.
     """
-    if not 1 <= len(urls) <= MOST_URLS:
-        raise InvalidValueError("urlList", f"1 to {MOST_URLS:,} URLs", len(urls))
+    if not 1 <= len(urls) <= MAX_URLS:
+        raise InvalidValueError("urlList", f"1 to {MAX_URLS:,} URLs", len(urls))
     if _KEY.fullmatch(key) is None:
         raise InvalidValueError("key", "8 to 128 letters, digits and dashes", key[:LONGEST_KEY])
     found = tuple(dict.fromkeys(_url(f"urlList[{place}]", one) for place, one in enumerate(urls)))

@@ -56,7 +56,7 @@ def of_headers(tags: Iterable[str], agent: str) -> Directives:
     return asked
 
 
-MOST_LINKS = 2_000
+MAX_LINKS = 2_000
 """Maximum number of anchors read per page."""
 LONGEST_ANCHOR = 200
 _FEEDS = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json"})
@@ -145,7 +145,7 @@ def _announced(tree: LexborHTMLParser, base: str) -> tuple[str | None, tuple[str
 
 
 def _anchors(tree: LexborHTMLParser, base: str) -> Iterator[Link]:
-    for node in tree.css("a[href], area[href]")[:MOST_LINKS]:
+    for node in tree.css("a[href], area[href]")[:MAX_LINKS]:
         if meant := _meant(_href(node), base):
             yield Link(meant, _text(node), not _UNFOLLOWED.isdisjoint(_words(node, "rel")))
 

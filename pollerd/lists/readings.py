@@ -50,8 +50,8 @@ def doubt(entries: int, before: int | None, most_shrink: float) -> str | None:
 # The interval between two readings of a source for which the user set none: shorter while it brings news, else longer.
 
 FIRST_SECONDS = {"sitemap": 6 * 3_600.0, "feed": 3_600.0}
-LEAST_SECONDS = {"sitemap": 3_600.0, "feed": 900.0}
-MOST_SECONDS = {"sitemap": 86_400.0, "feed": 43_200.0}
+MIN_SECONDS = {"sitemap": 3_600.0, "feed": 900.0}
+MAX_SECONDS = {"sitemap": 86_400.0, "feed": 43_200.0}
 """By kind."""
 _SHORTER, _LONGER = 0.5, 1.5
 
@@ -64,15 +64,15 @@ def next_interval(kind: str, before: float | None, *, news: bool) -> float:
     """
     if before is None:
         return FIRST_SECONDS[kind]
-    return min(max(before * (_SHORTER if news else _LONGER), LEAST_SECONDS[kind]), MOST_SECONDS[kind])
+    return min(max(before * (_SHORTER if news else _LONGER), MIN_SECONDS[kind]), MAX_SECONDS[kind])
 
 
 # The pattern of a source: it decides which of the listed URLs become sites.
 
 EXPRESSION = "re:"
 """Prefix of a regular expression; any other text is a part of the URL."""
-MOST_CHARACTERS = 1_000
-_MOST_MEMORY = 1 << 20
+MAX_CHARACTERS = 1_000
+_MAX_MEMORY = 1 << 20
 
 
 def check_pattern(pattern: str) -> str:
@@ -80,8 +80,8 @@ def check_pattern(pattern: str) -> str:
 
     Raises `InvalidValueError(field="pattern")` for an empty or too long one, and for what RE2 does not understand.
     """
-    if not 0 < len(pattern.removeprefix(EXPRESSION)) <= MOST_CHARACTERS or "\0" in pattern:
-        raise InvalidValueError("pattern", f"1 to {MOST_CHARACTERS:,} characters without NUL", pattern[:200])
+    if not 0 < len(pattern.removeprefix(EXPRESSION)) <= MAX_CHARACTERS or "\0" in pattern:
+        raise InvalidValueError("pattern", f"1 to {MAX_CHARACTERS:,} characters without NUL", pattern[:200])
     url_matcher(pattern)
     return pattern
 
@@ -99,7 +99,7 @@ def url_matcher(pattern: str | None) -> Callable[[str], bool]:
     import re2  # loaded with the first expression
 
     options = re2.Options()
-    options.log_errors, options.max_mem = False, _MOST_MEMORY
+    options.log_errors, options.max_mem = False, _MAX_MEMORY
     try:
         compiled = re2.compile(pattern.removeprefix(EXPRESSION), options)
     except re2.error as error:

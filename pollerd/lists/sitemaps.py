@@ -22,10 +22,10 @@ from pollerd.lists.links import page_links
 from pollerd.lists.readings import url_matcher
 from pollerd.urls import join_url
 
-MOST_ENTRIES = 50_000
-MOST_BYTES = 50 * 1024 * 1024
+MAX_ENTRIES = 50_000
+MAX_BYTES = 50 * 1024 * 1024
 """Both as in the protocol of sitemaps.org; the rest is not read."""
-MOST_NAMED = 50
+MAX_NAMED = 50
 """Maximum number of sitemaps read from one robots.txt."""
 _NAMED = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*([^\s#]\S{0,2047})", re.IGNORECASE | re.MULTILINE)
 _DATE = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?\Z")
@@ -68,7 +68,7 @@ def read_sitemap(body: bytes, *, common_date: bool = False) -> Sitemap | None:
     pages, sitemaps = list[Listed](), list[Listed]()
     try:
         for kind, listed in _entries(text):
-            if len(pages) + len(sitemaps) >= MOST_ENTRIES:
+            if len(pages) + len(sitemaps) >= MAX_ENTRIES:
                 complete = False
                 break
             (pages if kind == "url" else sitemaps).append(listed)
@@ -88,7 +88,7 @@ def robots_sitemaps(robots: bytes, url: str) -> tuple[str, ...]:
     They apply to all robots, in any group (RFC 9309, section 2.2.4). Takes linear time, unlike parsing the rules.
     """
     found = dict[str, None]()
-    for named in islice(_NAMED.finditer(robots), MOST_NAMED):
+    for named in islice(_NAMED.finditer(robots), MAX_NAMED):
         with suppress(InvalidValueError):
             found[join_url(url, named[1].decode("utf-8", "surrogateescape"))] = None
     return tuple(found)
@@ -97,10 +97,10 @@ def robots_sitemaps(robots: bytes, url: str) -> tuple[str, ...]:
 def _unpacked(body: bytes) -> tuple[bytes, bool] | None:
     """Returns the first bytes of the document, and whether they are all of it."""
     if not body.startswith(_GZIP):
-        return body[:MOST_BYTES], len(body) <= MOST_BYTES
+        return body[:MAX_BYTES], len(body) <= MAX_BYTES
     try:
         unpacking = zlib.decompressobj(wbits=31)
-        plain = unpacking.decompress(body, MOST_BYTES)
+        plain = unpacking.decompress(body, MAX_BYTES)
     except zlib.error:
         return None
     return plain, unpacking.eof and not unpacking.unused_data.startswith(_GZIP)
@@ -110,7 +110,7 @@ def _lines(text: str, complete: bool) -> Sitemap | None:
     urls = [line for raw in text.splitlines() if (line := raw.strip())]
     if not urls or not all(url.lower().startswith(("http://", "https://")) for url in urls):
         return None
-    return Sitemap(tuple(map(Listed, urls[:MOST_ENTRIES])), complete=complete and len(urls) <= MOST_ENTRIES)
+    return Sitemap(tuple(map(Listed, urls[:MAX_ENTRIES])), complete=complete and len(urls) <= MAX_ENTRIES)
 
 
 def _entries(text: str) -> Iterator[tuple[str, Listed]]:
@@ -171,12 +171,12 @@ def read_feed(body: bytes) -> tuple[Listed, ...] | None:
         entries = xml_entries(body)
     if entries is None:
         return None
-    return tuple(Listed(entry.link, max(entry.dates, default=None)) for entry in entries[:MOST_ENTRIES] if entry.link)
+    return tuple(Listed(entry.link, max(entry.dates, default=None)) for entry in entries[:MAX_ENTRIES] if entry.link)
 
 
 # Listings: the pages and further sitemaps in one document of a source of sites.
 
-__all__ = ["MOST_BYTES", "ListedDocument", "read_listing", "same_host"]
+__all__ = ["MAX_BYTES", "ListedDocument", "read_listing", "same_host"]
 
 _ENDED = re.compile(rb"(?:</(?:\w+:)?(?:rss|feed|rdf)\s*>|\})\s*(?:<!--.*-->\s*)?\Z", re.IGNORECASE | re.DOTALL)
 _TAIL_BYTES = 4_096
@@ -211,7 +211,7 @@ def read_listing(
         if entries is None:
             return None
         pages, unusable = _distinct_urls(base, (entry.url for entry in entries))
-        complete = len(entries) < MOST_ENTRIES and _ENDED.search(plain[-_TAIL_BYTES:]) is not None
+        complete = len(entries) < MAX_ENTRIES and _ENDED.search(plain[-_TAIL_BYTES:]) is not None
         return ListedDocument(tuple(filter(fits, pages)), (), len(pages), unusable, complete)
     sitemap = read_sitemap(body)
     if sitemap is None:
@@ -277,11 +277,11 @@ def read_changes(kind: str, body: bytes, content_type: str | None, base: str, ho
     50,000 entries of 50 MiB; takes up to some seconds for those. Where a URL stands twice its newest date counts.
     Raises nothing.
     """
-    found = _entries_by_kind(kind, body[:MOST_BYTES], content_type, base)
+    found = _entries_by_kind(kind, body[:MAX_BYTES], content_type, base)
     if found is None:
         return None
     entries, complete, further = found
-    changes = _resolved(entries, base, hosts, complete and len(body) <= MOST_BYTES)
+    changes = _resolved(entries, base, hosts, complete and len(body) <= MAX_BYTES)
     if not further:
         return changes
     sitemaps = _resolved(further, base, hosts, complete=False).pages
@@ -301,14 +301,14 @@ def _entries_by_kind(
     if kind == "links":
         return [Listed(link.url) for link in page_links(plain, base).links], False, ()
     listed = read_feed(plain) if kind == "feed" else _url_list(plain)
-    return None if listed is None else (listed, kind == "list" and len(listed) < MOST_ENTRIES, ())
+    return None if listed is None else (listed, kind == "list" and len(listed) < MAX_ENTRIES, ())
 
 
 def _url_list(plain: bytes) -> list[Listed] | None:
     """Reads a JSON array of URLs or objects, such an array in an object, or lines of URLs; None if it is neither."""
     if not plain.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"[", b"{")):
         lines = plain.decode("utf-8", "replace").lstrip("\ufeff").splitlines()
-        found = [_of_line(line.strip()) for line in lines[:MOST_ENTRIES] if line.strip() and line.lstrip()[0] != "#"]
+        found = [_of_line(line.strip()) for line in lines[:MAX_ENTRIES] if line.strip() and line.lstrip()[0] != "#"]
         return None if not found or None in found else [one for one in found if one is not None]
     try:
         given = msgspec.json.decode(plain)
@@ -316,7 +316,7 @@ def _url_list(plain: bytes) -> list[Listed] | None:
         return None
     if isinstance(given, dict):
         given = next((value for value in given.values() if isinstance(value, list)), None)
-    return list(_of_json(given[:MOST_ENTRIES])) if isinstance(given, list) else None
+    return list(_of_json(given[:MAX_ENTRIES])) if isinstance(given, list) else None
 
 
 def _of_line(line: str) -> Listed | None:

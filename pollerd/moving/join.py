@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pollerd.moving.draft import Draft
 
 DEFAULT = "default"
-_MOST_NAME = 40
+_MAX_NAME = 40
 _REQUEST = ("method", "body", "headers", "credentials")
 """Fields that decide which page comes: jobs that differ in them cannot be one site."""
 _FIRST_WINS = ("proxy", "pdf_password", "note", "windows", "muted")
@@ -75,7 +75,7 @@ def _number(given: object) -> float:
 
 def _free(wanted: str, taken: dict[str, dict[str, object]]) -> str:
     """Returns a name for a selection: small letters, digits and dashes, not taken yet."""
-    base = re.sub(r"[^a-z0-9]+", "-", wanted.lower()).strip("-")[:_MOST_NAME].strip("-")
+    base = re.sub(r"[^a-z0-9]+", "-", wanted.lower()).strip("-")[:_MAX_NAME].strip("-")
     number = len(taken) + 1
     if not base or base.isdecimal():
         base = f"selection-{base or number}"

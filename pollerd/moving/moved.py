@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pollerd.masking import masked
 
-_MOST_CHARACTERS = 300
+_MAX_CHARACTERS = 300
 
 
 class Fate(StrEnum):
@@ -47,7 +47,7 @@ class Report:
 
     def add(self, source: str, key: str, fate: Fate, how: str = "") -> None:
         """Adds a line; texts that are too long are cut, and what looks like a password of a URL is masked."""
-        shown = how if len(how) <= _MOST_CHARACTERS else f"{how[:_MOST_CHARACTERS]}…"
+        shown = how if len(how) <= _MAX_CHARACTERS else f"{how[:_MAX_CHARACTERS]}…"
         self.lines.append(ReportLine(source, _shown(key), fate, shown))
 
     def of(self, source: str) -> SourceReport:
@@ -101,4 +101,4 @@ class Moved:
 
 
 def _shown(text: str) -> str:
-    return masked(text) if "://" in text or "@" in text else text[:_MOST_CHARACTERS]
+    return masked(text) if "://" in text or "@" in text else text[:_MAX_CHARACTERS]

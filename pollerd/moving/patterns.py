@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import warnings
 
-MOST_CHARACTERS = 5_000
-_MOST_REPEATS = 1_000
+MAX_CHARACTERS = 5_000
+_MAX_REPEATS = 1_000
 _LACKING = (
     (re.compile(r"\(\?<[=!]"), "look-behind"),
     (re.compile(r"\(\?[=!]"), "look-ahead"),
@@ -28,8 +28,8 @@ _PERL = re.compile(r"/(.*?)/([a-z]*)?")
 
 def lacking(pattern: str) -> str | None:
     """Returns what in the pattern RE2 cannot do, or why it is no pattern; None if it can be used."""
-    if len(pattern) > MOST_CHARACTERS:
-        return f"has more than {MOST_CHARACTERS} characters"
+    if len(pattern) > MAX_CHARACTERS:
+        return f"has more than {MAX_CHARACTERS} characters"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of nested sets: Python may read them otherwise one day
@@ -40,8 +40,8 @@ def lacking(pattern: str) -> str | None:
     for sign, name in _LACKING:
         if sign.search(outside):
             return f"{name} cannot run in linear time, or is unknown to RE2"
-    if any(int(number or 0) > _MOST_REPEATS for found in _REPEAT.findall(outside) for number in found):
-        return f"a repeat above {_MOST_REPEATS} is too much for RE2"
+    if any(int(number or 0) > _MAX_REPEATS for found in _REPEAT.findall(outside) for number in found):
+        return f"a repeat above {_MAX_REPEATS} is too much for RE2"
     return None
 
 

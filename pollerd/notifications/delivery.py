@@ -91,7 +91,7 @@ class Pace:
 
 # The sender of one channel, message by message.
 
-MOST_AT_ONCE = 1_000
+MAX_AT_ONCE = 1_000
 """Maximum number of events of one message."""
 _PROBES = (5.0, 30.0, 300.0, 1_800.0, 7_200.0)
 """Seconds between trials of a channel that refuses us: few, as wrong passwords may lock an account."""
@@ -106,7 +106,7 @@ class _Terms(TypedDict):
     begins: NewMessages
 
 
-class WatchesChannels(Protocol):
+class ChannelWatcher(Protocol):
     """Learns what becomes of channels and messages."""
 
     def ended(self, claim: ClaimedMessage, answer: Answer, *, dead: bool) -> None:
@@ -127,7 +127,7 @@ class ChannelSender:
         pace: Pace,
         store: NotificationStore,
         compose: Compose,
-        watch: WatchesChannels,
+        watch: ChannelWatcher,
         clock: Callable[[], float],
     ) -> None:
         self.row, self._channel, self._pace = row, channel, pace
@@ -177,7 +177,7 @@ class ChannelSender:
         if self._first_seen_pace.free_at(now) <= now:
             begins |= NewMessages.FIRST_SEEN
             least.append(self._first_seen_pace.least_group(now))
-        return _Terms(limit=MOST_AT_ONCE, group_from=min(least), begins=begins)
+        return _Terms(limit=MAX_AT_ONCE, group_from=min(least), begins=begins)
 
     async def _claim(self) -> ClaimedMessage | None:
         now = self._clock()

@@ -162,7 +162,7 @@ def _cut(text: str, line: str, most: int) -> str:
 LONGEST_NAME = 100
 LONGEST_SUMMARY = 300
 LONGEST_FACT = 200
-_MOST_VALUES = 20
+_MAX_VALUES = 20
 
 
 class Description(Struct, frozen=True):
@@ -236,7 +236,7 @@ def _changed(words: _Words) -> Description:
 
 
 def _of_change(words: _Words, change: EventChange) -> tuple[tuple[str, str], ...]:
-    values = list(change.values.items())[:_MOST_VALUES]
+    values = list(change.values.items())[:_MAX_VALUES]
     before = change.previous_poll_at
     selection = "" if change.selection == DEFAULT_SELECTION else one_line(change.selection, LONGEST_FACT)
     return words.facts(
@@ -323,7 +323,7 @@ _KINDS: Mapping[EventKind, Callable[[_Words], Description]] = {
 
 # Lines that a change added and removed, for rules and messages. Takes time linear in the contents.
 
-MOST_LINES = 100
+MAX_LINES = 100
 LONGEST_LINE = 400
 _BEFORE_DIFFERENCE = 60
 _NONE = LineChanges((), ())
@@ -364,7 +364,7 @@ def _entry(line: str) -> str:
     return " · ".join(part for part in rest if part) or key
 
 
-def cut_lines(changes: LineChanges, most: int = MOST_LINES, longest: int = LONGEST_LINE) -> CutLines:
+def cut_lines(changes: LineChanges, most: int = MAX_LINES, longest: int = LONGEST_LINE) -> CutLines:
     """Returns the first lines of a change, on one line each without control characters, long ones cut.
 
     Of a long line that took the place of another, what is around the first difference is shown. most: lines of either

@@ -15,18 +15,18 @@ import orjson
 from pollerd.notifications.messages import Event, EventChange, EventSite, Message
 from pollerd.timestamps import rfc3339
 
-MOST_BYTES = 20_000
+MAX_BYTES = 20_000
 GROUP = "group"
 _LONGEST_TEXT = 500
-_MOST_TAGS, _MOST_VALUES = 20, 20
-_MOST_DATA_BYTES = 4_000
+_MAX_TAGS, _MAX_VALUES = 20, 20
+_MAX_DATA_BYTES = 4_000
 _LINES = (1_000, 100, 40, 15, 5, 0)
 """How many lines of a difference are tried, of either kind."""
 _LINES_IN_GROUP = 5
 _ENVELOPE_BYTES = 600
 
 
-def payload_of(message: Message, most: int = MOST_BYTES, link: str = "") -> bytes:
+def payload_of(message: Message, most: int = MAX_BYTES, link: str = "") -> bytes:
     """Returns the body, at most `most` bytes (at least 4,000) for messages with links of usual length.
 
     link: where all events of a group are.
@@ -36,7 +36,7 @@ def payload_of(message: Message, most: int = MOST_BYTES, link: str = "") -> byte
     return _group(message.events, most, link)
 
 
-def events_carried(message: Message, most: int = MOST_BYTES, link: str = "") -> int:
+def events_carried(message: Message, most: int = MAX_BYTES, link: str = "") -> int:
     """Returns how many of the message's events, from the first on, a payload of `most` bytes holds; 1 at least."""
     if len(message.events) == 1:
         return 1
@@ -93,19 +93,19 @@ def _enveloped(event: Event, lines: int, bare: bool = False) -> dict[str, Any]:
         data["change"] = _change(event.change, lines, bare)
     if event.data:
         details = _dumped(dict(event.data))
-        fits = not bare and len(details) <= _MOST_DATA_BYTES
+        fits = not bare and len(details) <= _MAX_DATA_BYTES
         data["details"] = orjson.Fragment(details) if fits else {"cut": True}
     return {"type": event.kind.value, "timestamp": rfc3339(event.at), "data": data}
 
 
 def _site(site: EventSite, bare: bool) -> dict[str, Any]:
-    tags = [] if bare else [tag[:_LONGEST_TEXT] for tag in site.tags[:_MOST_TAGS]]
+    tags = [] if bare else [tag[:_LONGEST_TEXT] for tag in site.tags[:_MAX_TAGS]]
     return {"id": site.id, "url": site.url, "title": site.title[:_LONGEST_TEXT], "tags": tags}
 
 
 def _change(change: EventChange, lines: int, bare: bool) -> dict[str, Any]:
     values = [] if bare else list(change.values.items())
-    kept = {name: value[:_LONGEST_TEXT] for name, value in values[:_MOST_VALUES]}
+    kept = {name: value[:_LONGEST_TEXT] for name, value in values[:_MAX_VALUES]}
     before = change.previous_poll_at
     return {
         "id": change.id,

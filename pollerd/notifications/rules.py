@@ -179,10 +179,10 @@ def _days(field: str, given: object) -> tuple[str, ...]:
 
 # Rules as users write them: JSON, TOML or YAML objects, checked.
 
-MOST_ITEMS = 1_000
-MOST_PATTERNS = 50
+MAX_ITEMS = 1_000
+MAX_PATTERNS = 50
 LONGEST_NAME = 100
-MOST_POLLS = 10_000
+MAX_POLLS = 10_000
 LONGEST_PATIENCE_S = 365 * 86_400.0
 _KNOWN = (
     *("name", "events", "sites", "matters", "words", "failing", "channels", "digest", "quiet", "muted_until"),
@@ -237,14 +237,14 @@ def _name(field: str, given: object) -> str:
 
 
 def _names(field: str, given: object, things: str) -> tuple[str, ...]:
-    items = list_of(field, given, MOST_ITEMS, things)
+    items = list_of(field, given, MAX_ITEMS, things)
     return tuple(dict.fromkeys(_name(f"{field}[{place}]", one) for place, one in enumerate(items)))
 
 
 def _among(field: str, given: object, allowed: Collection[str]) -> list[str]:
     """Returns a list of allowed words, each once."""
     words = list(allowed)
-    items = list_of(field, given, MOST_ITEMS, f"of {', '.join(words)}")
+    items = list_of(field, given, MAX_ITEMS, f"of {', '.join(words)}")
     for place, one in enumerate(items):
         if one not in words:
             reason = with_nearest(f"one of {', '.join(words)}", str(one), words)
@@ -272,7 +272,7 @@ def _scope(field: str, given: object) -> RuleScope:
             continue
         where = f"{field}.{key}"
         if key == "ids":
-            ids = list_of(where, found[key], MOST_ITEMS, "ids of sites")
+            ids = list_of(where, found[key], MAX_ITEMS, "ids of sites")
             checked = (whole_number(f"{where}[{place}]", one, 1, 2**63 - 1) for place, one in enumerate(ids))
             lists[key] = tuple(dict.fromkeys(checked))
         elif key == "media":
@@ -292,7 +292,7 @@ def _words(field: str, given: object) -> Words:
 
 def _patterns(field: str, given: object) -> tuple[PatternSettings, ...]:
     patterns: list[PatternSettings] = []
-    for place, one in enumerate(list_of(field, given, MOST_PATTERNS, "patterns")):
+    for place, one in enumerate(list_of(field, given, MAX_PATTERNS, "patterns")):
         compile_pattern(f"{field}[{place}]", one)
         settings = {"text": one} if isinstance(one, str) else one
         assert isinstance(settings, Mapping)  # else it was no pattern
@@ -308,7 +308,7 @@ def _patience(field: str, given: object) -> Patience:
     excepted = found.get("except")
     return Patience(
         after_polls=(
-            whole_number(f"{field}.after_polls", polls, 1, MOST_POLLS)
+            whole_number(f"{field}.after_polls", polls, 1, MAX_POLLS)
             if polls is not None
             else (Patience().after_polls if after is None else None)
         ),

@@ -41,19 +41,19 @@ class TemplateError(PermanentError):
 
 # Bounds of one rendering: steps of loops, sizes of texts, lists and numbers.
 
-MOST_CHARACTERS = 200_000
+MAX_CHARACTERS = 200_000
 """Of a text made within a template, and of what it renders."""
-MOST_ITEMS = 100_000
-MOST_STEPS = 100_000
+MAX_ITEMS = 100_000
+MAX_STEPS = 100_000
 """LoopSteps of all loops of one rendering together."""
-_MOST_BITS = 256
+_MAX_BITS = 256
 
 
 class LoopSteps:
     """Counts the steps of all loops of one rendering."""
 
     def __init__(self) -> None:
-        self._left = MOST_STEPS
+        self._left = MAX_STEPS
 
     def counted(self, items: Iterable[Any]) -> Iterable[Any]:
         """Returns the items of a loop. Raises TemplateError: they are too many, at once where their number is known."""
@@ -70,19 +70,19 @@ class LoopSteps:
     def _spend(self, number: int) -> None:
         self._left -= number
         if self._left < 0:
-            raise TemplateError(f"more than {MOST_STEPS:,} steps of loops")
+            raise TemplateError(f"more than {MAX_STEPS:,} steps of loops")
 
 
 def bounded(value: Any) -> Any:
     """Returns a value. Raises TemplateError: it is too long."""
     if isinstance(value, str):
-        if len(value) > MOST_CHARACTERS:
-            raise TemplateError(f"a text of more than {MOST_CHARACTERS:,} characters")
+        if len(value) > MAX_CHARACTERS:
+            raise TemplateError(f"a text of more than {MAX_CHARACTERS:,} characters")
     elif isinstance(value, int):
-        if value.bit_length() > _MOST_BITS:
+        if value.bit_length() > _MAX_BITS:
             raise TemplateError("a number with too many digits")
-    elif isinstance(value, Sized) and len(value) > MOST_ITEMS:
-        raise TemplateError(f"a list of more than {MOST_ITEMS:,} items")
+    elif isinstance(value, Sized) and len(value) > MAX_ITEMS:
+        raise TemplateError(f"a list of more than {MAX_ITEMS:,} items")
     return value
 
 
@@ -91,11 +91,11 @@ def check_operation(operator: str, left: Any, right: Any) -> None:
     if operator == "%" and isinstance(left, str):
         raise TemplateError("texts are put together by ~, not by %")
     if operator == "**":
-        if isinstance(left, int) and isinstance(right, int) and right * max(left.bit_length(), 1) > _MOST_BITS:
+        if isinstance(left, int) and isinstance(right, int) and right * max(left.bit_length(), 1) > _MAX_BITS:
             raise TemplateError("a number with too many digits")
     elif operator == "*":
         for some, times in ((left, right), (right, left)):
-            if isinstance(some, str | list | tuple) and isinstance(times, int) and len(some) * times > MOST_ITEMS:
+            if isinstance(some, str | list | tuple) and isinstance(times, int) and len(some) * times > MAX_ITEMS:
                 raise TemplateError("a repetition that is too long")
 
 
@@ -108,8 +108,8 @@ _JINJA = (
     *("last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select"),
     *("selectattr", "sort", "sum", "title", "trim", "truncate", "unique", "upper", "urlencode", "wordcount"),
 )
-_MOST_PLACES = 20
-_TOO_LONG = f"a text of more than {MOST_CHARACTERS:,} characters"
+_MAX_PLACES = 20
+_TOO_LONG = f"a text of more than {MAX_CHARACTERS:,} characters"
 
 
 def _join(items: Iterable[Any], by: str = "", attribute: str | None = None) -> str:
@@ -118,7 +118,7 @@ def _join(items: Iterable[Any], by: str = "", attribute: str | None = None) -> s
     for item in items:
         texts.append(str(item[attribute] if attribute is not None else item))
         length += len(texts[-1]) + len(by)
-        if length > MOST_CHARACTERS:
+        if length > MAX_CHARACTERS:
             raise TemplateError(_TOO_LONG)
     return str(by).join(texts)
 
@@ -126,15 +126,15 @@ def _join(items: Iterable[Any], by: str = "", attribute: str | None = None) -> s
 def _replace(text: Any, old: str, new: str) -> str:
     """Replaces a part of a text wherever it is."""
     found = str(text)
-    if len(found) + found.count(str(old)) * len(str(new)) > MOST_CHARACTERS:
+    if len(found) + found.count(str(old)) * len(str(new)) > MAX_CHARACTERS:
         raise TemplateError(_TOO_LONG)
     return found.replace(str(old), str(new))
 
 
 def _round(number: float, places: Any = 0) -> float:
     """Rounds to decimal places."""
-    if not isinstance(places, int) or abs(places) > _MOST_PLACES:
-        raise TemplateError(f"round takes at most {_MOST_PLACES} places")
+    if not isinstance(places, int) or abs(places) > _MAX_PLACES:
+        raise TemplateError(f"round takes at most {_MAX_PLACES} places")
     return round(number, places)
 
 
@@ -313,7 +313,7 @@ def _escaping(medium: Medium) -> Callable[[Any], str]:
 
     def finalize(value: Any) -> str:
         text = _shown(value)
-        return "\n".join(escaped(plain_line(line, MOST_CHARACTERS), medium) for line in text.split("\n"))
+        return "\n".join(escaped(plain_line(line, MAX_CHARACTERS), medium) for line in text.split("\n"))
 
     return finalize
 
@@ -335,14 +335,14 @@ def _shown(value: Any) -> str:
 
 NAMES = ("subject", "summary", "count", "kind", "events", "event", "site", "change", "link")
 """Names of the values that every template has. event, site, change: none in a message of several events."""
-MOST_EVENTS = 500
+MAX_EVENTS = 500
 _LONGEST = 2_000
 _DEEPEST = 5
 
 
 def context_of(message: Message, link: str = "", zone: tzinfo = UTC) -> dict[str, Any]:
     """Returns the values of a message. link: where all events of a group are."""
-    events = [_event(event, zone) for event in message.events[:MOST_EVENTS]]
+    events = [_event(event, zone) for event in message.events[:MAX_EVENTS]]
     only = events[0] if len(message.events) == 1 else None
     return {
         "subject": message.subject,
@@ -421,7 +421,7 @@ def check(template: str) -> None:
     _compiled(template, Medium.TEXT)
 
 
-def render(template: str, medium: Medium, context: Mapping[str, Any], most: int = MOST_CHARACTERS) -> str:
+def render(template: str, medium: Medium, context: Mapping[str, Any], most: int = MAX_CHARACTERS) -> str:
     """Returns what a template makes of a context (see `context_of`), values escaped for the medium.
 
     Raises TemplateError: it fails, a value is missing, or it renders more than `most` characters.

@@ -229,7 +229,7 @@ async def _open_tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 # Connections by host: bounded over all pages, and shared such that no page keeps the others from a host.
 
-MOST_CONNECTIONS = 6
+MAX_CONNECTIONS = 6
 """Connections to one host at once, over all pages: what a browser opens."""
 _SILENT_SECONDS = 1.0
 """A waiting page takes over a connection that was silent for so long, of a page with more than its share."""
@@ -251,7 +251,7 @@ class HeldConnection:
 class HostConnections:
     """Counts connections by host (name:port) and owner (a page)."""
 
-    def __init__(self, most: int = MOST_CONNECTIONS) -> None:
+    def __init__(self, most: int = MAX_CONNECTIONS) -> None:
         self._most = most
         self._held: defaultdict[str, set[HeldConnection]] = defaultdict(set)
         self._waiting: defaultdict[str, dict[asyncio.Future[None], object]] = defaultdict(dict)

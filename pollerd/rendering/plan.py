@@ -207,7 +207,7 @@ def checked_text(field: str, given: object, most: int, *, secret: bool = False) 
 #     {"wait_for": CSS}   {"wait_for_text": TEXT}   {"wait": SECONDS}
 #     {"scroll": "bottom"}   {"scroll": PIXELS}   {"scroll_to": CSS}
 
-MOST_STEPS = 50
+MAX_STEPS = 50
 MAX_TYPED_LENGTH = 4_096
 _STEP_SECONDS = 10.0
 _IF_EXISTS_SECONDS = 2.0
@@ -222,9 +222,9 @@ _ACTIONS = ", ".join(StepAction)
 
 def compile_steps(field: str, given: object) -> tuple[RenderStep, ...]:
     """Returns the steps. Raises `InvalidValueError` naming the step's position, from 0, and its key."""
-    if not isinstance(given, list | tuple) or len(given) > MOST_STEPS:
+    if not isinstance(given, list | tuple) or len(given) > MAX_STEPS:
         shown = f"{len(given)} steps" if isinstance(given, list | tuple) else type(given).__name__
-        raise InvalidValueError(field, f"a list of at most {MOST_STEPS} steps", shown)
+        raise InvalidValueError(field, f"a list of at most {MAX_STEPS} steps", shown)
     return tuple(_step(f"{field}[{position}]", one) for position, one in enumerate(given))
 
 

@@ -76,8 +76,8 @@ def totals(
 
     Updates during the computation may or may not be included.
     """
-    believed = not (whatever_is_believed or sites.is_as_ever("quiet_until"))
-    uniform_settings = not believed and sites.is_as_ever("min_interval") and sites.is_as_ever("cost")
+    believed = not (whatever_is_believed or sites.is_default("unchanged_until"))
+    uniform_settings = not believed and sites.is_default("min_interval") and sites.is_default("cost")
     demand, spent, live = np.zeros(hosts.size), np.zeros(hosts.size), 0
     for part in _pieces(sites.size):
         there = sites.in_force(part) & sites.open_now(part)
@@ -113,12 +113,12 @@ def _intervals(
     """Returns `AttainableRates.interval`, `quiet` and `ttl_holds`, [k] each, of those rows, gone sites included."""
     number = len(sites.site_id[part])
     interval = np.full(number, settings.min_interval_seconds)
-    if not sites.is_as_ever("min_interval"):
+    if not sites.is_default("min_interval"):
         own = sites.min_interval[part]
         interval = np.where(np.isnan(own), interval, own)
     quiet = ttl_holds = np.zeros(number, np.bool_)
     if believed:
-        wait = sites.quiet_waits(part)
+        wait = sites.unchanged_waits(part)
         quiet = wait > interval
         ttl_holds = quiet & (sites.announced_ttl[part] >= wait)
         interval = np.maximum(interval, wait)
@@ -131,13 +131,13 @@ def reach(
     """Computes how often sites can be polled, as their intervals and hosts allow; those closed now cannot.
 
     The interval of a site is the longer of min_interval and the time for which it is believed unchanged
-    (`quiet_until`); the latter is ignored with `whatever_is_believed`. A short list under an ample budget is not polled
-    at the budget's pace: an allocator that assumed it would expect gaps that never happen.
+    (`unchanged_until`); the latter is ignored with `whatever_is_believed`. A short list under an ample budget is not
+    polled at the budget's pace: an allocator that assumed it would expect gaps that never happen.
     """
     n = sites.size
     slots = np.flatnonzero(sites.in_force() & sites.open_now(slice(0, n)))
     part = slice(0, n) if len(slots) == n else slots  # a view of a million rows costs nothing
-    believed = not (whatever_is_believed or sites.is_as_ever("quiet_until"))
+    believed = not (whatever_is_believed or sites.is_default("unchanged_until"))
     interval, quiet, ttl_holds = _intervals(sites, settings, part, believed)
     interval = np.maximum(interval, _NO_INTERVAL)
     host = sites.host[part]
@@ -286,7 +286,7 @@ def at_private_addresses(sites: SiteTable) -> NDArray[np.bool_]:
     """Returns bool[size]: sites refused for a private address, and sites of the same hosts not yet polled."""
     n = sites.size
     refused = sites.private[:n]
-    if sites.is_as_ever("private") or not refused.any():
+    if sites.is_default("private") or not refused.any():
         return refused
     hosts = np.bincount(sites.host[:n][refused], minlength=int(sites.host[:n].max()) + 1) > 0
     return refused | (hosts[sites.host[:n]] & np.isneginf(sites.last_poll[:n]) & sites.occupied())

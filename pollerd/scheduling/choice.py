@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.columns import rows_of, stretches
+from pollerd.columns import chunks, rows_of
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.min_yield import NoiseCap
 from pollerd.scheduling.settings import SchedulingSettings
@@ -364,7 +364,7 @@ def next_due(sites: SiteTable, hosts: HostTable, now: float, min_interval: float
     host_at = hosts.ready_at()
     host_at = np.where(hosts.busy[: hosts.size], np.maximum(host_at, now + hosts.interval() + _COMMIT_SECONDS), host_at)
     asked_at = hosts.last_start[: hosts.size]
-    first = min(_first_due(sites, part, host_at, asked_at, now, min_interval) for part in stretches(n))
+    first = min(_first_due(sites, part, host_at, asked_at, now, min_interval) for part in chunks(n))
     return max(min(first, _proof_due(sites, host_at, now)) - now, 0.0)
 
 

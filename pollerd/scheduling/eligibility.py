@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.columns import Columns, stretches
+from pollerd.columns import Columns, chunks
 from pollerd.model import STATE_CODE, STATES, SiteState
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class EligibilityIndex(Columns):
         self._now, self._min_interval = now, min_interval
         self.grow(self._sites.capacity)
         self._counts[:] = 0
-        for part in stretches(self._sites.size):
+        for part in chunks(self._sites.size):
             self._look(part)
             self._counts += self._counted(part)
         self.is_kept = True

@@ -9,7 +9,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.columns import Columns, stretches
+from pollerd.columns import Columns, chunks
 from pollerd.model import HostOverride, Outcome
 from pollerd.scheduling.robots import FRESH_SECONDS, RobotsCache, RobotsText
 from pollerd.scheduling.settings import SchedulingSettings
@@ -156,7 +156,7 @@ class HostTable(Columns):
         "touched": (np.bool_, False),
     }
 
-    _SELDOM_SET = frozenset({"resting_until", "held_until"})
+    _SPARSE = frozenset({"resting_until", "held_until"})
 
     host_id: NDArray[np.int64]
     crawl_delay: NDArray[np.float64]
@@ -272,8 +272,8 @@ class HostTable(Columns):
         """
         part = slice(0, self.size) if part is None else part
         spaced = np.maximum(self.last_start[part] + self.interval(part), self.paused_until[part])
-        for column in self._SELDOM_SET:
-            if not self.is_as_ever(column):
+        for column in self._SPARSE:
+            if not self.is_default(column):
                 np.maximum(spaced, getattr(self, column)[part], out=spaced)
         unknown = np.isneginf(self.robots_at[part])
         return np.where(unknown, np.maximum(spaced, self.robots_retry_at[part]), spaced)
@@ -281,7 +281,7 @@ class HostTable(Columns):
     def ready(self, now: float) -> NDArray[np.bool_]:
         """Returns bool[size]: hosts to which a request may start now."""
         out = np.empty(self.size, np.bool_)
-        for part in stretches(self.size):
+        for part in chunks(self.size):
             np.logical_and(~self.busy[part], self.ready_at(part) <= now, out=out[part])
         for slot in self.lines.slots():
             out[slot] &= self.lines.is_polls_turn(slot)
@@ -410,7 +410,7 @@ class HostTable(Columns):
     def robots_wanted(self, now: float) -> NDArray[np.bool_]:
         """Returns bool[size]: hosts whose robots.txt is unknown or a day old, and may be requested now."""
         out = np.empty(self.size, np.bool_)
-        for part in stretches(self.size):
+        for part in chunks(self.size):
             old = self.robots_at[part] + FRESH_SECONDS <= now
             np.logical_and(old, self.robots_retry_at[part] <= now, out=out[part])
         return out

@@ -26,7 +26,7 @@ FIRST_WAIT_SECONDS = 30.0
 """Maximum wait after a site's first poll, doubled with each poll, whatever the priors say: beliefs about other sites
 must not silence a page before it was observed."""
 _DOUBLINGS = 30
-_LEAST_EXPECTED = 1e-300
+_MIN_EXPECTED = 1e-300
 _PARTS = np.linspace(0.0, 1.0, POINTS)
 
 
@@ -103,7 +103,7 @@ def _crossing(
     after = (expected < level[:, None]).sum(1)
     high = np.clip(after, 1, POINTS - 1)
     low = high - 1
-    y, at = np.log(np.maximum(expected, _LEAST_EXPECTED)), np.log(level)
+    y, at = np.log(np.maximum(expected, _MIN_EXPECTED)), np.log(level)
     with np.errstate(divide="ignore", invalid="ignore"):  # below a second all gaps are equal
         slope = (y[rows, high] - y[rows, low]) / (log_gaps[rows, high] - log_gaps[rows, low])
         between = log_gaps[rows, low] + (at - y[rows, low]) / slope

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.columns import Columns, stretches
+from pollerd.columns import Columns, chunks
 from pollerd.model import STATE_CODE, STATES, SiteState
 from pollerd.scheduling.eligibility import EligibilityIndex
 from pollerd.scheduling.proofs import ProofQueue
@@ -42,8 +42,8 @@ class SiteTable(Columns):
         in the lowest bit) · trusted uint8 (informative polls for which its changes are trusted, after a proof poll
         without a difference) ·
         value float64 (of a site on trial: expected value of its first answer; nan: not on trial) · private bool (its
-        last poll was refused because its address is private) · quiet_until float64 (believed unchanged until then, or
-        within its TTL, epoch s; -inf: neither) · announced_ttl float64 (TTL of the last answer as far as it is
+        last poll was refused because its address is private) · unchanged_until float64 (believed unchanged until then,
+        or within its TTL, epoch s; -inf: neither) · announced_ttl float64 (TTL of the last answer as far as it is
         believed, s; 0: none) · ttl_broken bool (a change was found inside such a time) · items_shown float64 (of a
         feed: how many of its newest items it shows; nan: no limit is known) ·
         hours int32 (row of the `timetable`, 0: always open)
@@ -72,20 +72,20 @@ class SiteTable(Columns):
         "trusted": (np.uint8, 0),
         "value": (np.float64, math.nan),
         "private": (np.bool_, False),
-        "quiet_until": (np.float64, -math.inf),
+        "unchanged_until": (np.float64, -math.inf),
         "announced_ttl": (np.float64, 0.0),
         "ttl_broken": (np.bool_, False),
         "items_shown": (np.float64, math.nan),
         "hours": (np.int32, 0),
     }
 
-    _SELDOM_SET = frozenset(
+    _SPARSE = frozenset(
         {
             *NUMERIC_SETTINGS,
             "learned_half_life",
             "value",
             "private",
-            "quiet_until",
+            "unchanged_until",
             "announced_ttl",
             "ttl_broken",
             "items_shown",
@@ -122,7 +122,7 @@ class SiteTable(Columns):
     trusted: NDArray[np.uint8]
     value: NDArray[np.float64]
     private: NDArray[np.bool_]
-    quiet_until: NDArray[np.float64]
+    unchanged_until: NDArray[np.float64]
     announced_ttl: NDArray[np.float64]
     ttl_broken: NDArray[np.bool_]
     items_shown: NDArray[np.float64]
@@ -188,7 +188,7 @@ class SiteTable(Columns):
         given = self.half_life[slots]
         return (
             given
-            if self.is_as_ever("learned_half_life")
+            if self.is_default("learned_half_life")
             else np.where(np.isnan(given), self.learned_half_life[slots], given)
         )
 
@@ -201,7 +201,7 @@ class SiteTable(Columns):
         if self.eligibility.is_kept:
             return [int(number) for number in self.eligibility.counts()[: len(STATES) + 1]]
         counts, paused = np.zeros(len(STATES), np.int64), 0
-        for part in stretches(self.size):
+        for part in chunks(self.size):
             occupied = self.site_id[part] >= 0
             active = occupied & ~self.paused[part]
             counts += np.bincount(self.state[part][active], minlength=len(STATES))
@@ -210,12 +210,12 @@ class SiteTable(Columns):
 
     def on_trial(self) -> NDArray[np.bool_] | None:
         """Returns bool[size]: sites on trial by the focused crawler; None if there never was one."""
-        return None if self.is_as_ever("value") else ~np.isnan(self.value[: self.size])
+        return None if self.is_default("value") else ~np.isnan(self.value[: self.size])
 
     def elapsed(self, now: float) -> NDArray[np.float64]:
         """Returns float64[size]: seconds since the last informative poll, inf without one; never below 0."""
         out = np.empty(self.size)
-        for part in stretches(self.size):
+        for part in chunks(self.size):
             since = np.subtract(now, self.last_seen[part], out=out[part])
             np.maximum(since, 0.0, out=since)
         return out
@@ -234,9 +234,9 @@ class SiteTable(Columns):
         """
         part = slice(0, self.size) if part is None else part
         allowed = self.last_poll[part] + self.interval(default_min_interval, part)
-        if not self.is_as_ever("quiet_until"):
-            np.maximum(allowed, self.quiet_until[part], out=allowed)
-        if not self.is_as_ever("hours"):
+        if not self.is_default("unchanged_until"):
+            np.maximum(allowed, self.unchanged_until[part], out=allowed)
+        if not self.is_default("hours"):
             np.maximum(allowed, self.timetable.opens_at(part), out=allowed)
         return np.asarray(np.maximum(allowed, self.not_before[part], out=allowed))
 
@@ -244,7 +244,7 @@ class SiteTable(Columns):
         self, default_min_interval: float, part: NDArray[np.int64] | slice | None = None
     ) -> NDArray[np.float64] | float:
         """Returns float64[k] of those rows (None: all), or one value for all: minimum s between polls of a site."""
-        if self.is_as_ever("min_interval"):
+        if self.is_default("min_interval"):
             return default_min_interval
         own = self.min_interval[slice(0, self.size) if part is None else part]
         return np.where(np.isnan(own), default_min_interval, own)
@@ -265,11 +265,11 @@ class SiteTable(Columns):
     def pollable(self, now: float, default_min_interval: float) -> NDArray[np.bool_]:
         """Returns bool[size]: sites that may be polled now by their own limits.
 
-        A site requested by hand (`asap`) ignores min_interval and `quiet_until`, but neither Retry-After and backoff
-        nor its windows.
+        A site requested by hand (`asap`) ignores min_interval and `unchanged_until`, but neither Retry-After and
+        backoff nor its windows.
         """
         out = np.empty(self.size, np.bool_)
-        for part in stretches(self.size):
+        for part in chunks(self.size):
             asked = self.next_allowed(default_min_interval, part) <= now
             asked |= self.asap[part]
             np.logical_and(asked, self.askable(now, part), out=out[part])
@@ -282,18 +282,18 @@ class SiteTable(Columns):
     def soonest(self, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """Returns float64[k]: when sites of those rows that are requested by hand may be polled, epoch s."""
         later = self.not_before[part]
-        return later if self.is_as_ever("hours") else np.maximum(later, self.timetable.opens_at(part))
+        return later if self.is_default("hours") else np.maximum(later, self.timetable.opens_at(part))
 
     def open_now(self, part: NDArray[np.int64] | slice) -> NDArray[np.bool_] | np.bool_:
         """Returns bool[k], or one value for all: which of those rows are in their windows, as of the last turn."""
-        return np.True_ if self.is_as_ever("hours") else self.timetable.is_open(part)
+        return np.True_ if self.is_default("hours") else self.timetable.is_open(part)
 
-    def quiet_waits(self, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+    def unchanged_waits(self, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """Returns float64[k]: seconds after their last informative polls for which those slots are believed unchanged.
 
         0 without such a belief.
         """
-        until, seen = self.quiet_until[part], self.last_seen[part]
+        until, seen = self.unchanged_until[part], self.last_seen[part]
         return np.subtract(until, seen, out=np.zeros(len(until)), where=np.isfinite(until) & np.isfinite(seen))
 
     def askable(self, now: float, slots: NDArray[np.int64] | slice | None = None) -> NDArray[np.bool_]:
@@ -302,7 +302,7 @@ class SiteTable(Columns):
         free = self.not_before[part] <= now
         free &= self.watched(part)
         free &= ~self.in_flight[part]
-        if not self.is_as_ever("hours"):
+        if not self.is_default("hours"):
             free &= self.timetable.opens_at(part) <= now
         return free
 
@@ -319,7 +319,7 @@ class SiteTable(Columns):
         limit = np.where(np.isnan(maximum), default_max_interval, maximum)
         last = self.last_poll[part]
         late = now - np.where(np.isfinite(last), last, now) - limit
-        if self.is_as_ever("hours"):
+        if self.is_default("hours"):
             return late
         table = self.timetable
         return np.where(table.opens_at(part) > now, -math.inf, np.minimum(late, now - table.opened_at(part)))
@@ -327,7 +327,7 @@ class SiteTable(Columns):
     def overdue(self, mask: NDArray[np.bool_], now: float, default_max_interval: float) -> NDArray[np.int64]:
         """Returns the slots in `mask` bool[size] past their max_interval, latest first."""
         if default_max_interval == math.inf:  # most sites have no max_interval then
-            if self.is_as_ever("max_interval"):
+            if self.is_default("max_interval"):
                 return np.empty(0, np.int64)
             mask = mask & ~np.isnan(self.max_interval[: self.size])
         slots = np.flatnonzero(mask)

@@ -276,7 +276,7 @@ class Timetable:
     def put(self, slots: NDArray[np.int64], windows: Windows | None) -> None:
         """Gives the slots int64[k] these windows, in force from the next turn on; None: they are always open."""
         number = 0 if windows is None else self._number(windows)
-        if number or not self._sites.is_as_ever("hours"):
+        if number or not self._sites.is_default("hours"):
             self._sites.put("hours", slots, number)
             self._sites.touch(slots)
 

@@ -207,7 +207,7 @@ def remove_user(connection: Connection, name: str) -> None:
 
 # Sessions. Each function works within the caller's transaction.
 
-MOST_SESSIONS = 100
+MAX_SESSIONS = 100
 """Most sessions of one user or token: a further one ends the oldest."""
 _SHOWN = 200
 _SESSION = user_session.c
@@ -221,7 +221,7 @@ def begin_session(connection: Connection, new: NewSession, now: float) -> Sessio
     """Stores a session, and deletes those that are over."""
     connection.execute(delete(user_session).where(_over(now)))
     holder = _of_holder(new.user_id, new.token_digest)
-    older = select(_SESSION.id).where(holder).order_by(_SESSION.id.desc()).offset(MOST_SESSIONS - 1)
+    older = select(_SESSION.id).where(holder).order_by(_SESSION.id.desc()).offset(MAX_SESSIONS - 1)
     for one in connection.execute(older).scalars().all():
         connection.execute(delete(user_session).where(_SESSION.id == one))
     values = {

@@ -13,13 +13,13 @@ from pollerd.model import DEFAULT_SELECTION, Change, Media
 from pollerd.storage import encoding
 from pollerd.storage.encoding import Order, PackedRow, Position, unpack_all
 from pollerd.storage.schema import change, content, outbox, screenshot, seen_range, site, site_state, site_tag
-from pollerd.storage.site_marks import is_marked
+from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements, run
 from pollerd.storage.values import ListPage
 
 # Changes that a reader has seen: ranges of ids, so that a million seen changes cost one row.
 
-MOST_RANGES = 10_000
+MAX_RANGES = 10_000
 """Beyond it the oldest gaps close: what lies in them counts as seen."""
 Range = tuple[int, int]
 
@@ -77,7 +77,7 @@ def without(ranges: Sequence[Range], less: Iterable[Range]) -> list[Range]:
     return out
 
 
-def closed(ranges: Sequence[Range], most: int = MOST_RANGES) -> list[Range]:
+def closed(ranges: Sequence[Range], most: int = MAX_RANGES) -> list[Range]:
     """Returns at most `most` ranges: the oldest become one."""
     if len(ranges) <= most:
         return list(ranges)
@@ -165,7 +165,7 @@ def _changes(wanted: ChangeFilter) -> Select[Any]:
         .join_from(change, site)
         .outerjoin(_BEFORE, _BEFORE.c.id == c.before_content_id)
         .outerjoin(_AFTER, _AFTER.c.id == c.after_content_id)
-        .where(~is_marked(c.site_id))
+        .where(~is_soft_deleted(c.site_id))
     )
     if wanted.since is not None:
         statement = statement.where(c.detected_at >= wanted.since)
@@ -237,8 +237,8 @@ def get_change(connection: Connection, change_id: int) -> Change:
 
 def changes_by_id(connection: Connection, sql: Statements, change_ids: Sequence[int]) -> list[Change]:
     """Returns the changes with these ids that there are."""
-    wanted = _changes(ALL_CHANGES).where(sql.among(change.c.id, "ids"))
-    return [_change(*row) for row in connection.execute(wanted, {"ids": sql.many(change_ids)})]
+    wanted = _changes(ALL_CHANGES).where(sql.in_list(change.c.id, "ids"))
+    return [_change(*row) for row in connection.execute(wanted, {"ids": sql.id_list(change_ids)})]
 
 
 def versions(connection: Connection, site_id: int, selection: str, limit: int) -> list[int]:
@@ -327,5 +327,5 @@ def current_screenshot(connection: Connection, site_id: int) -> bytes:
 
 def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[PackedRow]:
     """Returns the stored contents, for `unpack_all`; pruned ones are missing."""
-    rows: list[Any] = run(connection, sql.contents, sql.many(content_ids))
+    rows: list[Any] = run(connection, sql.contents, sql.id_list(content_ids))
     return rows

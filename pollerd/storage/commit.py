@@ -144,7 +144,7 @@ _SELECTION = CHANGE.index("selection")
 _BYTES_AT_ONCE = 64 * 1024 * 1024
 
 
-class HoldsPartitions(Protocol):
+class PartitionHolder(Protocol):
     """One of several nodes that write."""
 
     info: NodeInfo
@@ -188,7 +188,7 @@ class Commit:
         robots: dict[int, bytes],
         run: RunKey,
         write_pages: PageCommit,
-        node: HoldsPartitions | None = None,
+        node: PartitionHolder | None = None,
     ) -> None:
         """node: which of several writes; None: there is one."""
         self._sql, self._write_pages, self._node = sql, write_pages, node
@@ -236,7 +236,7 @@ class Commit:
     def _begin(self, connection: Connection) -> tuple[bytes | None, int | None, list[tuple[Any, ...]]]:
         """Returns the last committed batch, the last run, and rows of polled sites that are still there."""
         sql = self._sql
-        sites = sql.many({record.poll.site_id for record in self._batch.records})
+        sites = sql.id_list({record.poll.site_id for record in self._batch.records})
         if sql.is_sqlite:
             last_batch, last_run = run(connection, sql.begin_commit, *self._run_keys)[0]
             return last_batch, last_run, run(connection, sql.living_sites, sites) if self._batch.records else []
@@ -244,7 +244,7 @@ class Commit:
             rows = run(connection, sql.begin_commit, *self._run_keys, sites)
         else:
             # This session holds the locks of these partitions: no other commits for them before it ends.
-            rows = run(connection, sql.begin_node_commit, *self._run_keys, sites, sql.many(self._node.held))
+            rows = run(connection, sql.begin_node_commit, *self._run_keys, sites, sql.id_list(self._node.held))
         return *rows[0][:2], [row[2:] for row in rows if row[2] is not None]
 
     def _living(
@@ -289,7 +289,7 @@ class Commit:
         last = run(connection, self._sql.last_content_id)[0][0] if shown else 0
         for piece in _in_messages(rows):
             run_each(connection, self._sql.upsert_content, piece)
-        sites = self._sql.many({row[0] for row in rows})
+        sites = self._sql.id_list({row[0] for row in rows})
         kept = run(connection, self._sql.contents_since, sites, min(row[4] for row in rows))
         ids = {(site, bytes(print_)): id_ for id_, site, print_ in kept}
         for record in shown:
@@ -446,8 +446,10 @@ class Commit:
         """Returns rows of hosts to update; of one of several nodes only those in its partitions."""
         hosts = self._batch.hosts
         if self._node is not None and hosts:
-            held = self._sql.many(self._node.held)
-            mine = {i for (i,) in run(connection, self._sql.held_hosts, self._sql.many(h.host_id for h in hosts), held)}
+            held = self._sql.id_list(self._node.held)
+            mine = {
+                i for (i,) in run(connection, self._sql.held_hosts, self._sql.id_list(h.host_id for h in hosts), held)
+            }
             hosts = [h for h in hosts if h.host_id in mine]
         return [(h.last_start_at, h.paused_until, h.throttles, h.host_id) for h in hosts]
 
@@ -464,7 +466,7 @@ class Commit:
         records = self._batch.records
         if not records:
             return CommitResult()
-        sites = self._sql.many({r.poll.site_id for r in records})
+        sites = self._sql.id_list({r.poll.site_id for r in records})
         since = min(r.poll.at for r in records)
         rows = run(connection, self._sql.changes_at, sites, since)
         ids = {(site_id, at, selection): id_ for id_, site_id, at, selection in rows}

@@ -134,7 +134,7 @@ def facts_of(notices: Iterable[StoredNotice], rows: FactRows) -> list[NoticeFact
 def _sites(connection: Connection, sql: OutboxStatements, ids: set[int]) -> dict[int, NoticeSite]:
     if not ids:
         return {}
-    given = sql.many(ids)
+    given = sql.id_list(ids)
     tags: defaultdict[int, list[str]] = defaultdict(list)
     for site_id, name in run(connection, sql.tags, given):
         tags[site_id].append(name)

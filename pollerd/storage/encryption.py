@@ -36,12 +36,12 @@ class Encryption:
         """`file`: the path of the key; None without keys: nothing can be encrypted."""
         self._keys, self._file = keys, file
 
-    def close(self, access: Access) -> bytes:
+    def encrypt(self, access: Access) -> bytes:
         """Returns the encrypted access. Raises `InvalidValueError` if there is no key."""
         named = (name for name in _NAMES if getattr(access, name))
-        return self.close_text(json.dumps(asdict(access)), next(named, "body"))  # a body may be empty
+        return self.encrypt_text(json.dumps(asdict(access)), next(named, "body"))  # a body may be empty
 
-    def close_text(self, text: str, field: str) -> bytes:
+    def encrypt_text(self, text: str, field: str) -> bytes:
         """Returns the encrypted text. Raises `InvalidValueError` of this field if there is no key."""
         if self._keys is None and self._file is not None:
             self._keys = keys_of(_made(self._file))
@@ -50,15 +50,15 @@ class Encryption:
             raise InvalidValueError(field, allowed, "(not shown)")
         return self._keys.encrypt(text.encode())
 
-    def open(self, sealed: bytes) -> Access:
+    def decrypt(self, sealed: bytes) -> Access:
         """Returns the decrypted access. Raises `ConfigError` if the key is missing or wrong."""
-        found = json.loads(self.open_text(sealed))
+        found = json.loads(self.decrypt_text(sealed))
         credentials = None if found["credentials"] is None else Credentials(**found["credentials"])
         headers = tuple((name, value) for name, value in found["headers"])
         more = (found.get("body"), tuple(found.get("typed", ())), found.get("pdf_password"))
         return Access(headers, credentials, found["proxy"], *more)
 
-    def open_text(self, sealed: bytes) -> str:
+    def decrypt_text(self, sealed: bytes) -> str:
         """Returns the decrypted text. Raises `ConfigError` if the key is missing or wrong."""
         if self._keys is None:
             raise ConfigError("secret_key: the database holds secrets, but no key is set")
@@ -71,12 +71,12 @@ class Encryption:
 
     def token_of(self, purpose: str) -> str:
         """Returns a token that only a holder of the key can make, for URLs. Raises `InvalidValueError` without key."""
-        return self.close_text(purpose, "secret_key").decode().rstrip("=")
+        return self.encrypt_text(purpose, "secret_key").decode().rstrip("=")
 
     def is_token_of(self, purpose: str, token: str) -> bool:
         """Returns whether the token was made for this purpose, by this key."""
         try:
-            return self.open_text(f"{token}{'=' * (-len(token) % 4)}".encode()) == purpose
+            return self.decrypt_text(f"{token}{'=' * (-len(token) % 4)}".encode()) == purpose
         except ConfigError:
             return False
 
@@ -109,18 +109,18 @@ def check_seals(connection: Connection, seal: Encryption) -> None:
     why = ""
     for site_id, sealed in rows:
         try:
-            seal.open(sealed)
+            seal.decrypt(sealed)
         except ConfigError as error:
             closed.append(site_id)
             why = str(error)
     for name, sealed in connection.execute(select(tag.c.name, tag.c.access).where(tag.c.access.is_not(None))):
         try:
-            seal.open(sealed)
+            seal.decrypt(sealed)
         except ConfigError as error:
             raise ConfigError(f"{error} (tag {name})") from error
     for name, sealed in connection.execute(select(channel.c.name, channel.c.secrets).where(_HAS_SECRETS)):
         try:
-            seal.open_text(sealed)
+            seal.decrypt_text(sealed)
         except ConfigError as error:
             raise ConfigError(f"{error} (channel {name})") from error
     if closed:

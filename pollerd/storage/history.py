@@ -162,15 +162,15 @@ def _recorded(row: Any) -> RecordedReading:
 
 # Polls of a site as columns, for a picture of its history.
 
-MOST_POLLS = 20_000
+MAX_POLLS = 20_000
 _FAILED = frozenset(kind.value for kind in OutcomeKind if kind.failed)
 
 
 def strip_columns(connection: Connection, site_id: int, since: float) -> StripColumns:
-    """Returns the site's polls since a time (epoch s), newest first, the newest `MOST_POLLS` at most."""
+    """Returns the site's polls since a time (epoch s), newest first, the newest `MAX_POLLS` at most."""
     c = poll.c
     statement = select(c.at, c.outcome, c.changed).where(c.site_id == site_id, c.at >= since).order_by(c.id.desc())
-    rows = connection.execute(statement.limit(MOST_POLLS)).all()
+    rows = connection.execute(statement.limit(MAX_POLLS)).all()
     at, outcome, changed = zip(*rows, strict=True) if rows else ((), (), ())
     return StripColumns(
         at=np.array(at, np.float64),

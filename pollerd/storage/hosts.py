@@ -48,10 +48,10 @@ def _among(
     connection: Connection, sql: Statements, statement: Select[Any], ids: NDArray[np.int64], wanted: int
 ) -> list[KnownHost]:
     """Returns the statement's first rows with these ids; usually reads only a few of a million ids."""
-    statement = statement.where(sql.among(host.c.id, "ids"))
+    statement = statement.where(sql.in_list(host.c.id, "ids"))
     found: list[KnownHost] = []
     for start in range(0, len(ids), PIECE):
-        rows = connection.execute(statement, {"ids": sql.many(ids[start : start + PIECE])})
+        rows = connection.execute(statement, {"ids": sql.id_list(ids[start : start + PIECE])})
         found += [KnownHost(*row) for row in rows]
         if len(found) >= wanted:
             break
@@ -83,11 +83,11 @@ def override_host(
     t = site_state.c
     revive = (
         update(site_state)
-        .where(sql.among(t.site_id, "sites"), t.last_outcome == OutcomeKind.THROTTLED.value)
+        .where(sql.in_list(t.site_id, "sites"), t.last_outcome == OutcomeKind.THROTTLED.value)
         .values(_REVIVED)
         .returning(t.site_id)
     )
-    return list(connection.execute(revive, {"sites": sql.many(backing_off)}).scalars())
+    return list(connection.execute(revive, {"sites": sql.id_list(backing_off)}).scalars())
 
 
 def read_override(at: Any, by: Any, paused: Any, until: Any) -> HostOverride:

@@ -132,7 +132,7 @@ class HubStore:
             known = select(signal_source.c.id).where(signal_source.c.id == source_id)
             if (there is not None and there.topic == topic and there.hub in hubs) or not connection.scalar(known):
                 return False
-            secret = self._encryption.close_text(secrets.token_urlsafe(_SECRET_BYTES), _FIELD)
+            secret = self._encryption.encrypt_text(secrets.token_urlsafe(_SECRET_BYTES), _FIELD)
             _leave(connection, c.source_id == source_id, now)
             values = {
                 "source_id": source_id,
@@ -246,7 +246,7 @@ class HubStore:
     def _opened(self, secret: bytes) -> bytes | None:
         """Returns a stored secret; None if the key is another."""
         try:
-            return self._encryption.open_text(secret).encode()
+            return self._encryption.decrypt_text(secret).encode()
         except ConfigError:
             return None
 

@@ -160,9 +160,9 @@ class JobStore:
             await self._database.write(lambda c: self._keep(c, job_id, before))
 
     def _keep(self, connection: Connection, job_id: int, before: Sequence[SiteBefore]) -> None:
-        ids = self._sql.many(one.site_id for one in before)
+        ids = self._sql.id_list(one.site_id for one in before)
         c = job_change.c
-        there = select(c.site_id).where(c.job_id == job_id, self._sql.among(c.site_id, "sites"))
+        there = select(c.site_id).where(c.job_id == job_id, self._sql.in_list(c.site_id, "sites"))
         kept = set(connection.execute(there, {"sites": ids}).scalars())
         rows = [
             (job_id, one.site_id, msgspec.json.encode(one.before).decode()) for one in before if one.site_id not in kept

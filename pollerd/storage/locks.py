@@ -13,7 +13,7 @@ from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError
 
 # PostgreSQL. Each lock ends with its transaction.
 
-MOST_IDLE_SECONDS = 5
+MAX_IDLE_SECONDS = 5
 """How long the holder of the lock on numbers may keep the server waiting for its next statement."""
 _TAKE = "SELECT pg_advisory_xact_lock($1::bigint)"
 _TAKE_BRIEFLY = f"{_TAKE}, set_config('idle_in_transaction_session_timeout', $2, true)"
@@ -49,10 +49,10 @@ class WriterLocks:
 
         To be called before the first of them is inserted, last in the transaction, but before an existing notice is
         updated: an insertion of the same notice would wait for the update, and the update for this lock. The server
-        ends a holder that is silent for `MOST_IDLE_SECONDS`, so that one that stands still holds nobody up for longer.
+        ends a holder that is silent for `MAX_IDLE_SECONDS`, so that one that stands still holds nobody up for longer.
         """
         if self.several:
-            connection.exec_driver_sql(_TAKE_BRIEFLY, (self._numbers, f"{MOST_IDLE_SECONDS}s"))
+            connection.exec_driver_sql(_TAKE_BRIEFLY, (self._numbers, f"{MAX_IDLE_SECONDS}s"))
 
     def prune(self, connection: Connection) -> None:
         """Waits until nobody else prunes."""

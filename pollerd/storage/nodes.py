@@ -21,7 +21,7 @@ from pollerd.storage.node_values import LivingNode, LockTable, TakenUnit
 from pollerd.storage.schedule import hosts_among
 from pollerd.storage.schema import cluster_secret, holding, host, host_partition, node, node_state, partitioning, site
 from pollerd.storage.settings import StorageSettings
-from pollerd.storage.site_marks import is_marked
+from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import HostRow
 
@@ -47,7 +47,7 @@ def cluster_secret_of(connection: Connection, sql: Statements, encryption: Encry
     connection.execute(upsert.on_conflict_do_nothing(index_elements=["id"]), given)
     row = connection.execute(select(c.secret, c.encrypted)).one()
     if row.encrypted:
-        return encryption.open_text(row.secret).encode()
+        return encryption.decrypt_text(row.secret).encode()
     text = row.secret.decode()
     stored, encrypted = _as_stored(text, encryption)
     if encrypted:
@@ -58,7 +58,7 @@ def cluster_secret_of(connection: Connection, sql: Statements, encryption: Encry
 def _as_stored(secret: str, encryption: Encryption) -> tuple[bytes, bool]:
     """Returns the secret as it is stored, and whether it is encrypted."""
     try:
-        return encryption.close_text(secret, _FIELD), True
+        return encryption.encrypt_text(secret, _FIELD), True
     except InvalidValueError:  # there is no key
         return secret.encode(), False
 
@@ -108,8 +108,8 @@ class HostPartitions:
 
     def sites_of(self, connection: Connection, host_ids: Iterable[int]) -> list[int]:
         """Returns the ids of the sites of these hosts, ascending."""
-        found = select(site.c.id).where(self._sql.among(site.c.host_id, "hosts"), ~is_marked(site.c.id))
-        given = {"hosts": self._sql.many(list(host_ids))}
+        found = select(site.c.id).where(self._sql.in_list(site.c.host_id, "hosts"), ~is_soft_deleted(site.c.id))
+        given = {"hosts": self._sql.id_list(list(host_ids))}
         return list(connection.execute(found.order_by(site.c.id), given).scalars())
 
     def of_host(self, connection: Connection, name: str) -> int:
@@ -123,7 +123,9 @@ class HostPartitions:
         found = select(site.c.id, host_partition.c.partition).join(
             host_partition, host_partition.c.host_id == site.c.host_id
         )
-        rows = connection.execute(found.where(self._sql.among(site.c.id, "sites")), {"sites": self._sql.many(site_ids)})
+        rows = connection.execute(
+            found.where(self._sql.in_list(site.c.id, "sites")), {"sites": self._sql.id_list(site_ids)}
+        )
         return dict(rows.all())
 
 
@@ -163,7 +165,7 @@ async def set_number_of_partitions(url: str, number: int) -> None:
 _HOSTS_AT_ONCE = 500
 _STATE_SECONDS = 30 * 86_400.0
 """How long what a node learned in common is kept for one of its name, since it was stored."""
-_MOST_KNOWN = 10_000
+_MAX_KNOWN = 10_000
 """Hosts whose partitions, and nodes whose addresses, are kept in memory: neither changes while a node runs."""
 NOBODY = 0
 """In `holding`: released, but requests of a holder that died may be under way; `since`: when its end was noticed."""
@@ -352,7 +354,7 @@ class ClusterStore:
         known = self._known_partitions.get(name)
         if known is None:
             known = await self._database.read(lambda c: self._partitions.of_host(c, name))
-            if len(self._known_partitions) >= _MOST_KNOWN:
+            if len(self._known_partitions) >= _MAX_KNOWN:
                 self._known_partitions.clear()
             self._known_partitions[name] = known
         return known
@@ -363,7 +365,7 @@ class ClusterStore:
         if node_id is None:
             return None
         if node_id not in self._known_nodes:
-            if len(self._known_nodes) >= _MOST_KNOWN:
+            if len(self._known_nodes) >= _MAX_KNOWN:
                 self._known_nodes.clear()
             self._known_nodes.update((one.id, one) for one in await self.living([node_id]))
         return self._known_nodes.get(node_id)
@@ -380,9 +382,9 @@ class ClusterStore:
     async def settings_changed_at(self, site_ids: Sequence[int]) -> dict[int, float]:
         """Returns site id -> when its settings changed, epoch s, of those of these sites whose settings ever did."""
         c = site.c
-        changed = select(c.id, c.settings_changed_at).where(self._sql.among(c.id, "sites"))
+        changed = select(c.id, c.settings_changed_at).where(self._sql.in_list(c.id, "sites"))
         changed = changed.where(c.settings_changed_at.is_not(None))
-        given = {"sites": self._sql.many(site_ids)}
+        given = {"sites": self._sql.id_list(site_ids)}
         return await self._database.read(lambda connection: dict(connection.execute(changed, given).all()))
 
     async def load_common(self, allocator: str) -> bytes | None:

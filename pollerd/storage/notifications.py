@@ -168,8 +168,8 @@ class NotificationStore:
 
         def work(connection: Connection) -> None:
             ids = {one.site_id for one in notices if one.site_id is not None}
-            wanted = select(site.c.id, site.c.url).where(self._sql.among(site.c.id, "ids"))
-            found = connection.execute(wanted, {"ids": self._sql.many(ids)}) if ids else ()
+            wanted = select(site.c.id, site.c.url).where(self._sql.in_list(site.c.id, "ids"))
+            found = connection.execute(wanted, {"ids": self._sql.id_list(ids)}) if ids else ()
             urls: dict[int | None, str] = dict(map(tuple, found))
             rows = [notice_row(one, urls.get(one.site_id)) for one in notices]
             self._sql.locks.number_events(connection)

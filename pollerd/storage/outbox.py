@@ -115,7 +115,7 @@ class OutboxStatements:
     """The statements for one dialect, as text for `run`, with the order of their parameters."""
 
     def __init__(self, sql: Statements) -> None:
-        self.many = sql.many
+        self.id_list = sql.id_list
         most = bindparam("most", type_=BigInteger)
         urgent = select(_C.message_id).where(_mine("a"), IN_MESSAGE, IS_WAITING, _due("at_a"), _C.kind != FIRST_SEEN)
         again = select(_C.message_id).where(_mine("b"), IN_MESSAGE, IS_WAITING, _due("at_b"))
@@ -141,17 +141,17 @@ class OutboxStatements:
         """First sights that may go: as `others`."""
         of_sites = select(outbox).where(_mine(), FREE, _C.digest == NO_DIGEST, _C.kind == FIRST_SEEN)
         self.first_sights = sql.compiled(
-            of_sites.where(sql.among(_C.site_id, "sites")).order_by(_C.id), ["channel", "sites"]
+            of_sites.where(sql.in_list(_C.site_id, "sites")).order_by(_C.id), ["channel", "sites"]
         )
         """Those of these sites that were never tried: they go with the first change."""
         note = update(outbox).ordered_values(
             (_C.state, literal_column(SENDING_TEXT)), (_C.message_id, bindparam("message", type_=Text))
         )
-        self.note = sql.compiled(note.where(sql.among(_C.id, "ids")), ["message", "ids"])
+        self.note = sql.compiled(note.where(sql.in_list(_C.id, "ids")), ["message", "ids"])
         freeing = update(outbox).ordered_values(
             (_C.state, literal_column(f"'{WAITING}'")), (_C.message_id, literal_column("NULL"))
         )
-        self.free = sql.compiled(freeing.where(sql.among(_C.id, "ids")), ["ids"])
+        self.free = sql.compiled(freeing.where(sql.in_list(_C.id, "ids")), ["ids"])
         """Takes notices out of their message: their ids."""
         ending = update(outbox).ordered_values(
             (_C.state, bindparam("to", type_=Text)),
@@ -164,7 +164,7 @@ class OutboxStatements:
         self.end = sql.compiled(ending.where(*mine), ["to", "detail", "due", "ended", "channel", "message"])
         self.log = sql.insert_each(attempt, ATTEMPT)
         t = site_tag.c
-        tags = select(t.site_id, t.tag).where(sql.among(t.site_id, "ids")).order_by(t.site_id, t.position, t.tag)
+        tags = select(t.site_id, t.tag).where(sql.in_list(t.site_id, "ids")).order_by(t.site_id, t.position, t.tag)
         a = attempt.c
         tells_more = exists().where(_C.message_id == a.message_id, _C.kind != FIRST_SEEN)
         recent = select(a.at, a.events, ~tells_more).where(
@@ -174,7 +174,7 @@ class OutboxStatements:
         self.sent_since = sql.compiled(sent, ["channel", "since"])
         """When messages were sent on a channel since then, of how many events, and whether of first sights alone."""
         self.tags = sql.compiled(tags, ["ids"])
-        named = select(site.c.id, site.c.url, site.c.title).where(sql.among(site.c.id, "ids"))
+        named = select(site.c.id, site.c.url, site.c.title).where(sql.in_list(site.c.id, "ids"))
         self.sites = sql.compiled(named, ["ids"])
         self.next_due = sql.compiled(next_due(), [])
         self.channels_named = len(_DUE_PARTS) if sql.is_sqlite else 1
@@ -266,7 +266,7 @@ def _with_first_sights(
 ) -> Sequence[Row]:
     """Returns the rows with the first sights of their sites, by id; instead of a single one, what goes before it."""
     last = {row[SITE_ID]: row[0] for row in rows if row[SITE_ID] is not None}
-    found = run(connection, sql.first_sights, channel_id, sql.many(last)) if last else ()
+    found = run(connection, sql.first_sights, channel_id, sql.id_list(last)) if last else ()
     before = [row for row in found if row[0] < last[row[SITE_ID]]]
     return before[:1] or rows if len(rows) == 1 else sorted([*before, *rows], key=lambda row: row[0])
 
@@ -298,8 +298,8 @@ def part(connection: Connection, sql: OutboxStatements, claimed: ClaimedMessage,
     """Returns a message of the first notices, noted in place of the claimed one; the others are due by themselves."""
     kept, rest = claimed.notices[:first], claimed.notices[first:]
     message_id = message_id_of([one.event_id for one in kept])
-    run(connection, sql.free, sql.many(one.id for one in rest))
-    run(connection, sql.note, message_id, sql.many(one.id for one in kept))
+    run(connection, sql.free, sql.id_list(one.id for one in rest))
+    run(connection, sql.note, message_id, sql.id_list(one.id for one in kept))
     sent = tuple(msgspec.structs.replace(one, message_id=message_id) for one in kept)
     return dataclasses.replace(claimed, message_id=message_id, notices=sent)
 
@@ -333,7 +333,7 @@ def _noted(
 ) -> ClaimedMessage:
     """Notes these as being sent in one message."""
     message_id = message_id or message_id_of([row[EVENT_ID] for row in rows])
-    run(connection, sql.note, message_id, sql.many(row[0] for row in rows))
+    run(connection, sql.note, message_id, sql.id_list(row[0] for row in rows))
     sent = tuple(notice_of(row, NoticeState.SENDING, message_id) for row in rows)
     return ClaimedMessage(sent[0].channel_id, message_id, sent, sent[0].attempts, sent[0].digest)
 
@@ -396,8 +396,8 @@ def resend(
     wanted = [IS_DEAD, _C.channel_id.in_(select(channel.c.id))]
     given: dict[str, Any] = {}
     if ids is not None:
-        wanted.append(sql.among(_C.id, "ids"))
-        given["ids"] = sql.many(ids)
+        wanted.append(sql.in_list(_C.id, "ids"))
+        given["ids"] = sql.id_list(ids)
     if channel_id is not None:
         wanted.append(_C.channel_id == channel_id)
     anew = {"state": WAITING, "message_id": None, "attempts": 0, "ended_at": None, "due_at": now, "waits_since": now}

@@ -105,7 +105,7 @@ class SiteInterest:
 
 REMEMBERED_SECONDS = 2 * 86_400.0
 """How long reports are known by their names."""
-MOST_CHANGES = 20_000
+MAX_CHANGES = 20_000
 """Changes that the reads of one report may span."""
 _PARTS = ("reads", "unknown_sites", "before_changes", "other_changes", "between_polls")
 _OF_CHANGE = ("id", "site_id", "detected_at", "previous_poll_at", "poll_at")
@@ -142,8 +142,8 @@ class ReadStore:
     async def half_lives(self, site_ids: Collection[int]) -> dict[int, float]:
         """Returns the learned half-lives in force of those of these sites that have one, s."""
         c = interest.c
-        wanted = select(c.site_id, c.learned_half_life).where(self._sql.among(c.site_id, "sites"))
-        given = {"sites": self._sql.many(site_ids)}
+        wanted = select(c.site_id, c.learned_half_life).where(self._sql.in_list(c.site_id, "sites"))
+        given = {"sites": self._sql.id_list(site_ids)}
         return await self._database.read(
             lambda connection: {row.site_id: row.learned_half_life for row in connection.execute(wanted, given)}
         )
@@ -184,18 +184,18 @@ class ReadStore:
 
     def _living(self, connection: Connection, site_ids: Collection[int]) -> dict[int, int]:
         """Returns the hosts' ids of those of the sites that are there, by site id; they stay until the commit."""
-        wanted = select(site.c.id, site.c.host_id).where(self._sql.among(site.c.id, "sites"))
+        wanted = select(site.c.id, site.c.host_id).where(self._sql.in_list(site.c.id, "sites"))
         wanted = wanted.where(site.c.id.not_in(select(site_mark.c.site_id))).order_by(site.c.id)
         rows = connection.execute(
-            wanted.with_for_update(read=True, key_share=True), {"sites": self._sql.many(site_ids)}
+            wanted.with_for_update(read=True, key_share=True), {"sites": self._sql.id_list(site_ids)}
         )
         return {row.id: row.host_id for row in rows}
 
     def _last_seen(self, connection: Connection, site_ids: Collection[int]) -> dict[int, float]:
         """Returns when polls saw the sites last, epoch s, of those that any did."""
         c = site_state.c
-        wanted = select(c.site_id, c.last_seen_at).where(self._sql.among(c.site_id, "sites"))
-        rows = connection.execute(wanted.where(c.last_seen_at.is_not(None)), {"sites": self._sql.many(site_ids)})
+        wanted = select(c.site_id, c.last_seen_at).where(self._sql.in_list(c.site_id, "sites"))
+        rows = connection.execute(wanted.where(c.last_seen_at.is_not(None)), {"sites": self._sql.id_list(site_ids)})
         return {row.site_id: row.last_seen_at for row in rows}
 
     def _rows(self, connection: Connection, site_ids: Collection[int]) -> dict[int, SiteReads]:
@@ -204,9 +204,9 @@ class ReadStore:
             return {}
         insert = self._sql.insert_for(site_reads).on_conflict_do_nothing()
         connection.execute(insert, [{"site_id": id_} for id_ in sorted(site_ids)])
-        wanted = select(site_reads).where(self._sql.among(site_reads.c.site_id, "sites"))
+        wanted = select(site_reads).where(self._sql.in_list(site_reads.c.site_id, "sites"))
         wanted = wanted.order_by(site_reads.c.site_id).with_for_update()
-        rows = connection.execute(wanted, {"sites": self._sql.many(site_ids)})
+        rows = connection.execute(wanted, {"sites": self._sql.id_list(site_ids)})
         return {row.site_id: _site_reads(row) for row in rows}
 
     def _changes(
@@ -219,11 +219,11 @@ class ReadStore:
         """
         oldest = min((one.at for some in reads.values() for one in some), default=0.0)
         opened = {one.open.id: one.open.published_at for one in sites.values() if one.open is not None}
-        given = {"sites": self._sql.many(sites), "oldest": oldest}
+        given = {"sites": self._sql.id_list(sites), "oldest": oldest}
         rows = {row.id: row for row in self._edges(connection, given)}
         rows |= {row.id: row for row in connection.execute(self._later(), given)}
-        if len(rows) > MOST_CHANGES:
-            raise InvalidValueError("reads", f"of at most {MOST_CHANGES:,} changes of their sites", f"of {len(rows):,}")
+        if len(rows) > MAX_CHANGES:
+            raise InvalidValueError("reads", f"of at most {MAX_CHANGES:,} changes of their sites", f"of {len(rows):,}")
         found: defaultdict[int, list[PublishedChange]] = defaultdict(list)
         for id_ in sorted(rows):
             row = rows[id_]
@@ -243,10 +243,12 @@ class ReadStore:
         last = select(near.id).where(of_site, near.detected_at <= bindparam("oldest")).order_by(near.id.desc())
         following = select(near.id).where(of_site, near.id > r.newest_id).order_by(near.id)
         chosen = [one.limit(1).correlate(site_reads).scalar_subquery() for one in (last, following)]
-        rows = connection.execute(select(*chosen, r.newest_id).where(self._sql.among(r.site_id, "sites")), given)
+        rows = connection.execute(select(*chosen, r.newest_id).where(self._sql.in_list(r.site_id, "sites")), given)
         ids = {id_ for row in rows for id_ in row if id_ is not None}
         wanted = select(*(near[name] for name in _OF_CHANGE), literal(None).label("age"))
-        return connection.execute(wanted.where(self._sql.among(near.id, "ids")), {"ids": self._sql.many(ids)}).all()
+        return connection.execute(
+            wanted.where(self._sql.in_list(near.id, "ids")), {"ids": self._sql.id_list(ids)}
+        ).all()
 
     def _later(self) -> Select[Any]:
         """Selects the changes detected after `oldest`, with the age at which their polls dated them."""
@@ -255,13 +257,13 @@ class ReadStore:
         # look among those of the sites, not among all since then.
         of_site = poll.c.site_id + 0 == c.site_id
         if not self._sql.is_sqlite:
-            of_site = (poll.c.site_id == c.site_id) & self._sql.among(poll.c.site_id, "sites")
+            of_site = (poll.c.site_id == c.site_id) & self._sql.in_list(poll.c.site_id, "sites")
         since = bindparam("oldest", type_=Double) - literal_column(str(_LONGEST_POLL_SECONDS))
         same = of_site & (poll.c.at == func.coalesce(c.poll_at, c.detected_at)) & (poll.c.at > since)
         wanted = select(*(c[name] for name in _OF_CHANGE), poll.c.age)
         wanted = wanted.outerjoin_from(change, poll, same)
-        wanted = wanted.where(self._sql.among(c.site_id, "sites"), c.detected_at > bindparam("oldest"), c.matters)
-        return wanted.limit(MOST_CHANGES + 1)
+        wanted = wanted.where(self._sql.in_list(c.site_id, "sites"), c.detected_at > bindparam("oldest"), c.matters)
+        return wanted.limit(MAX_CHANGES + 1)
 
     def _learn(
         self,
@@ -292,8 +294,8 @@ class ReadStore:
 
     def _put_in_force(self, connection: Connection, learned: Mapping[int, float], rules: ReadRules) -> dict[int, float]:
         c = interest.c
-        wanted = select(c.site_id, c.learned_half_life).where(self._sql.among(c.site_id, "sites"))
-        rows = connection.execute(wanted, {"sites": self._sql.many(learned)})
+        wanted = select(c.site_id, c.learned_half_life).where(self._sql.in_list(c.site_id, "sites"))
+        rows = connection.execute(wanted, {"sites": self._sql.id_list(learned)})
         before = {row.site_id: row.learned_half_life for row in rows}
         moved = {id_: value for id_, value in learned.items() if rules.moved(before.get(id_), value)}
         if moved:
@@ -309,7 +311,7 @@ class ReadStore:
         wanted = select(site.c.host_id, func.sum(r.precision), func.sum(r.weighted))
         wanted = wanted.join_from(site_reads, site, site.c.id == r.site_id).group_by(site.c.host_id)
         rows = connection.execute(
-            wanted.where(self._sql.among(site.c.host_id, "hosts")), {"hosts": self._sql.many(host_ids)}
+            wanted.where(self._sql.in_list(site.c.host_id, "hosts")), {"hosts": self._sql.id_list(host_ids)}
         )
         return {host: HostEvidence(float(precision), float(weighted)) for host, precision, weighted in rows}
 

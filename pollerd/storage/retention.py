@@ -156,7 +156,7 @@ def _lose(
         removals = _held(connection, sql, removals)
     if not removals:
         return {}
-    sites = {"sites": sql.many(removals)}
+    sites = {"sites": sql.id_list(removals)}
     kept, leaning = _current(connection, sql, sites), _leaning(connection, sql, sites)
     oldest = _oldest(connection, sql, {site_id: w.most + len(leaning[site_id]) + 3 for site_id, w in removals.items()})
     losses: dict[int, _Loss] = {}
@@ -168,7 +168,7 @@ def _lose(
         freed += loss.bytes
         gone += loss.ids
     if gone:
-        connection.exec_driver_sql(sql.delete_contents, (sql.many(gone),))
+        connection.exec_driver_sql(sql.delete_contents, (sql.id_list(gone),))
     return losses
 
 
@@ -177,8 +177,8 @@ def _held(connection: Connection, sql: Statements, removals: Mapping[int, _Remov
 
     Else it could make a content current again that we drop. Sites that it commits for are left to the next round.
     """
-    free = select(site.c.id).where(sql.among(site.c.id, "sites")).with_for_update(skip_locked=True)
-    held = set(connection.execute(free, {"sites": sql.many(removals)}).scalars())
+    free = select(site.c.id).where(sql.in_list(site.c.id, "sites")).with_for_update(skip_locked=True)
+    held = set(connection.execute(free, {"sites": sql.id_list(removals)}).scalars())
     return {site_id: one for site_id, one in removals.items() if site_id in held}
 
 
@@ -229,9 +229,9 @@ def _current(connection: Connection, sql: Statements, sites: dict[str, Any]) -> 
     statement = (
         select(s.content_id, content.c.base_id)
         .outerjoin_from(site_state, content, content.c.id == s.content_id)
-        .where(sql.among(s.site_id, "sites"))
+        .where(sql.in_list(s.site_id, "sites"))
     )
-    of_selections = select(selected.content_id, selected.announced_id).where(sql.among(selected.site_id, "sites"))
+    of_selections = select(selected.content_id, selected.announced_id).where(sql.in_list(selected.site_id, "sites"))
     rows = [*connection.execute(statement, sites), *connection.execute(of_selections, sites)]
     return {content_id for row in rows for content_id in row}
 
@@ -241,7 +241,7 @@ def _leaning(connection: Connection, sql: Statements, sites: dict[str, Any]) -> 
     c = content.c
     statement = (
         select(c.site_id, c.base_id, func.max(c.last_seen_at))
-        .where(sql.among(c.site_id, "sites"), c.base_id.is_not(None))
+        .where(sql.in_list(c.site_id, "sites"), c.base_id.is_not(None))
         .group_by(c.site_id, c.base_id)
     )
     found: defaultdict[int, dict[int, float]] = defaultdict(dict)

@@ -220,13 +220,13 @@ class Channels:
             "name": spec.name,
             "kind": spec.kind,
             "settings": spec.settings,
-            "secrets": None if spec.secrets is None else self._encryption.close_text(spec.secrets, "secrets"),
+            "secrets": None if spec.secrets is None else self._encryption.encrypt_text(spec.secrets, "secrets"),
             "enabled": spec.enabled,
             "origin": spec.origin.value,
         }
 
     def _channel(self, row: Any) -> StoredChannel:
-        secrets = None if row.secrets is None else self._encryption.open_text(row.secrets)
+        secrets = None if row.secrets is None else self._encryption.decrypt_text(row.secrets)
         spec = ChannelSpec(row.name, row.kind, row.settings, secrets, bool(row.enabled), Origin(row.origin))
         return StoredChannel(
             id=row.id,

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage.changes import last_change_id
-from pollerd.storage.commit import HoldsPartitions
+from pollerd.storage.commit import PartitionHolder
 from pollerd.storage.encoding import split_names
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.locks import WriterLocks, place_of
@@ -81,7 +81,7 @@ def replace_learned(
     connection.execute(delete(learned))
     # In pieces: the loop runs between them.
     for piece in _pieces(states):
-        living = {r[0] for r in connection.exec_driver_sql(sql.living_sites, (sql.many(dict(piece)),))}
+        living = {r[0] for r in connection.exec_driver_sql(sql.living_sites, (sql.id_list(dict(piece)),))}
         rows = [(site_id, row.allocator, state) for site_id, state in piece if site_id in living]
         run_each(connection, sql.upsert_learned, rows)
 
@@ -89,15 +89,15 @@ def replace_learned(
 def replace_learned_here(
     connection: Connection,
     sql: Statements,
-    node: HoldsPartitions,
+    node: PartitionHolder,
     row: AllocationRow,
     states: Iterable[tuple[int, bytes]],
 ) -> None:
     """Stores what a node learned with another allocator: of those of its sites that it still holds, and in common."""
     run_each(connection, sql.upsert_node_state, [(node.info.name, row.allocator, row.shared_state, time.time())])
-    held = sql.many(node.held)
+    held = sql.id_list(node.held)
     for piece in _pieces(states):
-        here = {r[0] for r in run(connection, sql.held_sites, sql.many(dict(piece)), held)}
+        here = {r[0] for r in run(connection, sql.held_sites, sql.id_list(dict(piece)), held)}
         run_each(connection, sql.upsert_learned, [(i, row.allocator, state) for i, state in piece if i in here])
 
 

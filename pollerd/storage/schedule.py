@@ -19,7 +19,7 @@ from pollerd.site_settings import NUMERIC_SETTINGS, Windows
 from pollerd.storage.encoding import Field, number, unpack
 from pollerd.storage.hosts import read_override
 from pollerd.storage.schema import host, host_override, interest, learned, site, site_state, site_tag
-from pollerd.storage.site_marks import any_marked, is_marked
+from pollerd.storage.soft_delete import any_soft_deleted, is_soft_deleted
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import HostRow, ScheduleRows, StoredRobots, StoredTtls
 
@@ -130,8 +130,8 @@ def schedule_of(
     faults: dict[int, str] = {}
     read = WindowsRead()
     of_site = (*OF_SITE, read.field())
-    wanted = select(site.c.id, site.c.host_id).where(sql.among(site.c.id, "sites"), ~is_marked(site.c.id))
-    rows = connection.execute(wanted.order_by(site.c.id), {"sites": sql.many(site_ids)}).all()
+    wanted = select(site.c.id, site.c.host_id).where(sql.in_list(site.c.id, "sites"), ~is_soft_deleted(site.c.id))
+    rows = connection.execute(wanted.order_by(site.c.id), {"sites": sql.id_list(site_ids)}).all()
     ids, given = list(zip(*rows, strict=True)) or [(), ()]
     columns = {"site_id": np.array(ids, np.int64), "host_id": _HOST.column(given, ids, faults)}
     tables = ((of_site, site.c.id), (_OF_STATE, site_state.c.site_id), (_OF_INTEREST, interest.c.site_id))
@@ -147,8 +147,8 @@ def _ids_and_hosts(connection: Connection, after: int, faults: dict[int, str]) -
     SQLite concatenates them: fetching the rows one by one takes three times as long.
     """
     statement = select(site.c.id, site.c.host_id)
-    if any_marked(connection):
-        statement = statement.where(~is_marked(site.c.id))
+    if any_soft_deleted(connection):
+        statement = statement.where(~is_soft_deleted(site.c.id))
     if connection.dialect.name == "sqlite":
         some = statement.where(site.c.id > after).order_by(site.c.id).limit(PIECE).subquery()
         whole = func.sum(case((func.typeof(some.c.host_id) == "integer", 0), else_=1))
@@ -221,8 +221,8 @@ def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
 
 def hosts_among(connection: Connection, sql: Statements, host_ids: Sequence[int]) -> list[HostRow]:
     """Returns those of these hosts that are there, by id."""
-    wanted = select(host.c.id, host.c.name).where(sql.among(host.c.id, "hosts")).order_by(host.c.id)
-    plain = connection.execute(wanted, {"hosts": sql.many(host_ids)}).all()
+    wanted = select(host.c.id, host.c.name).where(sql.in_list(host.c.id, "hosts")).order_by(host.c.id)
+    plain = connection.execute(wanted, {"hosts": sql.id_list(host_ids)}).all()
     return _with_what_is_known(connection, plain, host.c.id.in_([row[0] for row in plain]))
 
 
@@ -299,8 +299,8 @@ def learned_of(
 ) -> list[tuple[int, bytes]]:
     """Returns (site id, state) of those of these sites of which the allocator has learned, by id."""
     c = learned.c
-    wanted = select(c.site_id, c.state).where(c.allocator == allocator, sql.among(c.site_id, "sites"))
-    rows = connection.execute(wanted.order_by(c.site_id), {"sites": sql.many(site_ids)})
+    wanted = select(c.site_id, c.state).where(c.allocator == allocator, sql.in_list(c.site_id, "sites"))
+    rows = connection.execute(wanted.order_by(c.site_id), {"sites": sql.id_list(site_ids)})
     return [(site_id, bytes(state)) for site_id, state in rows]
 
 
@@ -316,8 +316,8 @@ def announced_ttls(connection: Connection, after: int) -> StoredTtls:
 
 def announced_ttls_of(connection: Connection, sql: Statements, site_ids: Sequence[int]) -> StoredTtls:
     """Returns what these sites announced, as `announced_ttls` does."""
-    wanted = _TTLS.where(sql.among(site_state.c.site_id, "sites"))
-    return _ttls(connection.execute(wanted, {"sites": sql.many(site_ids)}).all())
+    wanted = _TTLS.where(sql.in_list(site_state.c.site_id, "sites"))
+    return _ttls(connection.execute(wanted, {"sites": sql.id_list(site_ids)}).all())
 
 
 def _ttls(rows: Sequence[Any]) -> StoredTtls:
@@ -331,9 +331,9 @@ def ids_piece(connection: Connection, tag: str | None, after: int) -> NDArray[np
     """Returns some ids above `after` of all sites, or of those with this tag, int64[k], ascending; k = 0: no more."""
     c = site_tag.c
     if tag is None:
-        rows = _piece(connection, select(site.c.id).where(~is_marked(site.c.id)), site.c.id, after)
+        rows = _piece(connection, select(site.c.id).where(~is_soft_deleted(site.c.id)), site.c.id, after)
     else:
-        tagged = select(c.site_id).where(c.tag == tag, ~is_marked(c.site_id))
+        tagged = select(c.site_id).where(c.tag == tag, ~is_soft_deleted(c.site_id))
         rows = _piece(connection, tagged, c.site_id, after)
     return np.array([row[0] for row in rows], np.int64)
 

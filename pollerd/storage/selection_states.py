@@ -26,7 +26,7 @@ def load_selection_states(
 ) -> dict[int, tuple[SelectionState, ...]]:
     """Returns the states by site id. A damaged one is left out: its selection begins anew."""
     found: defaultdict[int, list[SelectionState]] = defaultdict(list)
-    for site_id, *row in run(connection, sql.selection_states, sql.many(site_ids)):
+    for site_id, *row in run(connection, sql.selection_states, sql.id_list(site_ids)):
         state = _state(*row)
         if state is not None:
             found[site_id].append(state)
@@ -59,9 +59,9 @@ def follow_edit(connection: Connection, sql: Statements, site_ids: Sequence[int]
     A selection whose last poll found nothing keeps its base by itself: its edit is a repair. Forgets the states of
     selections that are gone. Recorded changes, contents and values stay.
     """
-    sites = {"sites": sql.many(site_ids)}
+    sites = {"sites": sql.id_list(site_ids)}
     s = selection_state.c
-    ours = sql.among(s.site_id, "sites")
+    ours = sql.in_list(s.site_id, "sites")
     names = json.loads(edit.selections).keys() | {DEFAULT_SELECTION} if edit.selections else ()
     connection.execute(delete(selection_state).where(ours, s.name.not_in(names)), sites)
     kept = edit.rebase == "keep"
@@ -71,7 +71,7 @@ def follow_edit(connection: Connection, sql: Statements, site_ids: Sequence[int]
     connection.execute(update(selection_state).where(ours).values(values), sites)
     if edit.selections or not kept:
         anew = {"fingerprint": None, "raw_fingerprint": None, "items": None}
-        connection.execute(update(site_state).where(sql.among(site_state.c.site_id, "sites")).values(anew), sites)
+        connection.execute(update(site_state).where(sql.in_list(site_state.c.site_id, "sites")).values(anew), sites)
 
 
 def state_row(

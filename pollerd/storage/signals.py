@@ -138,8 +138,8 @@ class SignalStore:
 
     async def some(self, source_ids: Collection[int]) -> list[SignalSource]:
         """Returns those of the signal sources that are there, by id."""
-        wanted = _sources().where(self._sql.among(signal_source.c.id, "ids"))
-        given = {"ids": self._sql.many(source_ids)}
+        wanted = _sources().where(self._sql.in_list(signal_source.c.id, "ids"))
+        given = {"ids": self._sql.id_list(source_ids)}
         return await self._database.read(lambda c: [_source(row) for row in c.execute(wanted, given)])
 
     async def get(self, source_id: int) -> SignalSource:
@@ -210,8 +210,8 @@ class SignalStore:
 
     async def sites_at(self, urls: Collection[str]) -> dict[str, int]:
         """Returns the ids of the sites at those of the normalised URLs that have one."""
-        wanted = select(site.c.url, site.c.id).where(self._sql.among(site.c.url, "urls"))
-        given = {"urls": self._sql.texts(urls)}
+        wanted = select(site.c.url, site.c.id).where(self._sql.in_list(site.c.url, "urls"))
+        given = {"urls": self._sql.text_list(urls)}
         rows = await self._database.read(lambda connection: connection.execute(wanted, given).all())
         return {row.url: row.id for row in rows}
 
@@ -313,8 +313,8 @@ class SignalStore:
             wanted = select(c.site_id, site.c.url).join(site, site.c.id == c.site_id).where(c.source_id == source_id)
             gone = [row.site_id for row in connection.execute(wanted) if row.url not in urls]
             if gone:
-                those = delete(signal_page).where(c.source_id == source_id, self._sql.among(c.site_id, "ids"))
-                connection.execute(those, {"ids": self._sql.many(gone)})
+                those = delete(signal_page).where(c.source_id == source_id, self._sql.in_list(c.site_id, "ids"))
+                connection.execute(those, {"ids": self._sql.id_list(gone)})
             return gone
 
         return await self._database.write(work)
@@ -343,8 +343,8 @@ class SignalStore:
         said = (page.site_id == site.c.id) & (page.source_id == source_id)
         columns = (site.c.id, site.c.url, site_state.c.last_seen_at, page.source_id, page.said, page.signalled_at)
         joined = site.outerjoin(site_state, site_state.c.site_id == site.c.id).outerjoin(signal_page, said)
-        wanted = select(*columns).select_from(joined).where(self._sql.among(site.c.url, "urls"))
-        return connection.execute(wanted, {"urls": self._sql.texts(urls)}).all()
+        wanted = select(*columns).select_from(joined).where(self._sql.in_list(site.c.url, "urls"))
+        return connection.execute(wanted, {"urls": self._sql.text_list(urls)}).all()
 
     def _store(
         self, connection: Connection, source_id: int, new: Sequence[StoredSignal], moved: Sequence[StoredSignal]

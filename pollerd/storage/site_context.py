@@ -38,7 +38,7 @@ def load_contexts(
     tags: those that have settings; named: those that rules name. Only where some are named, or say what is sent, those
     of the sites are asked for.
     """
-    rows = run(connection, sql.contexts, sql.many(site_ids))
+    rows = run(connection, sql.contexts, sql.id_list(site_ids))
     contexts = {row[0]: _readable(encryption, row) for row in rows}
     said = {row[0]: row[_KEEP_SCREENSHOTS] for row in rows}
     sending = [name for name, one in tags.items() if one.access or one.fault or one.settings.keys() & _READ_BY_POLLS]
@@ -74,7 +74,7 @@ def _inherited(context: SiteContext, names: Sequence[str], tags: Tags, keep_scre
 
 def _readable(encryption: Encryption, row: Sequence[Any]) -> SiteContext:
     try:
-        return _memory(NO_ACCESS if row[3] is None else encryption.open(row[3]), *row)
+        return _memory(NO_ACCESS if row[3] is None else encryption.decrypt(row[3]), *row)
     except (ValueError, TypeError, AttributeError, PermanentError) as error:
         return SiteContext(row[0], row[1], fault=f"its row in the database cannot be read: {error}")
 

@@ -15,9 +15,9 @@ from pollerd.site_settings import SiteSpec, Tags
 from pollerd.storage.encryption import Encryption
 from pollerd.storage.schedule import encode_windows
 from pollerd.storage.schema import deleted_url, host, site
-from pollerd.storage.site_marks import any_marked, unmark
 from pollerd.storage.site_order import WordIndex, text_row
 from pollerd.storage.sites import Sites, check_spec
+from pollerd.storage.soft_delete import any_soft_deleted, unmark
 from pollerd.storage.statements import SITE_COLUMNS, Statements, run, run_each
 from pollerd.storage.values import AddResult, NewSettings, RestoreResult, SiteRestore
 from pollerd.urls import host_of
@@ -27,7 +27,7 @@ PIECE = 2_000
 _columns = attrgetter(*SITE_COLUMNS)
 
 
-class PlacesHosts(Protocol):
+class HostPlacement(Protocol):
     """Gives hosts what several nodes need of them."""
 
     def assign(self, connection: Connection, hosts: Mapping[str, int]) -> None:
@@ -37,7 +37,7 @@ class PlacesHosts(Protocol):
 class SiteImport:
     """Adds sites and reports the result of each."""
 
-    def __init__(self, sql: Statements, encryption: Encryption, partitions: PlacesHosts | None = None) -> None:
+    def __init__(self, sql: Statements, encryption: Encryption, partitions: HostPlacement | None = None) -> None:
         """partitions: those of hosts, where several nodes add sites."""
         self._sql, self._encryption, self._words = sql, encryption, WordIndex(sql)
         self._partitions = partitions
@@ -45,7 +45,7 @@ class SiteImport:
         self._sites_at = sql.rows_at(site.c.url, "urls", site.c.url, site.c.id)
         self._deleted_at = sql.rows_at(deleted_url.c.url, "urls", deleted_url.c.url)
         self._any_deleted = select(exists().select_from(deleted_url))
-        self._restore = delete(deleted_url).where(sql.among(deleted_url.c.url, "urls"))
+        self._restore = delete(deleted_url).where(sql.in_list(deleted_url.c.url, "urls"))
 
     def add(
         self,
@@ -79,7 +79,7 @@ class SiteImport:
 
     def known_hosts(self, connection: Connection, names: Sequence[str]) -> dict[str, int]:
         """Returns the ids of the existing hosts among these."""
-        return self._ids(connection, self._hosts_named, {"names": self._sql.texts(names)})
+        return self._ids(connection, self._hosts_named, {"names": self._sql.text_list(names)})
 
     def _add_piece(
         self,
@@ -94,8 +94,8 @@ class SiteImport:
         for i in wanted:
             check_spec(specs[i])
             urls.append(specs[i].url)
-        known = self._ids(connection, self._sites_at, {"urls": self._sql.texts(urls)})
-        if known and any_marked(connection):
+        known = self._ids(connection, self._sites_at, {"urls": self._sql.text_list(urls)})
+        if known and any_soft_deleted(connection):
             result.returned.extend(unmark(connection, self._sql, list(known.values())))
         first: dict[str, int] = {}
         for i in wanted:
@@ -123,7 +123,7 @@ class SiteImport:
         """Returns the wanted sites that no user deleted; if `respect_deleted` is false, all, and forgets their
         deletion.
         """
-        urls = self._sql.texts(specs[i].url for i in wanted)
+        urls = self._sql.text_list(specs[i].url for i in wanted)
         if not respect_deleted:
             connection.execute(self._restore, {"urls": urls})
             return wanted
@@ -136,12 +136,12 @@ class SiteImport:
         unique = list(dict.fromkeys(names))
         if not unique:
             return {}
-        parameters = {"names": self._sql.texts(unique)}
+        parameters = {"names": self._sql.text_list(unique)}
         self._sql.locks.add_sites(connection)
         known = self._ids(connection, self._hosts_named, parameters)
         missing = [name for name in unique if name not in known]
         if missing:
-            new = dict(run(connection, self._sql.insert_hosts, self._sql.texts(missing)))
+            new = dict(run(connection, self._sql.insert_hosts, self._sql.text_list(missing)))
             if self._partitions is not None:
                 self._partitions.assign(connection, new)
             known |= new
@@ -180,7 +180,7 @@ class SiteImport:
             site_id = ids[spec.url]
             texts.append(text_row(site_id, spec))
             if spec.access:
-                sealed.append((self._encryption.close(spec.access), site_id))
+                sealed.append((self._encryption.encrypt(spec.access), site_id))
             if spec.windows is not None:
                 windows.append((encode_windows(spec.windows), site_id))
             for place, tag in enumerate(dict.fromkeys(spec.tags)):

@@ -17,7 +17,6 @@ from pollerd.model import SiteState
 from pollerd.storage import encoding
 from pollerd.storage.encoding import number
 from pollerd.storage.schema import host, interest, site, site_state, site_tag, site_times, source_site
-from pollerd.storage.site_marks import any_marked, is_marked
 from pollerd.storage.site_order import (
     COLUMNS,
     Columns,
@@ -29,6 +28,7 @@ from pollerd.storage.site_order import (
     looked_up,
     words_condition,
 )
+from pollerd.storage.soft_delete import any_soft_deleted, is_soft_deleted
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import SiteFilter, StoredForecast
 
@@ -151,11 +151,11 @@ class SiteListing:
         conditions = self.conditions(connection, wanted)
         few, others = self._few(connection, conditions)
         order = place.order if place is not None else order or SiteOrder()
-        rows = _Rows(order, [one.holds for one in others], any_marked=any_marked(connection))
+        rows = _Rows(order, [one.holds for one in others], any_soft_deleted=any_soft_deleted(connection))
         if few is None:
             statement, parameters = rows.walked(), {}
         else:
-            statement, parameters = rows.sorted(self._sql), {"ids": self._sql.many(few)}
+            statement, parameters = rows.sorted(self._sql), {"ids": self._sql.id_list(few)}
         statement = _from(place, order, statement).limit(limit + 1)
         found = [(key, site_id) for key, site_id in connection.execute(statement, parameters)]
         counted = None
@@ -168,11 +168,11 @@ class SiteListing:
     def ids_after(self, connection: Connection, wanted: SiteFilter, after: int, newest: int, limit: int) -> list[int]:
         """Returns ids above `after`, up to `newest`, of sites that fit, ascending; fewer than `limit`: no more do."""
         few, others = self._few(connection, self.conditions(connection, wanted))
-        rows = _Rows(SiteOrder(), [one.holds for one in others], any_marked=any_marked(connection))
+        rows = _Rows(SiteOrder(), [one.holds for one in others], any_soft_deleted=any_soft_deleted(connection))
         if few is None:
             statement, parameters = rows.walked(), {}
         else:
-            statement, parameters = rows.sorted(self._sql), {"ids": self._sql.many(few)}
+            statement, parameters = rows.sorted(self._sql), {"ids": self._sql.id_list(few)}
         _, site_id = statement.selected_columns
         statement = statement.where(site_id > after, site_id <= newest).order_by(site_id).limit(limit)
         return [row[1] for row in connection.execute(statement, parameters)]
@@ -183,8 +183,8 @@ class SiteListing:
         if not conditions:
             return None
         few, others = self._few(connection, conditions)
-        rows = _Rows(SiteOrder(), [one.holds for one in others], any_marked=any_marked(connection))
-        return self._count(connection, conditions, rows, {} if few is None else {"ids": self._sql.many(few)})
+        rows = _Rows(SiteOrder(), [one.holds for one in others], any_soft_deleted=any_soft_deleted(connection))
+        return self._count(connection, conditions, rows, {} if few is None else {"ids": self._sql.id_list(few)})
 
     @staticmethod
     def _few(
@@ -221,11 +221,11 @@ class SiteListing:
 class _Rows:
     """Keys and ids of the sites that fit, before they are put in order."""
 
-    def __init__(self, order: SiteOrder, fits: Sequence[Any], *, any_marked: bool) -> None:
+    def __init__(self, order: SiteOrder, fits: Sequence[Any], *, any_soft_deleted: bool) -> None:
         self._key, self._site_id, self._index = COLUMNS[order.sort]
         self._where: list[ColumnElement[bool]] = [one(self._site_id) for one in fits]
-        if any_marked:
-            self._where.append(~is_marked(self._site_id))
+        if any_soft_deleted:
+            self._where.append(~is_soft_deleted(self._site_id))
         self.all_fit = not self._where
         """Whether there is nothing more to be met."""
 
@@ -237,7 +237,7 @@ class _Rows:
 
     def sorted(self, sql: Statements) -> Select[Any]:
         """Selects them from those with ids in the list parameter "ids"."""
-        among = sql.among(self._site_id, "ids")
+        among = sql.in_list(self._site_id, "ids")
         rows = select(self._key.label("key"), self._site_id.label("site_id")).where(among, *self._where)
         # OFFSET keeps databases from walking the index of the order instead.
         some = rows.offset(0).subquery()
@@ -292,7 +292,7 @@ def stored_forecasts(connection: Connection, sql: Statements, site_ids: Sequence
     wanted = select(s.id, s.paused, state.rate, times.next_poll_at, interest.c.learned_half_life)
     wanted = wanted.join_from(site, site_state).join(site_times, times.site_id == s.id)
     wanted = wanted.outerjoin(interest, interest.c.site_id == s.id)
-    rows = connection.execute(wanted.where(sql.among(s.id, "sites")), {"sites": sql.many(site_ids)})
+    rows = connection.execute(wanted.where(sql.in_list(s.id, "sites")), {"sites": sql.id_list(site_ids)})
     found = {}
     for row in rows:
         rate = number(row.rate, -1.0)

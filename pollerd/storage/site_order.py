@@ -189,11 +189,11 @@ def looked_up(
 #
 # Databases index it by its trigrams (migration 0020). Without that index only beginnings of URLs and titles are found.
 
-MOST_WORDS = 16
+MAX_WORDS = 16
 _TRIGRAM = table("site_trigram", column("rowid"), column("site_trigram"))
 """The index of SQLite; its hidden column of the same name is what it is searched by."""
 _SERVER_INDEX = "ix_site_text_trigram"
-_MOST_TRIGRAMS = 24
+_MAX_TRIGRAMS = 24
 """More would not narrow down what is found before it is compared."""
 _INSERT = "INSERT INTO site_trigram (rowid, words) VALUES (?, ?)"
 _LAST = chr(0x10FFFF)
@@ -245,8 +245,8 @@ def words_condition(q: str, *, is_sqlite: bool, indexed: bool) -> SiteCondition 
     Raises `InvalidValueError` for more than 16 words.
     """
     words = list(dict.fromkeys(q.casefold().split()))
-    if len(words) > MOST_WORDS:
-        raise InvalidValueError("q", f"at most {MOST_WORDS} words", f"{len(words)} words")
+    if len(words) > MAX_WORDS:
+        raise InvalidValueError("q", f"at most {MAX_WORDS} words", f"{len(words)} words")
     if not words:
         return None
     if not indexed:
@@ -276,7 +276,7 @@ def _trigrams(words: Sequence[str]) -> str:
     rare = [word.removeprefix("http://").removeprefix("https://") for word in words]
     words = rare if any(len(word) > 2 for word in rare) else words
     found = dict.fromkeys(word[i : i + 3] for word in words for i in range(len(word) - 2))
-    return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in list(found)[:_MOST_TRIGRAMS])
+    return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in list(found)[:_MAX_TRIGRAMS])
 
 
 def _beginning(q: str, is_sqlite: bool) -> SiteCondition:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from pollerd.model import HostOverride, Site, SiteState
 from pollerd.site_settings import SiteSpec, Tags, TagSettings
 from pollerd.storage import hosts as stored_hosts
-from pollerd.storage import schedule, site_imports, site_marks, tags
+from pollerd.storage import schedule, site_imports, soft_delete, tags
 from pollerd.storage.encryption import Encryption
 from pollerd.storage.engine import Database
 from pollerd.storage.site_context import load_contexts
@@ -328,16 +328,16 @@ class SiteStore:
 
         Returns the ids of those that were not marked before.
         """
-        return await self._database.write(lambda c: site_marks.mark(c, self._sql, site_ids, now))
+        return await self._database.write(lambda c: soft_delete.mark(c, self._sql, site_ids, now))
 
     async def unmark(self, site_ids: Sequence[int]) -> list[int]:
         """Brings marked sites back with all their rows; returns the ids of those among these that were marked."""
-        return await self._database.write(lambda c: site_marks.unmark(c, self._sql, site_ids))
+        return await self._database.write(lambda c: soft_delete.unmark(c, self._sql, site_ids))
 
     async def purge(self, before: float) -> int:
         """Deletes sites that were marked before that time (epoch s), in short transactions; returns how many."""
         purged = 0
-        while some := await self._database.write(lambda c: site_marks.purge(c, self._sql, before, _PURGED_AT_ONCE)):
+        while some := await self._database.write(lambda c: soft_delete.purge(c, self._sql, before, _PURGED_AT_ONCE)):
             purged += some
         return purged
 

@@ -39,8 +39,8 @@ from pollerd.storage.schema import (
 )
 from pollerd.storage.selection_states import edit_of, follow_edit
 from pollerd.storage.site_lists import Count, SiteListing
-from pollerd.storage.site_marks import forget_site, is_marked, purge_at
 from pollerd.storage.site_order import SiteOrder, text_update
+from pollerd.storage.soft_delete import forget_site, is_soft_deleted, purge_at
 from pollerd.storage.sources import forget_pauses
 from pollerd.storage.statements import Statements, run_each
 from pollerd.storage.tags import names_among
@@ -123,22 +123,22 @@ class Sites:
         """Which sites a list shows, and in which order."""
         self._tags_of = (
             select(site_tag.c.site_id, site_tag.c.tag)
-            .where(sql.among(site_tag.c.site_id, "sites"))
+            .where(sql.in_list(site_tag.c.site_id, "sites"))
             .order_by(site_tag.c.site_id, site_tag.c.position, site_tag.c.tag)
         )
-        self._at = _sites().where(sql.among(site.c.url, "urls")).order_by(site.c.id)
-        self._urls_at = select(site.c.url).where(sql.among(site.c.url, "urls"), ~is_marked(site.c.id))
-        self._with_ids = _sites().where(sql.among(site.c.id, "ids")).order_by(site.c.id)
-        self._deleted_at = select(deleted_url.c.url).where(sql.among(deleted_url.c.url, "urls"))
+        self._at = _sites().where(sql.in_list(site.c.url, "urls")).order_by(site.c.id)
+        self._urls_at = select(site.c.url).where(sql.in_list(site.c.url, "urls"), ~is_soft_deleted(site.c.id))
+        self._with_ids = _sites().where(sql.in_list(site.c.id, "ids")).order_by(site.c.id)
+        self._deleted_at = select(deleted_url.c.url).where(sql.in_list(deleted_url.c.url, "urls"))
         self._living = select(site.c.id, site.c.selections, site.c.title, site.c.render).where(
-            sql.among(site.c.id, "sites")
+            sql.in_list(site.c.id, "sites")
         )
-        self._untag = delete(site_tag).where(sql.among(site_tag.c.site_id, "sites"))
-        self._revive = update(site_state).where(sql.among(site_state.c.site_id, "sites")).values(_REVIVED)
-        among = sql.among(site.c.id, "sites")
+        self._untag = delete(site_tag).where(sql.in_list(site_tag.c.site_id, "sites"))
+        self._revive = update(site_state).where(sql.in_list(site_state.c.site_id, "sites")).values(_REVIVED)
+        among = sql.in_list(site.c.id, "sites")
         self._pause = update(site).where(among, site.c.paused.is_(False)).values(paused=True)
         self._resume = update(site).where(among, site.c.paused.is_(True)).values(paused=False)
-        self._delete_many = delete(site).where(sql.among(site.c.id, "sites"))
+        self._delete_many = delete(site).where(sql.in_list(site.c.id, "sites"))
 
     def get(self, connection: Connection, site_id: int) -> Site:
         """Returns the site. Raises `NotFoundError`."""
@@ -154,7 +154,7 @@ class Sites:
 
     def at(self, connection: Connection, urls: Sequence[str]) -> dict[str, Site]:
         """Returns the sites at these URLs, by URL."""
-        found = self._read(connection, self._at, {"urls": self._sql.texts(urls)})
+        found = self._read(connection, self._at, {"urls": self._sql.text_list(urls)})
         return {one.spec.url: one for one in found}
 
     def redirecting_to(self, connection: Connection, urls: Sequence[str]) -> dict[str, list[int]]:
@@ -167,11 +167,11 @@ class Sites:
 
     def urls_at(self, connection: Connection, urls: Sequence[str]) -> set[str]:
         """Returns those of the URLs at which there are sites."""
-        return set(connection.execute(self._urls_at, {"urls": self._sql.texts(urls)}).scalars())
+        return set(connection.execute(self._urls_at, {"urls": self._sql.text_list(urls)}).scalars())
 
     def get_many(self, connection: Connection, site_ids: Sequence[int]) -> list[Site]:
         """Returns the sites with these ids, by id."""
-        return self._read(connection, self._with_ids, {"ids": self._sql.many(site_ids)})
+        return self._read(connection, self._with_ids, {"ids": self._sql.id_list(site_ids)})
 
     def users(self, connection: Connection, after: int, limit: int) -> list[Site]:
         """Returns sites with ids above `after`, by id, without those of the focused crawler."""
@@ -179,7 +179,7 @@ class Sites:
 
     def deleted(self, connection: Connection, urls: Sequence[str]) -> set[str]:
         """Returns the URLs among these that a user deleted."""
-        return set(connection.execute(self._deleted_at, {"urls": self._sql.texts(urls)}).scalars())
+        return set(connection.execute(self._deleted_at, {"urls": self._sql.text_list(urls)}).scalars())
 
     def page(
         self,
@@ -209,7 +209,7 @@ class Sites:
         rows = connection.execute(statement, parameters).all()
         tags: dict[int, list[str]] = defaultdict(list)
         if rows:
-            sites = self._sql.many(row[0] for row in rows)
+            sites = self._sql.id_list(row[0] for row in rows)
             for site_id, tag in connection.execute(self._tags_of, {"sites": sites}):
                 tags[site_id].append(tag)
         return [_site(row, tuple(tags[row[0]]), self._encryption) for row in rows]
@@ -239,7 +239,7 @@ class Sites:
         values = {name: value for name, value in stored_settings(spec).items() if name in changes}
         values["settings_changed_at"] = now
         if "access" in changes:
-            values["access"] = self._encryption.close(spec.access) if spec.access else None
+            values["access"] = self._encryption.encrypt(spec.access) if spec.access else None
         if "paused" in changes:
             values["paused"] = bool(changes["paused"])
             forget_pauses(connection, self._sql, [site_id])
@@ -252,7 +252,7 @@ class Sites:
             self._require_free(connection, spec.url)
             self._forget(connection, site_id)
             values |= {"url": spec.url, "host_id": host_id_of(changes["host"])}
-        living = update(site).where(site.c.id == site_id, ~is_marked(site.c.id))
+        living = update(site).where(site.c.id == site_id, ~is_soft_deleted(site.c.id))
         if not connection.execute(living.values(values)).rowcount:
             raise NotFoundError("site", site_id)
         run_each(connection, self._sql.update_text, [text_update(site_id, spec)])
@@ -279,17 +279,17 @@ class Sites:
         ids = ids_piece(connection, tag, after)
         changed = self._pause if paused else self._resume
         forget_pauses(connection, self._sql, ids)
-        return ids, connection.execute(changed, {"sites": self._sql.many(ids)}).rowcount if len(ids) else 0
+        return ids, connection.execute(changed, {"sites": self._sql.id_list(ids)}).rowcount if len(ids) else 0
 
     def pause_some(self, connection: Connection, site_ids: Sequence[int], paused: bool) -> None:
         """Pauses or resumes these sites, and changes nothing else."""
         forget_pauses(connection, self._sql, site_ids)
-        connection.execute(self._pause if paused else self._resume, {"sites": self._sql.many(site_ids)})
+        connection.execute(self._pause if paused else self._resume, {"sites": self._sql.id_list(site_ids)})
 
     def crawled_among(self, connection: Connection, site_ids: Sequence[int]) -> list[int]:
         """Returns those of the sites that belong to the focused crawler."""
-        wanted = select(site.c.id).where(self._sql.among(site.c.id, "sites"), ROBOTS)
-        return list(connection.execute(wanted, {"sites": self._sql.many(site_ids)}).scalars())
+        wanted = select(site.c.id).where(self._sql.in_list(site.c.id, "sites"), ROBOTS)
+        return list(connection.execute(wanted, {"sites": self._sql.id_list(site_ids)}).scalars())
 
     def _require_free(self, connection: Connection, url: str) -> None:
         other = self.find(connection, url)
@@ -304,7 +304,7 @@ class Sites:
             self._put_piece(connection, settings[start : start + PIECE], now, tags)
 
     def _put_piece(self, connection: Connection, settings: Sequence[NewSettings], now: float, tags: Tags) -> None:
-        ids = self._sql.many(one.site_id for one in settings)
+        ids = self._sql.id_list(one.site_id for one in settings)
         living = {
             row[0]: SiteSpec("", selections=row[1] or "", title=row[2] or "", render=row[3] or "")
             for row in connection.execute(self._living, {"sites": ids})
@@ -329,11 +329,11 @@ class Sites:
         if tag_rows:
             connection.execute(insert(site_tag), tag_rows)
         resumed = [one.site_id for one in settings if one.resumed]
-        connection.execute(self._revive, {"sites": self._sql.many(resumed)})
+        connection.execute(self._revive, {"sites": self._sql.id_list(resumed)})
         forget_pauses(connection, self._sql, resumed)
 
     def _values(self, spec: SiteSpec, now: float) -> dict[str, Any]:
-        sealed = self._encryption.close(spec.access) if spec.access else None
+        sealed = self._encryption.encrypt(spec.access) if spec.access else None
         return {**stored_settings(spec), "paused": spec.paused, "access": sealed, "settings_changed_at": now}
 
     @staticmethod
@@ -344,7 +344,7 @@ class Sites:
 
     def delete(self, connection: Connection, site_id: int, now: float) -> None:
         """Deletes a site and all its rows, and marks its URL as deleted. Raises `NotFoundError`."""
-        gone = delete(site).where(site.c.id == site_id, ~is_marked(site.c.id)).returning(site.c.url)
+        gone = delete(site).where(site.c.id == site_id, ~is_soft_deleted(site.c.id)).returning(site.c.url)
         url = connection.execute(gone).scalar_one_or_none()
         if url is None:
             raise NotFoundError("site", site_id)
@@ -356,7 +356,7 @@ class Sites:
         """Deletes sites with all their rows, without marking their URLs as deleted."""
         for site_id in site_ids:
             forget_site(connection, site_id, "its source was removed")
-        connection.execute(self._delete_many, {"sites": self._sql.many(site_ids)})
+        connection.execute(self._delete_many, {"sites": self._sql.id_list(site_ids)})
 
     @staticmethod
     def missing(connection: Connection, urls: Iterable[str]) -> list[tuple[int, str]]:
@@ -367,7 +367,7 @@ class Sites:
         wanted = urls if isinstance(urls, Set) else set(urls)
         rows = connection.execute(
             select(site.c.id, site.c.url)
-            .where(~ROBOTS, ~_BROUGHT, ~_LISTED_BY_INDEX, ~is_marked(site.c.id))
+            .where(~ROBOTS, ~_BROUGHT, ~_LISTED_BY_INDEX, ~is_soft_deleted(site.c.id))
             .order_by(site.c.id)
         )
         return [(site_id, url) for site_id, url in rows if url not in wanted]
@@ -379,7 +379,7 @@ class Sites:
         """
         gone = [site_id for site_id, _ in self.missing(connection, urls)]
         for start in range(0, len(gone), PIECE):
-            connection.execute(self._delete_many, {"sites": self._sql.many(gone[start : start + PIECE])})
+            connection.execute(self._delete_many, {"sites": self._sql.id_list(gone[start : start + PIECE])})
         return gone
 
 
@@ -407,7 +407,7 @@ def counts_by_state(connection: Connection) -> dict[SiteState, int]:
     statement = (
         select(site.c.paused, site_state.c.state, func.count())
         .join_from(site, site_state)
-        .where(~is_marked(site.c.id))
+        .where(~is_soft_deleted(site.c.id))
         .group_by(site.c.paused, site_state.c.state)
     )
     counts = dict.fromkeys(SiteState, 0)
@@ -440,7 +440,7 @@ def _sites() -> Select[Any]:
         )
         .join_from(site, site_state)
         .outerjoin(host, host.c.id == s.host_id)
-        .where(~is_marked(s.id))
+        .where(~is_soft_deleted(s.id))
     )
 
 
@@ -466,7 +466,7 @@ def _setting(kind: Kind, value: Any) -> Any:
 
 def _site(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
     """Returns the site of a row; values damaged by hand become those of a new site."""
-    access = NO_ACCESS if row.access is None else encryption.open(row.access)
+    access = NO_ACCESS if row.access is None else encryption.decrypt(row.access)
     settings = {name: _setting(one.kind, getattr(row, name)) for name, one in COLUMNS.items()}
     return Site(
         id=row.id,

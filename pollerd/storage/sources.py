@@ -196,13 +196,13 @@ def vanish(connection: Connection, sql: Statements, source_id: int, urls: Sequen
     here = source_site.c
     listed = exists().where(here.site_id == site.c.id, here.state == _JOINED)
     added = exists().where(here.site_id == site.c.id, here.added)
-    wanted = and_(sql.among(site.c.id, "ids"), site.c.paused.is_(False), added, ~listed)
-    parameters = {"ids": sql.many(ids)}
+    wanted = and_(sql.in_list(site.c.id, "ids"), site.c.paused.is_(False), added, ~listed)
+    parameters = {"ids": sql.id_list(ids)}
     paused = list(connection.execute(select(site.c.id).where(wanted), parameters).scalars())
     if paused:
-        parameters = {"ids": sql.many(paused)}
-        connection.execute(update(site).where(sql.among(site.c.id, "ids")).values(paused=True), parameters)
-        own = and_(here.source_id == source_id, sql.among(here.site_id, "ids"))
+        parameters = {"ids": sql.id_list(paused)}
+        connection.execute(update(site).where(sql.in_list(site.c.id, "ids")).values(paused=True), parameters)
+        own = and_(here.source_id == source_id, sql.in_list(here.site_id, "ids"))
         connection.execute(update(source_site).where(own).values(paused=True), parameters)
     return paused
 
@@ -215,13 +215,13 @@ def come_back(connection: Connection, sql: Statements, source_id: int, urls: Seq
     ids = _turned(connection, sql, source_id, urls, {"state": _JOINED, "since": now})
     here = source_site.c
     by_source = exists().where(here.site_id == site.c.id, here.paused)
-    wanted = and_(sql.among(site.c.id, "ids"), site.c.paused.is_(True), by_source)
-    resumed = list(connection.execute(select(site.c.id).where(wanted), {"ids": sql.many(ids)}).scalars())
+    wanted = and_(sql.in_list(site.c.id, "ids"), site.c.paused.is_(True), by_source)
+    resumed = list(connection.execute(select(site.c.id).where(wanted), {"ids": sql.id_list(ids)}).scalars())
     if resumed:
-        parameters = {"ids": sql.many(resumed)}
-        connection.execute(update(site).where(sql.among(site.c.id, "ids")).values(paused=False), parameters)
+        parameters = {"ids": sql.id_list(resumed)}
+        connection.execute(update(site).where(sql.in_list(site.c.id, "ids")).values(paused=False), parameters)
         anew = {"state": SiteState.ACTIVE.value, "not_before": None, "failures": 0}
-        connection.execute(update(site_state).where(sql.among(site_state.c.site_id, "ids")).values(anew), parameters)
+        connection.execute(update(site_state).where(sql.in_list(site_state.c.site_id, "ids")).values(anew), parameters)
         forget_pauses(connection, sql, resumed)
     return resumed
 
@@ -231,15 +231,15 @@ def _turned(
 ) -> list[int]:
     """Sets the state of these pages of the source; returns the ids of their sites."""
     c = source_site.c
-    wanted = and_(c.source_id == source_id, sql.among(c.url, "urls"), c.state != values["state"])
+    wanted = and_(c.source_id == source_id, sql.in_list(c.url, "urls"), c.state != values["state"])
     changed = update(source_site).where(wanted).values(values).returning(c.site_id)
-    return list(dict.fromkeys(connection.execute(changed, {"urls": sql.texts(urls)}).scalars()))
+    return list(dict.fromkeys(connection.execute(changed, {"urls": sql.text_list(urls)}).scalars()))
 
 
 def forget_pauses(connection: Connection, sql: Statements, site_ids: Sequence[int] | NDArray[np.int64]) -> None:
     """Notes that what these sites' pauses are is the user's doing: no source resumes them."""
-    wanted = and_(sql.among(source_site.c.site_id, "ids"), source_site.c.paused)
-    connection.execute(update(source_site).where(wanted).values(paused=False), {"ids": sql.many(site_ids)})
+    wanted = and_(sql.in_list(source_site.c.site_id, "ids"), source_site.c.paused)
+    connection.execute(update(source_site).where(wanted).values(paused=False), {"ids": sql.id_list(site_ids)})
 
 
 def removable(connection: Connection, source_id: int, limit: int) -> list[int]:
@@ -278,8 +278,8 @@ def known(connection: Connection, sql: Statements, given: Sequence[tuple[str, St
     """Returns (URL of the source, URL of the page) of those that are noted already."""
     c = source_site.c
     wanted = select(source.c.url, c.url).join_from(source_site, source, source.c.id == c.source_id)
-    wanted = wanted.where(sql.among(c.url, "urls"), sql.among(source.c.url, "sources"))
-    parameters = {"urls": sql.texts(one.url for _, one in given), "sources": sql.texts({at for at, _ in given})}
+    wanted = wanted.where(sql.in_list(c.url, "urls"), sql.in_list(source.c.url, "sources"))
+    parameters = {"urls": sql.text_list(one.url for _, one in given), "sources": sql.text_list({at for at, _ in given})}
     there = {(at, url) for at, url in connection.execute(wanted, parameters)}
     return there & {(at, one.url) for at, one in given}
 
@@ -308,8 +308,8 @@ def put(connection: Connection, sql: Statements, given: Sequence[tuple[str, Stor
 
 
 def _ids(connection: Connection, sql: Statements, table: Table, urls: Sequence[str]) -> dict[str, int]:
-    found = select(table.c.url, table.c.id).where(sql.among(table.c.url, "urls"))
-    return {row.url: row.id for row in connection.execute(found, {"urls": sql.texts(dict.fromkeys(urls))})}
+    found = select(table.c.url, table.c.id).where(sql.in_list(table.c.url, "urls"))
+    return {row.url: row.id for row in connection.execute(found, {"urls": sql.text_list(dict.fromkeys(urls))})}
 
 
 _TABLE = source
@@ -351,10 +351,10 @@ class SourceStore:
 
     async def at(self, urls: Sequence[str]) -> dict[str, Source]:
         """Returns the sources at these URLs, by URL."""
-        wanted = select(*_SHOWN).where(self._sql.among(source.c.url, "urls"))
+        wanted = select(*_SHOWN).where(self._sql.in_list(source.c.url, "urls"))
 
         def work(connection: Connection) -> dict[str, Source]:
-            return {row.url: _source(row) for row in connection.execute(wanted, {"urls": self._sql.texts(urls)})}
+            return {row.url: _source(row) for row in connection.execute(wanted, {"urls": self._sql.text_list(urls)})}
 
         return await self._database.read(work)
 
@@ -532,8 +532,10 @@ def _counts(connection: Connection, sql: Statements, source_ids: Sequence[int]) 
     """Returns numbers of pages by source and state."""
     counts: dict[int, dict[str, int]] = defaultdict(dict)
     c = source_site.c
-    wanted = select(c.source_id, c.state, func.count()).where(sql.among(c.source_id, "ids"))
-    for at, state, number in connection.execute(wanted.group_by(c.source_id, c.state), {"ids": sql.many(source_ids)}):
+    wanted = select(c.source_id, c.state, func.count()).where(sql.in_list(c.source_id, "ids"))
+    for at, state, number in connection.execute(
+        wanted.group_by(c.source_id, c.state), {"ids": sql.id_list(source_ids)}
+    ):
         counts[at][state] = number
     return counts
 

@@ -340,7 +340,7 @@ class Statements:
         )
         self.changes_at = self.compiled(
             select(change.c.id, change.c.site_id, change.c.detected_at, change.c.selection).where(
-                self.among(change.c.site_id, "sites"), change.c.detected_at >= bindparam("since")
+                self.in_list(change.c.site_id, "sites"), change.c.detected_at >= bindparam("since")
             ),
             ["sites", "since"],
         )
@@ -353,12 +353,12 @@ class Statements:
         # Only those that a batch has just written: a busy site keeps thousands of others.
         self.contents_since = self.compiled(
             select(content.c.id, content.c.site_id, content.c.fingerprint).where(
-                self.among(content.c.site_id, "sites"), content.c.last_seen_at >= bindparam("since")
+                self.in_list(content.c.site_id, "sites"), content.c.last_seen_at >= bindparam("since")
             ),
             ["sites", "since"],
         )
         base = content.alias("base")
-        self.delete_contents = self.compiled(delete(content).where(self.among(content.c.id, "ids")), ["ids"])
+        self.delete_contents = self.compiled(delete(content).where(self.in_list(content.c.id, "ids")), ["ids"])
         self.contexts = self.compiled(
             select(
                 site.c.id,
@@ -373,12 +373,12 @@ class Statements:
             )
             .join_from(site, site_state)
             .outerjoin(mask, mask.c.site_id == site.c.id)
-            .where(self.among(site.c.id, "sites")),
+            .where(self.in_list(site.c.id, "sites")),
             ["sites"],
         )
         states = selection_state.c
         self.selection_states = self.compiled(
-            select(*(states[name] for name in SELECTION_STATE)).where(self.among(states.site_id, "sites")), ["sites"]
+            select(*(states[name] for name in SELECTION_STATE)).where(self.in_list(states.site_id, "sites")), ["sites"]
         )
         self.upsert_selection_state = self.insert_each(
             selection_state, SELECTION_STATE, ["site_id", "name"], SELECTION_STATE[2:]
@@ -394,20 +394,20 @@ class Statements:
         self.contents = self.compiled(
             select(content.c.id, content.c.body, content.c.base_id, base.c.body)
             .outerjoin_from(content, base, base.c.id == content.c.base_id)
-            .where(self.among(content.c.id, "ids")),
+            .where(self.in_list(content.c.id, "ids")),
             ["ids"],
         )
 
-    def many(self, ids: Iterable[int]) -> Any:
+    def id_list(self, ids: Iterable[int]) -> Any:
         """Returns a list of ids, also numpy's, as one parameter."""
         plain = [int(one) for one in ids]
         return json.dumps(plain) if self.is_sqlite else plain
 
-    def texts(self, words: Iterable[str]) -> Any:
+    def text_list(self, words: Iterable[str]) -> Any:
         """Returns a list of texts as one parameter."""
         return json.dumps(list(words)) if self.is_sqlite else list(words)
 
-    def among(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+    def in_list(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """Returns `column` IN the list parameter `name`: one statement for lists of any length."""
         if self.is_sqlite:
             values = func.json_each(bindparam(name, type_=Text)).table_valued("value")
@@ -422,7 +422,7 @@ class Statements:
         with `among` it would sort the list first, which doubles the time.
         """
         if not self.is_sqlite:
-            return select(*columns).where(self.among(key, name))
+            return select(*columns).where(self.in_list(key, name))
         given = func.json_each(bindparam(name, type_=Text)).table_valued("value")
         return select(*columns).select_from(given.join(key.table, key == given.c.value))
 
@@ -480,7 +480,7 @@ class Statements:
         if self.is_sqlite:
             new, order = site.c.id >= bindparam("first", type_=BigInteger), ["first"]
         else:
-            new, order = self.among(site.c.id, "sites"), ["sites"]
+            new, order = self.in_list(site.c.id, "sites"), ["sites"]
         rows = self.insert_for(table).from_select(["site_id"], select(site.c.id).where(new), include_defaults=False)
         return self.compiled(rows, order)
 
@@ -591,11 +591,11 @@ class Statements:
                 *(site_state.c[name] for name in LISTED_STATE),
             )
             .join_from(site, site_state)
-            .where(self.among(site.c.id, "sites"))
+            .where(self.in_list(site.c.id, "sites"))
         )
         if held:
             statement = statement.join(host_partition, host_partition.c.host_id == site.c.host_id)
-            statement = statement.where(self.among(host_partition.c.partition, "partitions"))
+            statement = statement.where(self.in_list(host_partition.c.partition, "partitions"))
         if not self.is_sqlite:
             # Prevents deletion of a site between this read and the commit.
             statement = statement.with_for_update(key_share=True, of=site, read=True)
@@ -619,7 +619,7 @@ class Statements:
 
     def _held_hosts(self) -> str:
         c = host_partition.c
-        held = select(c.host_id).where(self.among(c.host_id, "hosts"), self.among(c.partition, "partitions"))
+        held = select(c.host_id).where(self.in_list(c.host_id, "hosts"), self.in_list(c.partition, "partitions"))
         return self.compiled(held, ["hosts", "partitions"])
 
     def compiled(self, statement: Executable, order: list[str]) -> str:

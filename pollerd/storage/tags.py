@@ -39,7 +39,7 @@ def put_tag(
     """
     values = {
         "settings": msgspec.json.encode(given.settings).decode(),
-        "access": encryption.close(given.access) if given.access else None,
+        "access": encryption.encrypt(given.access) if given.access else None,
         "changed_at": given.changed_at,
     }
     statement = sql.insert_for(tag).values(name=given.name, **values)
@@ -66,9 +66,9 @@ def follow_tag(
     while len(ids := ids_piece(connection, name, last)):
         last = int(ids[-1])
         tagged = dict(names_of(connection, int(ids[0]), last, known))
-        own = select(site.c.id, site.c.selections, site.c.render).where(sql.among(site.c.id, "sites"))
+        own = select(site.c.id, site.c.selections, site.c.render).where(sql.in_list(site.c.id, "sites"))
         alike: defaultdict[SettingsEdit, list[int]] = defaultdict(list)
-        for site_id, selections, render in connection.execute(own, {"sites": sql.many(ids)}):
+        for site_id, selections, render in connection.execute(own, {"sites": sql.id_list(ids)}):
             spec = SiteSpec("", selections=selections or "", render=render or "", tags=tagged.get(site_id, ()))
             edit = edit_of(inherit(spec, before), inherit(spec, after), rebase)
             if edit is not None:
@@ -88,8 +88,8 @@ def tagged_piece(
     read, ids = WindowsRead(), ids_piece(connection, name, after)
     fields = (*(field for field in OF_SITE if field.name in NUMERIC_SETTINGS), read.field())
     columns = [site.c[field.name] for field in fields]
-    statement = select(site.c.id, *columns).where(sql.among(site.c.id, "sites")).order_by(site.c.id)
-    with connection.execute(statement, {"sites": sql.many(ids)}) as result:
+    statement = select(site.c.id, *columns).where(sql.in_list(site.c.id, "sites")).order_by(site.c.id)
+    with connection.execute(statement, {"sites": sql.id_list(ids)}) as result:
         rows = result.cursor.fetchall()
     found, *values = list(zip(*rows, strict=True)) or [()] * (1 + len(fields))
     numbers = {field.name: field.column(given, found, faults) for field, given in zip(fields, values, strict=True)}
@@ -144,9 +144,9 @@ def names_among(
 ) -> dict[int, list[str]]:
     """Returns which of the tags these sites have, in their order, by site id."""
     c = site_tag.c
-    statement = select(c.site_id, c.tag).where(sql.among(c.site_id, "sites"), c.tag.in_(names))
+    statement = select(c.site_id, c.tag).where(sql.in_list(c.site_id, "sites"), c.tag.in_(names))
     found: defaultdict[int, list[str]] = defaultdict(list)
-    rows = connection.execute(statement.order_by(c.site_id, c.position, c.tag), {"sites": sql.many(site_ids)})
+    rows = connection.execute(statement.order_by(c.site_id, c.position, c.tag), {"sites": sql.id_list(site_ids)})
     for site_id, name in rows:
         found[site_id].append(name)
     return found
@@ -155,8 +155,8 @@ def names_among(
 def tags_among(connection: Connection, sql: Statements, site_ids: Sequence[int]) -> list[tuple[int, str]]:
     """Returns the tags of these sites, a row for each site and tag."""
     c = site_tag.c
-    statement = select(c.site_id, c.tag).where(sql.among(c.site_id, "sites"))
-    with connection.execute(statement, {"sites": sql.many(site_ids)}) as result:
+    statement = select(c.site_id, c.tag).where(sql.in_list(c.site_id, "sites"))
+    with connection.execute(statement, {"sites": sql.id_list(site_ids)}) as result:
         return [(site_id, name) for site_id, name in result.cursor.fetchall()]
 
 
@@ -169,7 +169,7 @@ def _tag(row: Any, encryption: Encryption) -> TagSettings:
     try:
         given = msgspec.json.decode(row.settings, type=dict[str, Any])
         settings = {name: _value(name, value) for name, value in given.items()}
-        access = NO_ACCESS if row.access is None else encryption.open(row.access)
+        access = NO_ACCESS if row.access is None else encryption.decrypt(row.access)
     except (ValueError, TypeError, KeyError, msgspec.MsgspecError, PermanentError) as error:
         fault = f"the settings of its tag {row.name} cannot be read: {error}"
         return TagSettings(row.name, changed_at=row.changed_at, fault=fault)

@@ -31,13 +31,13 @@ WIDTH, HEIGHT = 720, 420
 _MARGIN = 40
 _STEPS = 120
 _NAMED = 14
-_LEAST_LINKS = 2
+_MIN_LINKS = 2
 _SMALLEST, _LARGEST = 5, 22
 
 
 def host_graph_plot(names: Sequence[str], pages: Sequence[int], links: Sequence[tuple[int, int, int]]) -> str:
     """Returns the plot. links: (host, host, number), hosts as positions in `names`; single links are left out."""
-    drawn = [(first, second) for first, second, number in links if number >= _LEAST_LINKS]
+    drawn = [(first, second) for first, second, number in links if number >= _MIN_LINKS]
     places = _placed(len(names), drawn)
     x = (_MARGIN + places[:, 0] * (WIDTH - 2 * _MARGIN)).round().astype(int).tolist()
     y = (_MARGIN + places[:, 1] * (HEIGHT - 2 * _MARGIN)).round().astype(int).tolist()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.whittle.clock import MOST_INTERVALS, ActivityClock
+from pollerd.allocation.whittle.clock import MAX_INTERVALS, ActivityClock
 
 CYCLE = 100.0
 SITES = 100
@@ -30,7 +30,7 @@ def polled(clock: ActivityClock, rng: np.random.Generator, batches: np.ndarray, 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_batch_moves_the_clock_forward(seed: int) -> None:
-    """The stretches beside a batch go far faster than the others: 16 times at the least with 60 seeds."""
+    """The chunks beside a batch go far faster than the others: 16 times at the least with 60 seeds."""
     clock, batches = ActivityClock(1e4), np.arange(130.0, 1_170.0, 130.0)
     now = polled(clock, np.random.default_rng(seed), batches, 10)
     near = clock.reading(batches + 5) - clock.reading(batches - 5)
@@ -71,9 +71,9 @@ def test_no_gap_grows_by_more_than_the_progress(seed: int) -> None:
 
 def test_the_past_is_kept_for_so_many_stretches() -> None:
     clock = ActivityClock(1e4)
-    for now in np.arange(1, MOST_INTERVALS + 50) * (CYCLE / 64):
+    for now in np.arange(1, MAX_INTERVALS + 50) * (CYCLE / 64):
         clock.extend(float(now), CYCLE)
-    assert len(clock.mixed) <= MOST_INTERVALS
+    assert len(clock.mixed) <= MAX_INTERVALS
     assert clock.version == 1
     clock.extend(1e9, CYCLE)
     assert clock.edges[-1] > 1e9

@@ -9,7 +9,7 @@ from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registry import create
 from pollerd.allocation.whittle import grid
 from pollerd.allocation.whittle.clock import COMMON_RATE_LOG_PRIOR_ODDS as LOG_PRIOR_ODDS
-from pollerd.allocation.whittle.clock import MOST_BEHIND, CommonRate
+from pollerd.allocation.whittle.clock import MAX_BEHIND, CommonRate
 from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.lab.environments.web import Policy
 from pollerd.lab.environments.worlds import Web
@@ -88,7 +88,7 @@ def test_however_far_behind_beliefs_can_catch_up() -> None:
     everyone = np.ones(200, np.bool_)
     wrong = np.full(200, 0.999)
     alike.observe(LATTICE, gap, everyone, wrong, everyone, SITES)
-    assert alike.log_bayes_factor == LOG_PRIOR_ODDS - MOST_BEHIND
+    assert alike.log_bayes_factor == LOG_PRIOR_ODDS - MAX_BEHIND
     half = np.arange(200) % 2 == 0
     alike.observe(LATTICE, gap, half, np.where(half, 0.1, 0.9), everyone, SITES)
     assert alike.weight == 1.0

@@ -13,7 +13,7 @@ from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9
 EQUAL_SITES_ONLY = ("htraa", "lakg", "gpoks", "estimator", "proportional", "ucb1-raw", "ucb1", "thompson", "gp-ucb")
-MOST_SITES = {"lspe": 30, "ucb1": 2, "thompson": 2, "gp-ucb": 2}
+MAX_SITES = {"lspe": 30, "ucb1": 2, "thompson": 2, "gp-ucb": 2}
 """Of allocators that are made for few sites; the others are tested with more than two."""
 
 SOME = np.array([7, 1, 29, 0])
@@ -34,7 +34,7 @@ def made(name: str, n: int = 0, *, budget: float = 0.1, objective: str = "change
 
 def fitting(name: str, n: int) -> int:
     """n, or as many sites as the allocator takes."""
-    return min(n, MOST_SITES.get(name, n))
+    return min(n, MAX_SITES.get(name, n))
 
 
 class World:
@@ -307,9 +307,9 @@ def test_every_objective_runs(name: str, objective: str) -> None:
     assert np.isfinite(allocator.urgency(np.geomspace(1e-3, 1e9, n), NOW)).all()
 
 
-@pytest.mark.parametrize("name", MOST_SITES)
+@pytest.mark.parametrize("name", MAX_SITES)
 def test_no_more_sites_are_taken_in_than_it_is_made_for(name: str) -> None:
-    most = MOST_SITES[name]
+    most = MAX_SITES[name]
     allocator, one = made(name, most), np.ones(1)
     for slots in (np.array([most]), np.empty(0, np.int64)):
         with pytest.raises(InvalidValueError, match=f"at most {most} while {name} allocates.*given: {most + 1}"):
@@ -326,7 +326,7 @@ def test_only_what_is_defined_is_taken_in(name: str) -> None:
     for objective in OBJECTIVES[1:]:
         with pytest.raises(InvalidValueError, match="objective: must be changes"):
             made(name, objective=objective)
-    n = fitting(name, 3) - (name in MOST_SITES)
+    n = fitting(name, 3) - (name in MAX_SITES)
     allocator, one = made(name, n), np.ones(1)
     for field, weight, cost in (("weight", 2 * one, one), ("cost", one, 2 * one)):
         for refuse in (allocator.add, allocator.admit):

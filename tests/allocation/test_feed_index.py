@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.allocation.finite_feeds import MOST_TABULATED, GammaTable, finite_index, incomplete_gamma, most_collected
+from pollerd.allocation.finite_feeds import MAX_TABULATED, GammaTable, finite_index, incomplete_gamma, most_collected
 from pollerd.allocation.whittle.index import BelievedFeeds
 from pollerd.allocation.whittle.lazy_top_k import LazyTopK
 
-ITEMS = (1, 2, 3, 5, 10, 20, 50, 100, 200, MOST_TABULATED)
+ITEMS = (1, 2, 3, 5, 10, 20, 50, 100, 200, MAX_TABULATED)
 
 
 def interpolated(

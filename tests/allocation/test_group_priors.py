@@ -123,7 +123,7 @@ def test_priors_stay_distributions_when_the_window_slides() -> None:
 
 
 def test_the_groups_with_most_pages_have_priors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "MOST_GROUPS", 2)
+    monkeypatch.setattr(groups, "MAX_GROUPS", 2)
     group = np.array([5, 5, 9, 9, 9, 7, 7, 1, NONE, NONE])
     prior, fast = np.full(grid.CELLS, 1 / grid.CELLS), np.zeros(grid.CELLS)
     fast[-1] = 1.0
@@ -223,7 +223,7 @@ def test_of_very_many_sites_neighbourhoods_are_larger() -> None:
     slots = np.arange(0, 1_000_000, 100)
     priors.learn(slots, np.ones((len(slots), len(START_ODDS), grid.CELLS), np.float32), START_ODDS, prior)
     assert priors.state()["group_width"] == 256
-    assert len(priors.state()["neighbour_known"]) <= groups.MOST_GROUPS
+    assert len(priors.state()["neighbour_known"]) <= groups.MAX_GROUPS
 
 
 @pytest.mark.parametrize("host", [[0, 1], [-2], [2**31], [[0]]])

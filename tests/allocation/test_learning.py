@@ -112,7 +112,7 @@ def test_a_lesson_reaches_all_sites() -> None:
 def test_of_very_many_sites_some_teach_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     everyone, some = taught(400), taught(400)
     everyone.update_priors()
-    monkeypatch.setattr("pollerd.allocation.whittle.belief.MOST_TRAINING_SITES", 150)
+    monkeypatch.setattr("pollerd.allocation.whittle.belief.MAX_TRAINING_SITES", 150)
     some.update_priors()
     rows = some.likelihood[np.arange(0, 400, 3)].astype(np.float32)
     usual = LearningSettings()

@@ -10,7 +10,7 @@ import pytest
 from pollerd.allocation.index import DEFAULT_HALF_LIFE_S
 from pollerd.allocation.reads import (
     BETWEEN_HOSTS,
-    MOST_OF_CHANGE,
+    MAX_OF_CHANGE,
     NO_EVIDENCE,
     NO_READS,
     WITHIN_HOST,
@@ -91,7 +91,7 @@ def test_that_popularity_does_not_matter() -> None:
     for _ in range(10):
         one, other = one.with_reads(20, 20 * HOUR, DAY), other.with_reads(2_000_000, 2_000_000 * HOUR, DAY)
     assert estimate(one).value == pytest.approx(estimate(other).value, rel=1e-9)
-    assert one.reads.sum() == pytest.approx(10 * MOST_OF_CHANGE)
+    assert one.reads.sum() == pytest.approx(10 * MAX_OF_CHANGE)
 
 
 def test_that_a_drift_is_followed() -> None:

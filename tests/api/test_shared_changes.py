@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from pollerd.api.events import MOST_EVENTS, EventsRead, SharedChanges
+from pollerd.api.events import MAX_EVENTS, EventsRead, SharedChanges
 from pollerd.model import Change, Media
 from pollerd.storage.changes import ChangeFilter, ChangesRead
 from pollerd.storage.history import HistoryStore
@@ -99,5 +99,5 @@ async def test_after_a_time_without_readers_not_all_of_it_is_read() -> None:
     history.count, history.reads = 1_000_000, 0
     assert ids(await after(shared, history, 999_995)) == list(range(999_996, 1_000_001))
     assert history.reads <= 2
-    behind = await after(shared, history, 1_000_000 - MOST_EVENTS - 1)
-    assert ids(behind)[0] == 1_000_000 - MOST_EVENTS
+    behind = await after(shared, history, 1_000_000 - MAX_EVENTS - 1)
+    assert ids(behind)[0] == 1_000_000 - MAX_EVENTS

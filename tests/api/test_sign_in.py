@@ -17,7 +17,7 @@ from pollerd.api.auth import sign_in as passwords_of
 from pollerd.api.auth.limits import BURST, NAME_SECONDS, SignInLimits
 from pollerd.api.auth.recognition import CallerRecognition, Tokens, cookie_name
 from pollerd.api.auth.sign_in import (
-    MOST_WAITING,
+    MAX_WAITING,
     VALID_SECONDS,
     BusyError,
     FirstUserCode,
@@ -28,7 +28,7 @@ from pollerd.api.auth.sign_in import (
     link,
 )
 from pollerd.api.http import CALLER, By, SignedIn, csrf_is_right, csrf_token, reader_of
-from pollerd.api.settings import ApiSettings, EntranceSettings
+from pollerd.api.settings import ApiSettings, SignInSettings
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError
 from pollerd.model import Role
 from pollerd.storage.accounts import SESSION_IDLE_SECONDS
@@ -477,11 +477,11 @@ async def test_passwords_are_compared_one_at_a_time_and_few_may_wait(
     # So many that none ends before all have begun.
     monkeypatch.setattr(passwords_of, "MEMORY_KIB", COST[1])
     results = await asyncio.gather(
-        *(passwords.compare(PASSWORD, None) for _ in range(MOST_WAITING + 5)), return_exceptions=True
+        *(passwords.compare(PASSWORD, None) for _ in range(MAX_WAITING + 5)), return_exceptions=True
     )
     assert len([one for one in results if isinstance(one, BusyError)]) == 4
     sign_in = SignIn(CallerRecognition(Tokens(ApiSettings()), store), passwords, FirstUserCode())
-    tries = (sign_in.with_password(f"nobody-{n}", PASSWORD, Visitor(str(n))) for n in range(MOST_WAITING + 3))
+    tries = (sign_in.with_password(f"nobody-{n}", PASSWORD, Visitor(str(n))) for n in range(MAX_WAITING + 3))
     ended = await asyncio.gather(*tries, return_exceptions=True)
     assert {one.wait for one in ended if isinstance(one, SignInError)} == {0.0, 1.0}
 
@@ -517,7 +517,7 @@ async def test_the_first_user_is_made_by_the_link_once_and_for_an_hour(store: St
     assert not code.matches("")
     secret = code.make()
     assert link("http://127.0.0.1:8080", secret) == f"http://127.0.0.1:8080/first-user#{secret}"
-    settings = ApiSettings(entrance=EntranceSettings(required=True))
+    settings = ApiSettings(entrance=SignInSettings(required=True))
     sign_in = SignIn(CallerRecognition(Tokens(settings), store), Passwords(), code)
     with pytest.raises(SignInError):
         await sign_in.as_first_user(secret[:-1], "ada", PASSWORD, HERE)
@@ -536,12 +536,12 @@ async def test_the_first_user_is_made_by_the_link_once_and_for_an_hour(store: St
 
 
 async def test_a_daemon_that_demands_it_lets_nobody_in_before_the_first_user(new_api: NewApi) -> None:
-    api = await new_api(ApiSettings("127.0.0.1", 0, entrance=EntranceSettings(required=True)))
+    api = await new_api(ApiSettings("127.0.0.1", 0, entrance=SignInSettings(required=True)))
     assert (await api("GET", "/sites")).status == 401
     body = {"token": "guess", "name": "ada", "password": PASSWORD}
     assert (await api("POST", "/users/first", body)).status == 401
     assert (await api("POST", "/users", {"name": "ada", "password": PASSWORD})).status == 401
-    assert ApiSettings("0.0.0.0", 0, entrance=EntranceSettings(required=True)).closed
+    assert ApiSettings("0.0.0.0", 0, entrance=SignInSettings(required=True)).closed
     with pytest.raises(InvalidValueError, match="unless a token or sign_in is set"):
         ApiSettings("0.0.0.0", 0)
 
@@ -550,7 +550,7 @@ async def test_a_daemon_that_demands_it_lets_nobody_in_before_the_first_user(new
 
 
 async def test_without_users_pages_under_allowed_names_are_let_in(new_api: NewApi) -> None:
-    names = EntranceSettings.of(allowed_hosts=["Pollerd.Home.Example", "box:8080"])
+    names = SignInSettings.of(allowed_hosts=["Pollerd.Home.Example", "box:8080"])
     api = await new_api(ApiSettings("127.0.0.1", 0, entrance=names))
     for host, origin, status in [
         ("pollerd.home.example", None, 200),
@@ -582,14 +582,14 @@ async def test_without_users_pages_under_allowed_names_are_let_in(new_api: NewAp
 )
 def test_entrances_that_cannot_be_are_refused_by_name(given: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
-        EntranceSettings.of(**given)
+        SignInSettings.of(**given)
     assert caught.value.field == field
 
 
 # Trusted proxies.
 
-ONLY_ADDRESSES = EntranceSettings.of(trusted_proxies=["127.0.0.0/8"])
-PROXY = EntranceSettings.of(trusted_proxies=["127.0.0.0/8"], user_header="X-Remote-User")
+ONLY_ADDRESSES = SignInSettings.of(trusted_proxies=["127.0.0.0/8"])
+PROXY = SignInSettings.of(trusted_proxies=["127.0.0.0/8"], user_header="X-Remote-User")
 
 
 async def test_a_trusted_proxy_names_the_user(people: None, new_api: NewApi) -> None:
@@ -613,7 +613,7 @@ async def test_a_trusted_proxy_names_the_user(people: None, new_api: NewApi) -> 
 
 
 async def test_the_header_counts_from_named_addresses_only(people: None, new_api: NewApi) -> None:
-    elsewhere = EntranceSettings.of(trusted_proxies=["192.0.2.0/24", "::1"], user_header="X-Remote-User")
+    elsewhere = SignInSettings.of(trusted_proxies=["192.0.2.0/24", "::1"], user_header="X-Remote-User")
     api = await new_api(ApiSettings("127.0.0.1", 0, entrance=elsewhere))
     for more in ({}, {"X-Forwarded-For": "192.0.2.1"}):
         assert (await api("GET", "/sites", headers={"X-Remote-User": "writer", **more})).status == 401

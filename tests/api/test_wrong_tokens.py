@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.api.auth.limits import BURST, FAMILIAR_BURST, MOST_ADDRESSES, WrongTokens, counted_address
+from pollerd.api.auth.limits import BURST, FAMILIAR_BURST, MAX_ADDRESSES, WrongTokens, counted_address
 from pollerd.api.settings import ApiSettings, digest_of
 from tests.api.conftest import Api, NewApi
 
@@ -68,10 +68,10 @@ def test_what_was_right_there_before_is_still_looked_at(clock: Clock) -> None:
 
 def test_the_table_is_bounded(clock: Clock) -> None:
     tokens = WrongTokens(clock)
-    for n in range(MOST_ADDRESSES + 100):
+    for n in range(MAX_ADDRESSES + 100):
         tokens.wrong(str(n))
         tokens.right(str(n), RIGHT)
-    assert tokens.addresses == (MOST_ADDRESSES, MOST_ADDRESSES)
+    assert tokens.addresses == (MAX_ADDRESSES, MAX_ADDRESSES)
     for n in range(100):
         tokens.right("192.0.2.1", digest_of(str(n)))
     while not tokens.wrong("192.0.2.1"):

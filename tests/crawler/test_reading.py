@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pollerd.crawler.pages import MOST_LISTED, OutLink, PageReading, read, recipe_of, topic_of, words_of
+from pollerd.crawler.pages import MAX_LISTED, OutLink, PageReading, read, recipe_of, topic_of, words_of
 from pollerd.crawler.topics import TopicSettings
 from pollerd.errors import InvalidValueError
 from pollerd.model import Media, Outcome, OutcomeKind
@@ -64,8 +64,8 @@ def test_a_sitemap_is_a_list_of_pages() -> None:
 
 
 def test_long_sitemaps_are_not_read_to_their_end() -> None:
-    urls = "\n".join(f"http://a/{n}" for n in range(MOST_LISTED + 10))
-    assert len(reading(urls, Media.TEXT).out_links) == MOST_LISTED
+    urls = "\n".join(f"http://a/{n}" for n in range(MAX_LISTED + 10))
+    assert len(reading(urls, Media.TEXT).out_links) == MAX_LISTED
 
 
 def test_plain_text_is_scored_and_bytes_are_not() -> None:

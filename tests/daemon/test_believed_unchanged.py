@@ -19,7 +19,7 @@ CHOOSY = replace(FAST, min_yield=0.9)
 SECONDS = 2.0
 
 
-async def quiet_until(running: Running, site_id: int) -> float:
+async def unchanged_until(running: Running, site_id: int) -> float:
     """Waits until the site is believed unchanged for seconds to come, and nothing is under way; epoch s."""
     for _ in range(600):
         found = (await running.control.sites.explain(site_id)).believed_unchanged_until
@@ -33,7 +33,7 @@ async def test_a_page_that_holds_still_is_left_alone(origin: Origin, start: Star
     origin.pages["/a"] = Page(etag='"1"')
     async with start(allocator="whittle", scheduling=CHOOSY) as running:
         (site_id,) = await running.add(origin.url("/a"))
-        moment = await quiet_until(running, site_id)
+        moment = await unchanged_until(running, site_id)
         asked = len(origin.hits("/a"))
         await asyncio.sleep(0.5)
         assert len(origin.hits("/a")) == asked
@@ -49,7 +49,7 @@ async def test_what_was_asked_for_is_polled_all_the_same(origin: Origin, start: 
     origin.pages["/a"] = Page()
     async with start(allocator="whittle", scheduling=CHOOSY) as running:
         (site_id,) = await running.add(origin.url("/a"))
-        moment = await quiet_until(running, site_id)
+        moment = await unchanged_until(running, site_id)
         polls = len(await running.polls(site_id))
         await running.control.sites.poll_now(site_id)
         await running.polled(site_id, polls + 1)
@@ -60,7 +60,7 @@ async def test_a_site_has_its_own_min_yield(origin: Origin, start: Start) -> Non
     origin.pages["/a"] = Page()
     async with start(allocator="whittle", scheduling=CHOOSY) as running:
         (site_id,) = await running.add(origin.url("/a"))
-        await quiet_until(running, site_id)
+        await unchanged_until(running, site_id)
         site = await running.control.sites.update(site_id, {"min_yield": 0.0})
         assert site.spec.min_yield == 0.0
         assert (await running.control.sites.explain(site_id)).believed_unchanged_until is None
@@ -79,7 +79,7 @@ async def test_what_is_believed_of_a_page_holds_over_a_restart(origin: Origin, s
     origin.pages["/a"] = Page()
     async with start(allocator="whittle", scheduling=CHOOSY) as running:
         (site_id,) = await running.add(origin.url("/a"))
-        await quiet_until(running, site_id)
+        await unchanged_until(running, site_id)
     async with start(allocator="whittle", scheduling=CHOOSY) as running:
         assert (await running.control.sites.explain(site_id)).believed_unchanged_until is not None
 
@@ -88,7 +88,7 @@ async def test_a_page_that_failed_is_asked_when_its_backoff_is_over(origin: Orig
     origin.pages["/a"] = Page()
     async with start(allocator="whittle", scheduling=CHOOSY) as running:
         (site_id,) = await running.add(origin.url("/a"))
-        moment = await quiet_until(running, site_id)
+        moment = await unchanged_until(running, site_id)
         origin.pages["/a"] = Page(status=500)
         await running.control.sites.poll_now(site_id)
         await until(lambda: running.metric("pollerd_polls_total", outcome=OutcomeKind.SERVER_ERROR.value) >= 1)
@@ -105,7 +105,7 @@ async def test_who_believes_nothing_leaves_nothing_out(origin: Origin, start: St
         await running.polled(site_id, 10)
         assert (await running.control.sites.explain(site_id)).believed_unchanged_until is None
         await running.control.allocation.set(allocator="whittle")
-        await quiet_until(running, site_id)
+        await unchanged_until(running, site_id)
         await running.control.allocation.set(allocator="uniform")
         await running.polled(site_id, len(await running.polls(site_id)) + 5)
 
@@ -114,7 +114,7 @@ async def test_other_settings_hold_at_once(origin: Origin, start: Start) -> None
     origin.pages["/a"] = Page()
     async with start(allocator="whittle", scheduling=CHOOSY) as running:
         (site_id,) = await running.add(origin.url("/a"))
-        await quiet_until(running, site_id)
+        await unchanged_until(running, site_id)
         running.daemon.adopt(replace(FAST, min_yield=0.0), full_get_every=20)
         await running.polled(site_id, len(await running.polls(site_id)) + 5)
 
@@ -123,7 +123,7 @@ async def test_it_is_said_that_the_budget_does_not_bind(origin: Origin, start: S
     origin.pages["/a"] = Page()
     async with start(allocator="whittle", scheduling=replace(CHOOSY, host_interval_seconds=0.01)) as running:
         (site_id,) = await running.add(origin.url("/a"))
-        await quiet_until(running, site_id)
+        await unchanged_until(running, site_id)
         running.daemon.adopt(replace(CHOOSY, host_interval_seconds=0.02), full_get_every=20)
         view = running.control.allocation.view()
         assert view.binding == "min_yield"

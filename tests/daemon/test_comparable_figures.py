@@ -11,7 +11,7 @@ from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registry import create
 from pollerd.daemon.forecast import Figures, Forecast, even_period
 from pollerd.daemon.scheduler_state import SchedulerState
-from pollerd.daemon.unchanged import note_quiet
+from pollerd.daemon.unchanged import note_unchanged
 from pollerd.scheduling.capacity import PollLimit, waiting
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import SiteSpec
@@ -36,7 +36,7 @@ def fleet_of(budget: float, hosts: int, min_yield: float) -> SchedulerState:
         scheduler.sites.last_gap[:SITES] = gap
     scheduler.sites.last_poll[:SITES] = scheduler.sites.last_seen[:SITES] = NOW - 5.0
     scheduler.sites.polls[:SITES] = 30
-    note_quiet(scheduler, SLOTS)
+    note_unchanged(scheduler, SLOTS)
     scheduler.budget_fit.fit()
     return scheduler
 

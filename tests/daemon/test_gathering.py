@@ -6,7 +6,7 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from pollerd.daemon.gathering import free_to_wait
+from pollerd.daemon.gathering import max_commit_delay
 from pollerd.daemon.poll_result import PollResult
 from pollerd.model import Baseline, Detection, Outcome, OutcomeKind
 from pollerd.scheduling.settings import SchedulingSettings
@@ -29,16 +29,16 @@ def finding(
 def test_who_may_wait_and_how_long() -> None:
     sites = SiteTable()
     sites.add([1])
-    assert free_to_wait(finding(OutcomeKind.NOT_MODIFIED), sites, SETTINGS) == 29.5
-    assert free_to_wait(finding(OutcomeKind.UNCHANGED, duration=40.0), sites, SETTINGS) == 0.0
+    assert max_commit_delay(finding(OutcomeKind.NOT_MODIFIED), sites, SETTINGS) == 29.5
+    assert max_commit_delay(finding(OutcomeKind.UNCHANGED, duration=40.0), sites, SETTINGS) == 0.0
     for kind in (OutcomeKind.CHANGED, OutcomeKind.FIRST, OutcomeKind.UNDECODABLE):
-        assert free_to_wait(finding(kind), sites, SETTINGS) == 0.0
+        assert max_commit_delay(finding(kind), sites, SETTINGS) == 0.0
     for last in (None, OutcomeKind.SERVER_ERROR):
-        assert free_to_wait(finding(OutcomeKind.NOT_MODIFIED, last=last), sites, SETTINGS) == 0.0
+        assert max_commit_delay(finding(OutcomeKind.NOT_MODIFIED, last=last), sites, SETTINGS) == 0.0
     sites.put("min_interval", 0, 0.6)
-    assert abs(free_to_wait(finding(OutcomeKind.NOT_MODIFIED), sites, SETTINGS) - 0.1) < 1e-9
+    assert abs(max_commit_delay(finding(OutcomeKind.NOT_MODIFIED), sites, SETTINGS) - 0.1) < 1e-9
     sites.asap[0] = True
-    assert free_to_wait(finding(OutcomeKind.NOT_MODIFIED), sites, SETTINGS) == 0.0
+    assert max_commit_delay(finding(OutcomeKind.NOT_MODIFIED), sites, SETTINGS) == 0.0
 
 
 def commits(registry: CollectorRegistry) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from pollerd.daemon.signal_reader import MOST_CHILDREN
+from pollerd.daemon.signal_reader import MAX_CHILDREN
 from pollerd.storage.signals import SignalOrigin, SignalSource, SignalSourceSpec
 from tests.daemon.conftest import Running, Start
 from tests.daemon.test_signals import Lists, Recorder, lists, read_again, recorder, slot_of, urlset
@@ -91,11 +91,11 @@ async def test_other_hosts_and_indexes_within_are_left_out(
 
 
 async def test_no_more_than_some_hundred_become_sites(origin: Origin, lists: Lists, start: Start) -> None:
-    many = [origin.url(f"/m{n}") for n in range(MOST_CHILDREN + 20)]
+    many = [origin.url(f"/m{n}") for n in range(MAX_CHILDREN + 20)]
     lists.say(index(*many))
     async with start(budget=1.0) as running:
         await begin(running, lists)
-        await children(running, set(many[:MOST_CHILDREN]))
+        await children(running, set(many[:MAX_CHILDREN]))
 
 
 async def test_what_a_user_deleted_does_not_come_back_and_a_synced_list_removes_no_sitemaps(

@@ -173,8 +173,8 @@ async def test_limits_of_sites_are_the_reason(allocator: str) -> None:
     specs = [*specs_of(2, min_interval=7_200.0), *specs_of(1, weight=0.0), *specs_of(3)]
     scheduler = scheduler_of(specs, np.full(6, 1e-4), allocator=allocator)
     quiet, announced = np.array([3, 4]), np.array([5])
-    scheduler.sites.put("quiet_until", quiet, NOW + 5_000.0)
-    scheduler.sites.put("quiet_until", announced, NOW + 3_600.0)
+    scheduler.sites.put("unchanged_until", quiet, NOW + 5_000.0)
+    scheduler.sites.put("unchanged_until", announced, NOW + 3_600.0)
     scheduler.sites.put("announced_ttl", announced, 3_600.0)
     found = await planner_of(scheduler).plan(0.9, 600.0)
     assert found.budget is None

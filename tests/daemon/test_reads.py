@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pollerd.allocation.slots import SlotTable
-from pollerd.daemon.control.reads import MOST_OLD_SECONDS
+from pollerd.daemon.control.reads import MAX_OLD_SECONDS
 from pollerd.errors import InvalidValueError, NotFoundError, TooManyError
 from pollerd.site_settings import TagSettings
 from pollerd.storage.reads import ReadResult, ReportedRead
@@ -173,7 +173,7 @@ async def test_times_outside_the_history_are_refused_by_name(pages: list[str], s
         assert ahead.counts.taken + ahead.counts.before_changes == 1
     async with start() as running:
         with pytest.raises(InvalidValueError, match=r"reads\[0\]\.at"):
-            await running.control.reads.report("old", [ReportedRead(now - MOST_OLD_SECONDS - 60, site_id=a)])
+            await running.control.reads.report("old", [ReportedRead(now - MAX_OLD_SECONDS - 60, site_id=a)])
 
 
 async def test_a_million_reads_a_minute(pages: list[str], start: Start, passed: dict[int, float]) -> None:
@@ -207,5 +207,5 @@ async def test_that_nothing_is_kept_where_nobody_reports(pages: list[str], start
     async with start(allocator="whittle", objective="interest") as running:
         await paused(running, *pages)
         sites = running.daemon.parts.scheduler.sites
-        assert sites.is_as_ever("learned_half_life")
+        assert sites.is_default("learned_half_life")
         assert np.isnan(sites.half_lives(slice(0, sites.size))).all()

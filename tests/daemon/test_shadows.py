@@ -116,7 +116,7 @@ async def test_a_shadow_that_raises_is_dropped_and_the_polling_goes_on(
     async with start(allocator="whittle") as running:
         await running.add(*pages(origin))
         monkeypatch.setattr(
-            "pollerd.daemon.shadows.allocation.create",
+            "pollerd.daemon.shadows.registry.create",
             lambda name, *, budget, objective, rng, deadline: _Raising(budget),
         )
         await running.control.allocation.set(shadows=["uniform"])

@@ -148,7 +148,7 @@ async def test_a_daemon_without_tags_that_send_asks_the_database_for_none(
         [site_id] = await running.add(origin.url("/a"), tags=("a",))
         await running.polled(site_id, 2)
         assert asked == []
-        assert running.daemon.parts.scheduler.sites.is_as_ever("hours")
+        assert running.daemon.parts.scheduler.sites.is_default("hours")
         await put(running, "a", SECRET)
         await running.polled(site_id, 4)
         assert asked

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pollerd import __version__
-from pollerd.api.settings import EntranceSettings
+from pollerd.api.settings import SignInSettings
 from pollerd.app.config import load
 
 SERVICES = ("secrets", "postgres", "pollerd", "balancer", "browser", "prometheus", "grafana")
@@ -109,7 +109,7 @@ def test_calls_keep_their_addresses_behind_the_balancer(compose: dict[str, Any],
     assert given == subnet["subnet"]
     default = re.fullmatch(r"\$\{POLLERD_FRONT_NETWORK:-(.+)\}", given)
     assert default is not None
-    assert EntranceSettings.of(trusted_proxies=[default[1]]).trusted_proxies[0].is_private
+    assert SignInSettings.of(trusted_proxies=[default[1]]).trusted_proxies[0].is_private
     assert services["balancer"]["networks"] == ["front"]
     assert {name for name, one in services.items() if "front" in one.get("networks", ())} == {"balancer", "pollerd"}
     text = (top / "deploy/nginx/nginx.conf").read_text()

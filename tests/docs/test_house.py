@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-LEAST_FILES, MOST_ARGUMENTS, MOST_POSITIONAL = 3, 7, 2
+MIN_FILES, MAX_ARGUMENTS, MAX_POSITIONAL = 3, 7, 2
 
 
 def classes(folder: str) -> Iterator[tuple[Path, ast.ClassDef]]:
@@ -30,7 +30,7 @@ def test_a_folder_holds_at_least_three_modules() -> None:
     """One or two are modules of the folder above. The lab's experiments are named by their folders."""
     files = Counter(path.parent for path in (ROOT / "pollerd").rglob("*.py") if path.name != "__init__.py")
     assert len(files) > 20
-    few = {folder: number for folder, number in files.items() if number < LEAST_FILES}
+    few = {folder: number for folder, number in files.items() if number < MIN_FILES}
     assert {str(folder): number for folder, number in few.items() if "lab" not in folder.parts} == {}
 
 
@@ -49,9 +49,9 @@ def test_constructors_of_the_daemon_are_short_and_say_what_they_take() -> None:
                 by_position, by_keyword = len(method.args.args) - 1, len(method.args.kwonlyargs)
                 seen += 1
                 where = f"{path.relative_to(ROOT)}: {node.name}"
-                if by_position + by_keyword > MOST_ARGUMENTS:
+                if by_position + by_keyword > MAX_ARGUMENTS:
                     long.append(where)
-                if by_position > MOST_POSITIONAL:
+                if by_position > MAX_POSITIONAL:
                     positional.append(where)
     assert seen > 40
     assert (long, positional) == ([], [])

@@ -12,7 +12,7 @@ from pollerd.lab.experiments.gpoks.switching import (
     FLAT,
     FORGETTING,
     GROUPED,
-    LEAST_GROUPED,
+    MIN_GROUPED,
     POLICIES,
     WEBS,
     GpoksSwitching,
@@ -31,7 +31,7 @@ def test_every_policy_meets_every_web_of_the_size(size: Size) -> None:
     assert {cell["web"] for cell in cells} == set(webs)
     for web in webs:
         names = {cell["entrant"] for cell in cells if cell["web"] == web}
-        assert names == (set(POLICIES) if WEBS[web].zipf.pages >= LEAST_GROUPED else set(POLICIES) - {GROUPED})
+        assert names == (set(POLICIES) if WEBS[web].zipf.pages >= MIN_GROUPED else set(POLICIES) - {GROUPED})
     assert {bool(WEBS[web].zipf.switch_every) for web in webs} == {True, False}
 
 

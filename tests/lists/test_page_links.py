@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.lists.links import MOST_LINKS, Directives, Link, PageLinks, of_headers, page_links
+from pollerd.lists.links import MAX_LINKS, Directives, Link, PageLinks, of_headers, page_links
 
 URL = "https://example.org/a/b.html"
 
@@ -100,7 +100,7 @@ def test_a_refresh_is_a_link_and_one_to_itself_is_not() -> None:
 
 
 def test_hostile_pages_are_bounded() -> None:
-    many = "".join(f'<a href="/{number}">x</a>' for number in range(MOST_LINKS + 500))
-    assert len(read(many).links) == MOST_LINKS
+    many = "".join(f'<a href="/{number}">x</a>' for number in range(MAX_LINKS + 500))
+    assert len(read(many).links) == MAX_LINKS
     assert read("<b>" * 50_000 + "<p>" * 50_000 + '<a href="c">c</a>') == PageLinks()
     assert page_links(b"\xff\xfe<a href=\xff>\x00", URL).canonical is None

@@ -7,8 +7,8 @@ import gzip
 import pytest
 
 from pollerd.lists.sitemaps import (
-    MOST_ENTRIES,
-    MOST_NAMED,
+    MAX_ENTRIES,
+    MAX_NAMED,
     Listed,
     Sitemap,
     moment,
@@ -61,14 +61,14 @@ def test_hostile_documents_are_refused_or_cut_short() -> None:
     assert read_sitemap(b'<!doctype x SYSTEM "file:///etc/passwd"><urlset><url><loc>x</loc></url></urlset>') is None
     assert read_sitemap(b"<url>" * 100_000) is None
     assert read_sitemap(b"\x1f\x8bnot gzip") is None
-    many = "<urlset>" + "<url><loc>https://a.example/</loc></url>" * (MOST_ENTRIES + 10) + "</urlset>"
+    many = "<urlset>" + "<url><loc>https://a.example/</loc></url>" * (MAX_ENTRIES + 10) + "</urlset>"
     found = read_sitemap(many.encode())
     assert found is not None
-    assert len(found.pages) == MOST_ENTRIES
+    assert len(found.pages) == MAX_ENTRIES
 
 
 def test_a_gzip_bomb_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.lists.sitemaps.MOST_BYTES", 1_000_000)
+    monkeypatch.setattr("pollerd.lists.sitemaps.MAX_BYTES", 1_000_000)
     # The URL behind the spaces lies beyond the limit.
     assert read_sitemap(gzip.compress(b" " * 1_000_000 + b"https://a.example/")) is None
     assert read_sitemap(gzip.compress(b" " * 999_000 + b"https://a.example/")) is not None
@@ -108,8 +108,8 @@ Sitemap:
         "https://a.example/2.xml",
         "https://b.example/%E9.xml",
     )
-    many = b"".join(b"Sitemap: /%d.xml\n" % number for number in range(MOST_NAMED + 10))
-    assert len(robots_sitemaps(many, "https://a.example/robots.txt")) == MOST_NAMED
+    many = b"".join(b"Sitemap: /%d.xml\n" % number for number in range(MAX_NAMED + 10))
+    assert len(robots_sitemaps(many, "https://a.example/robots.txt")) == MAX_NAMED
 
 
 def test_feeds_lead_to_their_entries() -> None:

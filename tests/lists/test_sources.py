@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pollerd.errors import InvalidValueError
 from pollerd.lists import sitemaps
 from pollerd.lists.readings import (
-    LEAST_SECONDS,
-    MOST_SECONDS,
+    MAX_SECONDS,
+    MIN_SECONDS,
     check_pattern,
     difference,
     doubt,
@@ -66,7 +66,7 @@ def test_the_interval_stays_in_its_range(kind: str, readings: list[bool]) -> Non
     pace = next_interval(kind, None, news=True)
     for news in readings:
         before, pace = pace, next_interval(kind, pace, news=news)
-        assert LEAST_SECONDS[kind] <= pace <= MOST_SECONDS[kind]
+        assert MIN_SECONDS[kind] <= pace <= MAX_SECONDS[kind]
         assert pace <= before if news else pace >= before
 
 
@@ -87,18 +87,18 @@ def test_what_is_cut_off_is_not_complete(monkeypatch: pytest.MonkeyPatch) -> Non
         found = read_listing("sitemap", body, None, BASE, None)
         assert found is not None
         assert not found.complete
-    monkeypatch.setattr(sitemaps, "MOST_ENTRIES", 99)
+    monkeypatch.setattr(sitemaps, "MAX_ENTRIES", 99)
     found = read_listing("sitemap", whole, None, BASE, None)
     assert found is not None
     assert (len(found.pages), found.complete) == (99, False)
-    monkeypatch.setattr(sitemaps, "MOST_ENTRIES", 100)
+    monkeypatch.setattr(sitemaps, "MAX_ENTRIES", 100)
     found = read_listing("sitemap", whole, None, BASE, None)
     assert found is not None
     assert (len(found.pages), found.complete) == (100, True)
 
 
 def test_a_gzip_bomb_costs_the_limit_and_is_not_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sitemaps, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(sitemaps, "MAX_BYTES", 100_000)
     bomb = gzip.compress(urlset("https://a.example/x") + b" " * 20_000_000)
     found = read_listing("sitemap", bomb, None, BASE, None)
     assert found is not None

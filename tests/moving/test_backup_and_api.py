@@ -144,11 +144,11 @@ def test_refusals(status: int, answer: object, error: type[Exception]) -> None:
 
 
 def test_a_source_that_goes_away_is_told() -> None:
-    listed: dict[str, Any] = {f"u{n}": {} for n in range(api.MOST_FAILURES + 5)}
+    listed: dict[str, Any] = {f"u{n}": {} for n in range(api.MAX_FAILURES + 5)}
     source = Recorded({"/watch": listed, "/tags": {}})
     with pytest.raises(TransientError, match="in a row"):
         read_api(source)
-    assert len(source.asked) == api.MOST_FAILURES + 2
+    assert len(source.asked) == api.MAX_FAILURES + 2
 
 
 def test_three_thousand_watches() -> None:

@@ -76,7 +76,7 @@ def test_totals_of_a_long_list_are_those_of_all_sites(seed: int, monkeypatch: py
         sites.put("cost", slots[50:80], 3.0)
     if seed % 2:
         sites.last_seen[slots] = 1e9
-        sites.put("quiet_until", slots, 1e9 + rng.exponential(200.0, 400))
+        sites.put("unchanged_until", slots, 1e9 + rng.exponential(200.0, 400))
         sites.put("announced_ttl", slots[:200], 150.0)
     for believed in (True, False):
         whole = capacity.reach(sites, hosts, settings, whatever_is_believed=not believed)

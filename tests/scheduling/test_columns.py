@@ -66,4 +66,4 @@ def test_a_table_that_grows_under_a_view_keeps_all_rows() -> None:
     assert sites.site_id[:200_000].tolist() == list(range(1, 200_001))
     assert sites.weight[3] == 2.5
     assert (sites.weight[4:200_000] == 1.0).all()
-    assert sites.is_as_ever("cost")
+    assert sites.is_default("cost")

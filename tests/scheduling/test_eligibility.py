@@ -91,7 +91,7 @@ class World:
 
     def believe(self) -> None:
         slots = self.some()
-        self.sites.put("quiet_until", slots, self.now + self.rng.exponential(5_000.0, len(slots)))
+        self.sites.put("unchanged_until", slots, self.now + self.rng.exponential(5_000.0, len(slots)))
         self.sites.touch(slots)
 
     def set_interval(self) -> None:

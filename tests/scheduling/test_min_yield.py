@@ -88,14 +88,14 @@ def test_first_waits_double() -> None:
 
 def test_a_site_believed_unchanged_is_left_alone_until_then() -> None:
     sites, hosts = tables(3, 3)
-    sites.put("quiet_until", 2, NOW + 0.1)
-    sites.put("quiet_until", 1, NOW)
+    sites.put("unchanged_until", 2, NOW + 0.1)
+    sites.put("unchanged_until", 1, NOW)
     assert chosen(sites, hosts, 3) == [1, 0]
 
 
 def test_what_was_asked_for_comes_at_once() -> None:
     sites, hosts = tables(3, 3)
-    sites.put("quiet_until", slice(0, 3), NOW + 1e6)
+    sites.put("unchanged_until", slice(0, 3), NOW + 1e6)
     assert chosen(sites, hosts, 3) == []
     sites.asap[1] = True
     assert chosen(sites, hosts, 3) == [1]
@@ -109,7 +109,7 @@ def test_a_site_never_polled_waits_for_no_yield() -> None:
 def test_a_proof_comes_though_its_site_is_believed_unchanged() -> None:
     sites, hosts = tables(1, 1)
     sites.last_poll[0] = sites.last_seen[0] = NOW - 2
-    sites.put("quiet_until", 0, NOW + 1e6)
+    sites.put("unchanged_until", 0, NOW + 1e6)
     chooser = Chooser(sites, hosts, SETTINGS)
     assert chooser.choose(ByElapsed(), NOW, 3, 100.0, 8).polls == []
     sites.proofs.ask(0, NOW)
@@ -118,16 +118,16 @@ def test_a_proof_comes_though_its_site_is_believed_unchanged() -> None:
 
 def test_a_reused_slot_is_not_believed_unchanged() -> None:
     sites, _ = tables(2, 2)
-    sites.put("quiet_until", 1, NOW + 1e6)
+    sites.put("unchanged_until", 1, NOW + 1e6)
     sites.remove(1)
     assert sites.add([9]).tolist() == [1]
-    assert sites.quiet_until[1] == -math.inf
+    assert sites.unchanged_until[1] == -math.inf
 
 
 def test_without_min_yields_the_column_takes_no_room() -> None:
     sites, _ = tables(4, 4)
-    sites.put("quiet_until", np.arange(4), np.full(4, -math.inf))
-    assert sites.is_as_ever("quiet_until")
+    sites.put("unchanged_until", np.arange(4), np.full(4, -math.inf))
+    assert sites.is_default("unchanged_until")
 
 
 # --- what can be spent -----------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_what_is_believed_unchanged_needs_no_budget() -> None:
     settings = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
     sites, hosts = spaced(settings, [0, 1, 2])
     sites.last_seen[:3] = NOW
-    sites.put("quiet_until", np.arange(3), NOW + np.array([10.0, 300.0, -math.inf]))
+    sites.put("unchanged_until", np.arange(3), NOW + np.array([10.0, 300.0, -math.inf]))
     assert reach(sites, hosts, settings).total == pytest.approx(1 / 30 + 1 / 300 + 1 / 30)
     assert reach(sites, hosts, settings, whatever_is_believed=True).total == pytest.approx(3 / 30)
 
@@ -149,7 +149,7 @@ def test_what_binds() -> None:
     assert waiting(sites, hosts, settings, NOW).binding(0.0, 0.05) is PollLimit.BUDGET
     assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is PollLimit.MIN_INTERVAL
     sites.last_seen[:3] = NOW
-    sites.put("quiet_until", np.arange(3), NOW + np.array([40.0, 300.0, -math.inf]))
+    sites.put("unchanged_until", np.arange(3), NOW + np.array([40.0, 300.0, -math.inf]))
     assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is PollLimit.MIN_YIELD
     sites.put("announced_ttl", np.arange(3), np.array([40.0, 300.0, 0.0]))
     assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is PollLimit.TTL

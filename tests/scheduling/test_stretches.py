@@ -50,7 +50,7 @@ def random_tables(seed: int, n: int = 120, h: int = 40) -> tuple[SiteTable, Host
     for name, values in (
         ("min_interval", rng.choice([math.nan, 0.5, 500.0], n)),
         ("max_interval", rng.choice([math.nan, math.nan, 50.0], n)),
-        ("quiet_until", NOW + rng.uniform(-99, 30, n)),
+        ("unchanged_until", NOW + rng.uniform(-99, 30, n)),
     ):
         if rng.random() < 0.5:
             sites.put(name, slots, values)
@@ -69,7 +69,9 @@ def test_who_may_be_polled_is_what_the_rules_say_row_by_row(seed: int, monkeypat
         own = float(sites.min_interval[slot])
         free = sites.site_id[slot] >= 0 and not sites.paused[slot] and not sites.in_flight[slot]
         free &= sites.not_before[slot] <= NOW
-        spaced = sites.last_poll[slot] + (30.0 if math.isnan(own) else own) <= NOW and sites.quiet_until[slot] <= NOW
+        spaced = (
+            sites.last_poll[slot] + (30.0 if math.isnan(own) else own) <= NOW and sites.unchanged_until[slot] <= NOW
+        )
         assert pollable[slot] == bool(free and (sites.asap[slot] or spaced))
         assert elapsed[slot] == max(NOW - sites.last_seen[slot], 0.0)
     assert hosts.ready(NOW).tolist() == [hosts.may_start(host, NOW) for host in range(hosts.size)]

@@ -130,7 +130,7 @@ def test_sites_without_windows_have_no_column_of_them() -> None:
     sites = SiteTable()
     sites.timetable.put(sites.add([1, 2]), None)
     sites.timetable.turn(NOON)
-    assert sites.is_as_ever("hours")
+    assert sites.is_default("hours")
     assert sites.timetable.next_turn == math.inf
     assert sites.open_now(slice(0, 2)) is np.True_
 

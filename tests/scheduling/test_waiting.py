@@ -88,14 +88,14 @@ def test_a_crowded_host_binds_and_a_lonely_site_waits_for_itself() -> None:
 def test_a_site_that_is_believed_unchanged_waits_for_that() -> None:
     sites, hosts = tables([0, 1])
     sites.last_seen[:2] = NOW - 10
-    sites.put("quiet_until", 0, NOW + 3_600)
+    sites.put("unchanged_until", 0, NOW + 3_600)
     assert waiting(sites, hosts, SETTINGS, NOW) == Waiting(belief=1, interval=1)
 
 
 def test_a_site_that_asks_to_be_left_alone_waits_for_that() -> None:
     sites, hosts = tables([0, 1])
     sites.last_seen[:2] = NOW - 10
-    sites.put("quiet_until", 0, NOW + 3_600)
+    sites.put("unchanged_until", 0, NOW + 3_600)
     sites.put("announced_ttl", 0, 7_200.0)
     assert waiting(sites, hosts, SETTINGS, NOW) == Waiting(ttl=1, interval=1)
 

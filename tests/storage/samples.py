@@ -103,7 +103,7 @@ async def poll_all(
     return batch
 
 
-async def patiently(call: Callable[[], Awaitable[T]]) -> T:
+async def retry_while_unavailable(call: Callable[[], Awaitable[T]]) -> T:
     """What it gives once the database takes it: a connection just cut may be noticed only when it is used."""
     for _ in range(600):
         try:

@@ -7,7 +7,7 @@ import pytest
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import Role
 from pollerd.storage import migrate
-from pollerd.storage.accounts import MOST_SESSIONS, SESSION_IDLE_SECONDS, SESSION_MOST_SECONDS, Existing, NewSession
+from pollerd.storage.accounts import MAX_SESSIONS, SESSION_IDLE_SECONDS, SESSION_MOST_SECONDS, Existing, NewSession
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
@@ -139,9 +139,9 @@ async def test_too_many_sessions_end_the_oldest_of_the_same_holder(store: Store)
     accounts = store.accounts
     ada = await accounts.add_user("ada", Role.WRITE, None, NOW)
     await accounts.begin_session(NewSession(digest=digest(9_999), token_digest=digest(1)), NOW)
-    for n in range(MOST_SESSIONS + 2):
+    for n in range(MAX_SESSIONS + 2):
         await accounts.begin_session(NewSession(digest=digest(n), user_id=ada.id), NOW)
-    assert len(await accounts.sessions(NOW)) == MOST_SESSIONS + 1
+    assert len(await accounts.sessions(NOW)) == MAX_SESSIONS + 1
     assert await accounts.session(digest(1), NOW) is None
     assert await accounts.session(digest(2), NOW) is not None
     assert await accounts.session(digest(9_999), NOW) is not None

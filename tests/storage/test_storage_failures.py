@@ -19,7 +19,7 @@ from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, Invalid
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from pollerd.storage.values import Batch
-from tests.storage.samples import add, file_of, patiently, poll_all, query, record, schedule_of
+from tests.storage.samples import add, file_of, poll_all, query, record, retry_while_unavailable, schedule_of
 from tests.support.postgres import execute
 
 
@@ -124,7 +124,7 @@ async def test_connections_that_the_server_ends(postgres_url: str, settings: Sto
     batch = await some_batch(store)
     name = make_url(postgres_url).database
     await asyncio.to_thread(execute, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
-    await patiently(lambda: store.commit(batch))
+    await retry_while_unavailable(lambda: store.commit(batch))
     await assert_goes_in_once(store, batch)
     with pytest.raises(DatabaseInUseError):
         await Store.open(postgres_url, settings=settings)
@@ -140,10 +140,10 @@ async def test_another_daemon_took_over(postgres_url: str, settings: StorageSett
     second = await Store.open(postgres_url, settings=settings)
     await second.start_run("1", 2.0)
     with pytest.raises(DatabaseInUseError):
-        await patiently(lambda: first.commit(batch))
+        await retry_while_unavailable(lambda: first.commit(batch))
     await second.close()
     with pytest.raises(DatabaseInUseError, match="took over"):
-        await patiently(lambda: first.commit(batch))
+        await retry_while_unavailable(lambda: first.commit(batch))
     assert await query(postgres_url, "SELECT count(*) FROM poll") == [(0,)]
     await first.close()
 

@@ -12,7 +12,7 @@ from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from pollerd.storage.values import Batch
-from tests.storage.samples import add, patiently, query, record
+from tests.storage.samples import add, query, record, retry_while_unavailable
 from tests.support.origin import until_found
 from tests.support.postgres import execute
 from tests.support.wire import relayed
@@ -30,7 +30,7 @@ def cut(url: str) -> None:
 
 
 async def a_batch(store: Store, sites: list[int], at: float) -> Batch:
-    contexts = await patiently(lambda: store.sites.contexts(sites))
+    contexts = await retry_while_unavailable(lambda: store.sites.contexts(sites))
     return Batch([record(contexts[s], at, b"%f" % at, changed=True) for s in sites])
 
 
@@ -38,10 +38,10 @@ async def test_every_transaction_that_writes_is_the_holders(postgres_url: str) -
     store = await Store.open(postgres_url)
     for _ in range(3):
         for _ in range(2):
-            assert await patiently(lambda: store.database.write(held)) == 1
+            assert await retry_while_unavailable(lambda: store.database.write(held)) == 1
         await asyncio.to_thread(cut, postgres_url)
         await asyncio.sleep(0.1)
-    assert await patiently(lambda: store.database.read(held)) == 0
+    assert await retry_while_unavailable(lambda: store.database.read(held)) == 0
     await store.close()
 
     async def is_free() -> bool:  # once the server has ended the session
@@ -68,10 +68,10 @@ async def test_a_transaction_dies_with_the_lock(postgres_url: str) -> None:
     await second.start_run("second", 2.0)
     assert await query(postgres_url, "SELECT max(weight) FROM site") == [(None,)]
     with pytest.raises(DatabaseInUseError):
-        await patiently(lambda: first.commit(batch))
+        await retry_while_unavailable(lambda: first.commit(batch))
     await second.close()
     with pytest.raises(DatabaseInUseError, match="took over"):
-        await patiently(lambda: first.commit(batch))
+        await retry_while_unavailable(lambda: first.commit(batch))
     await first.close()
 
 
@@ -85,7 +85,7 @@ async def test_a_session_that_a_network_swallowed_is_ended_by_the_next(postgres_
         wire.swallow()
         await asyncio.sleep(0.1)
         assert await query(postgres_url, _HOLDERS + " AND datname = current_database()") == [(1,)]
-        await patiently(lambda: store.commit(batch))
+        await retry_while_unavailable(lambda: store.commit(batch))
         assert await query(postgres_url, _HOLDERS + " AND datname = current_database()") == [(1,)]
         assert await store.database.write(held) == 1
         with pytest.raises(DatabaseInUseError):

@@ -180,7 +180,7 @@ async def test_reads_before_any_change(store: Store) -> None:
 async def test_too_many_changes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     (site,) = await add(store)
     await changed(store, site, *(T0 + i for i in range(12)))
-    monkeypatch.setattr(read_store, "MOST_CHANGES", 10)
+    monkeypatch.setattr(read_store, "MAX_CHANGES", 10)
     with pytest.raises(InvalidValueError, match=r"reads: .*10 changes"):
         await tell(store, {site: [Read(T0)]}, "long")
     assert not (await tell(store, {site: [Read(T0 + 11)]}, "long")).repeated  # the first one left nothing

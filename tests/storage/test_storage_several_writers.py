@@ -20,7 +20,7 @@ from pollerd.storage.runs import raise_numbers
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from pollerd.storage.values import Batch, PruneResult
-from tests.storage.samples import add, patiently, poll_all, query, record
+from tests.storage.samples import add, poll_all, query, record, retry_while_unavailable
 from tests.support.postgres import execute
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ async def writers(url: str, *names: str) -> AsyncIterator[list[Store]]:
 @pytest.fixture(autouse=True)
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is ended for being slow."""
-    monkeypatch.setattr(locks, "MOST_IDLE_SECONDS", 600)
+    monkeypatch.setattr(locks, "MAX_IDLE_SECONDS", 600)
     monkeypatch.setattr(runs, "_LOOKS", 5)
 
 
@@ -119,7 +119,7 @@ async def test_notices_are_numbered_in_order_too(postgres_url: str, monkeypatch:
 async def test_a_writer_that_stands_still_holds_others_up_for_seconds(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "MOST_IDLE_SECONDS", 3)
+    monkeypatch.setattr(locks, "MAX_IDLE_SECONDS", 3)
     async with writers(postgres_url, "a", "b") as (a, b):
         one, two = await add(a, 2)
         halt = Halt(a, monkeypatch)
@@ -130,7 +130,7 @@ async def test_a_writer_that_stands_still_holds_others_up_for_seconds(
         with pytest.raises(DatabaseUnavailableError):
             await first
         assert await newest(b) == [20.0]
-        await patiently(lambda: poll_all(a, [one], 30.0, changed=True))
+        await retry_while_unavailable(lambda: poll_all(a, [one], 30.0, changed=True))
         assert await newest(b) == [20.0, 30.0]
 
 

@@ -60,8 +60,6 @@ def test_a_name_that_is_not_given_is_an_error(made: Environment) -> None:
 
 
 def test_markup_is_made_in_one_module() -> None:
-    folder = resources.files("pollerd.web")
-    for part in ("pages", "words", "plots", "http"):
-        for file in (folder / part).iterdir():
-            if file.name.endswith(".py") and file.name != "markup.py":
-                assert "Markup" not in file.read_text(), file.name
+    for file in resources.files("pollerd.web").iterdir():
+        if file.name.endswith(".py") and file.name != "page.py":
+            assert "Markup" not in file.read_text(), file.name

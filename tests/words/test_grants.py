@@ -94,7 +94,7 @@ class Cluster:
 
 
 WEIGHTS = st.one_of(st.none(), st.sampled_from([0.01, 0.3, 1.0, 2.0, 50.0]))
-MOST_NODES = 5
+MAX_NODES = 5
 EVENTS = ("join", "fail", "lose_session", "come_back", "leave", "restart_server", "spend_less")
 
 
@@ -150,7 +150,7 @@ class Machine(RuleBasedStateMachine):
             self.budget = budget
 
     def join(self, _: int) -> None:
-        if len(self.cluster.alive) < MOST_NODES:
+        if len(self.cluster.alive) < MAX_NODES:
             self.named += 1
             name = f"node {self.named}"
             self.cluster.alive.add(name)

@@ -112,7 +112,7 @@ def rounds(slots: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
 
 KEPT: dict[str, tuple[float, ...]] = {"none": (1.0,), "learned": (1.0, 0.95, 0.85)}
 """Setting -> the candidates: share of a site's earlier polls kept when it is polled; 1 forgets nothing."""
-_LEAST_PROBABILITY = 0.01
+_MIN_PROBABILITY = 0.01
 """Least probability of what a poll found. A Gaussian mean may lie outside 0 to 1."""
 _LARGEST_LEAD = 10.0
 """Largest lead of a candidate, in nats: what the newest polls say may so outweigh what all before them said."""
@@ -144,7 +144,7 @@ class Forgetting:
 
     def score(self, mean: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
         """Counts k polls: the means float64[k, C] of f before them, by candidate, and whether each found a change."""
-        probability = np.clip(mean, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+        probability = np.clip(mean, _MIN_PROBABILITY, 1 - _MIN_PROBABILITY)
         found = np.where(changed[:, None], probability, 1 - probability)
         self.take(self.log_evidence + np.log(found).sum(0))
 
@@ -162,7 +162,7 @@ _DOUBLINGS_A_POLL = 3
 """A site's next gap is at least its last one, halved this many times."""
 _KERNEL = Kernel(signal=0.1, noise=0.02)
 """Suits chances between 0 and 1 and few polls per site among thousands. [B] has 1 and .1."""
-_MOST_VALUE = 100.0
+_MAX_VALUE = 100.0
 """Upper bound of drawn functions: 300 deviations of the prior above a chance of 1."""
 _DEVIATIONS_WITHOUT_POLLS = 1.25
 """A site without polls has the value of the prior mean plus this many deviations, less than a site seen to change."""
@@ -293,7 +293,7 @@ class Gpoks(Periodic):
         all_sound(self.NAME, SOUND, self._poll_counts.sound(polls), polls)
         all_sound(self.NAME, "no more changes than polls at any gap", fewer, counts)
         all_sound(self.NAME, f"at most {MEMORY_POLLS} polls at all gaps", within, counts)
-        all_sound(self.NAME, f"a function from 0 to {_MOST_VALUE:g}", (held >= 0) & (held <= _MOST_VALUE), held)
+        all_sound(self.NAME, f"a function from 0 to {_MAX_VALUE:g}", (held >= 0) & (held <= _MAX_VALUE), held)
         all_sound(self.NAME, "a last gap >= 0 s", np.asarray((last >= 0) & np.isfinite(last)), last)
         if self._groups is not None:
             all_sound(self.NAME, SOUND_GROUPS, self._groups.sound(groups), groups)

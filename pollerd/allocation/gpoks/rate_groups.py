@@ -22,7 +22,7 @@ _GROUP, _SHARE, _AMOUNT = range(COLUMNS)
 _PRICES = np.concatenate([[100.0, 10.0, 4.0], np.linspace(2.0, 0.0, 513)])
 """Values of a poll at which groups state their demand, falling; few are above 1."""
 _MOST = 1.0 + 1e-9
-_MOST_GROUPS = 2.0**40
+_MAX_GROUPS = 2.0**40
 _ROUNDING = 1.0 + 1e-9
 SOUND = "a whole group number >= 0, and shares from 0 to 1, above 0 of an amount above 0"
 """Condition that `RateGroups.sound` checks, for error messages."""
@@ -53,7 +53,7 @@ class RateGroups:
         group = rows[:, _GROUP]
         shares = ((rows[:, _SHARE:] >= 0) & (rows[:, _SHARE:] <= _MOST)).all(1)
         shared_out = (rows[:, _SHARE] > 0) | (rows[:, _AMOUNT] == 0)
-        whole = (group >= 0) & (group <= _MOST_GROUPS) & (group == np.rint(group))
+        whole = (group >= 0) & (group <= _MAX_GROUPS) & (group == np.rint(group))
         return np.asarray(whole & shares & shared_out)
 
     def reset(self) -> None:

@@ -207,7 +207,7 @@ VARIANTS = (*CONSTRAINED, "ts", "gpr", "ucb", "ips", "ips-ots")
 _TRIES = 16
 """Rejection candidates per function; beyond this number `in_flight` is faster."""
 _UCB_DEVIATIONS = 2.0
-_LEAST_SINGULAR = 1e-8
+_MIN_SINGULAR = 1e-8
 """Share of the largest singular value below which a direction is not used to compute the start."""
 
 
@@ -278,7 +278,7 @@ def in_flight(belief: GaussianBelief, optimistic: bool, falling: bool, rng: np.r
         slopes.append(-np.diff(belief.root, axis=1))
         offsets.append(-np.diff(belief.mean, axis=1))
     line = _line_above(belief.mean)
-    start = (np.linalg.pinv(belief.root, rcond=_LEAST_SINGULAR) @ (line - belief.mean)[..., None])[..., 0]
+    start = (np.linalg.pinv(belief.root, rcond=_MIN_SINGULAR) @ (line - belief.mean)[..., None])[..., 0]
     z = draw_within(np.concatenate(slopes, axis=1), np.concatenate(offsets, axis=1), start, rng)
     return np.asarray(belief.mean + (belief.root @ z[..., None])[..., 0])
 

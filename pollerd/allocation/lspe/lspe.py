@@ -34,11 +34,11 @@ from pollerd.allocation.lspe.sources import (
     value_if_full,
 )
 from pollerd.allocation.registered import G_OBJECTIVES
-from pollerd.allocation.slots import MOST_POLLS, NEVER_POLLED_S, SOUND, SlotTable, floats
+from pollerd.allocation.slots import MAX_POLLS, NEVER_POLLED_S, SOUND, SlotTable, floats
 from pollerd.errors import InvalidValueError
 
 NAME, VERSION = "lspe", 1
-MOST_SITES = 30
+MAX_SITES = 30
 """30 sites have 495 features, and a step works on matrices of 495 x 495."""
 NEVER_POLLED = 1e300
 """Urgency of a site never polled: above all others, finite."""
@@ -95,7 +95,7 @@ class Lspe(Allocator):
     array([0.137, 0.347])
     """
 
-    most_sites = MOST_SITES
+    most_sites = MAX_SITES
 
     def __init__(self, budget: float, objective: str, settings: LspeSettings, rng: np.random.Generator) -> None:
         super().__init__(budget)
@@ -121,7 +121,7 @@ class Lspe(Allocator):
     # --- sites ---------------------------------------------------------------------------------------------------
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
-        self._slot_table.admit_at_most(MOST_SITES, slots, floats("weight", weight).size, NAME)
+        self._slot_table.admit_at_most(MAX_SITES, slots, floats("weight", weight).size, NAME)
 
     def add(
         self,
@@ -211,7 +211,7 @@ class Lspe(Allocator):
 
     def _limited(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the places in slots int64[k] of sites of whose items only the newest are shown, int64[m]."""
-        if not self.counts_items or self._slot_table.is_as_ever("items_shown"):
+        if not self.counts_items or self._slot_table.is_default("items_shown"):
             return np.empty(0, np.int64)
         return np.flatnonzero(~np.isnan(self._slot_table.items_shown[slots]))
 
@@ -330,9 +330,9 @@ class Lspe(Allocator):
         """Raises InvalidValueError for a state that `shared_state` cannot have returned."""
         generations = kept.get("tickets", np.zeros(0, np.int64))
         positions = generations.size
-        if positions > MOST_SITES or not (generations >= 0).all():
+        if positions > MAX_SITES or not (generations >= 0).all():
             raise InvalidValueError(
-                "shared_state", f"generations of at most {MOST_SITES} positions, 0 or more", generations
+                "shared_state", f"generations of at most {MAX_SITES} positions, 0 or more", generations
             )
         step = Transition.empty(positions) if "step" in kept else None
         same_form(
@@ -394,7 +394,7 @@ class Lspe(Allocator):
     def _unpacked(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Unpacks stored rows, float64[k, columns]; raises InvalidValueError for foreign rows."""
         rows = unpack_rows(NAME, site_state, len(slots), _COLUMNS)
-        for what, column, most in (("position", _POSITION, MOST_SITES), ("generation", _GENERATION, MOST_POLLS)):
+        for what, column, most in (("position", _POSITION, MAX_SITES), ("generation", _GENERATION, MAX_POLLS)):
             number = rows[:, column]
             whole = (number >= 1) & (number <= most) & (number == np.floor(number))
             all_sound(NAME, f"a {what}, a whole number from 1 to {most:g}", whole, number)

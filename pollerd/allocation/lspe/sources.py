@@ -20,7 +20,7 @@ from pollerd.errors import InvalidValueError
 FIELDS = (*POLL_COUNT_FIELDS, "counted", "items", "seconds")
 _FIRST_OWN_FIELD = len(POLL_COUNT_FIELDS)
 _MEMORY_POLLS = 128
-_MOST_ITEMS, _LONGEST_S = 2.0**63, NEVER_POLLED_S * (1.0 + 1e-9)
+_MAX_ITEMS, _LONGEST_S = 2.0**63, NEVER_POLLED_S * (1.0 + 1e-9)
 """Largest number of items, and seconds, per poll, up to rounding."""
 _PRIOR = 0.5
 """A site's counts start as if half an item had arrived in half a cycle."""
@@ -55,7 +55,7 @@ class Arrivals:
         counted, items, seconds = rows[:, _FIRST_OWN_FIELD:].T
         with np.errstate(invalid="ignore", over="ignore"):
             few = (counted >= 0) & (counted <= _MEMORY_POLLS)
-            some = (items >= 0) & (items <= counted * _MOST_ITEMS)
+            some = (items >= 0) & (items <= counted * _MAX_ITEMS)
             some &= (seconds >= 0) & (seconds <= counted * _LONGEST_S)
         return np.asarray(self._poll_counts.sound(rows[:, :_FIRST_OWN_FIELD]) & few & some)
 

@@ -14,7 +14,7 @@ from pollerd.allocation.signals.quality import LearnedSource, say_at, signal_wei
 
 _KEEP = 0.98
 """Factor by which earlier polls of a page count less at each poll."""
-_MOST_ODDS = 16.0
+_MAX_ODDS = 16.0
 _FINEST, _STEPS = 0.1, (1.0, 60.0, 3600.0, 86400.0)
 """s: dates are written to the second, the minute, the hour or the day, or finer."""
 
@@ -100,7 +100,7 @@ class Pairs:
 
         Each less the usual one of its source: when a source goes wrong, or right again, its pages follow at once.
         """
-        self.log_odds[rows] = np.clip(_KEEP * self.log_odds[rows] + evidence, -_MOST_ODDS, _MOST_ODDS)
+        self.log_odds[rows] = np.clip(_KEEP * self.log_odds[rows] + evidence, -_MAX_ODDS, _MAX_ODDS)
 
     def begin(self, now: float) -> None:
         """Counts times from epoch s `now`, if there are none yet: float32 has no room for more."""

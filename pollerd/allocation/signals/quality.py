@@ -14,7 +14,7 @@ from pollerd.errors import InvalidValueError
 START_LOG_ODDS, _REST_LOG_ODDS = -4.6, -3.0
 """Log odds that a source predicts better than none: of a new one, and of one of which all evidence is old. A new one is
 believed less, because what it says, or does not, changes the order in which pages are polled for the first time."""
-MOST_LOG_ODDS = 8.0
+MAX_LOG_ODDS = 8.0
 _KEEP_ODDS = 0.995
 _KEEP = 1.0 - 1.0 / 3000.0
 """Factors by which earlier polls count less at each poll."""
@@ -123,7 +123,7 @@ class LearnedSource:
         self.prior_polls *= keep
         self.mean_evidence = _KEEP_MEAN * self.mean_evidence + (1.0 - _KEEP_MEAN) * evidence
         odds = _REST_LOG_ODDS + _KEEP_ODDS * (self.log_odds - _REST_LOG_ODDS) + evidence
-        self.log_odds = min(max(odds, -MOST_LOG_ODDS), MOST_LOG_ODDS)
+        self.log_odds = min(max(odds, -MAX_LOG_ODDS), MAX_LOG_ODDS)
 
     def received(self, number: int, dates: NDArray[np.float64], now: float) -> None:
         """Counts signals at epoch s, and the delays of those with dates, float64[m] epoch s, none after `now`."""
@@ -190,7 +190,7 @@ def check_learned(table: NDArray[np.float64]) -> None:
     column.pop("fetched_at")
     least = np.stack([column.pop(name) for name in ("learned_cycle", "announced", "unannounced", "false")])
     rest = np.stack(list(column.values()))
-    sound = (least > 0).all() and (rest >= 0).all() and (np.abs(odds) <= MOST_LOG_ODDS).all()
+    sound = (least > 0).all() and (rest >= 0).all() and (np.abs(odds) <= MAX_LOG_ODDS).all()
     if not sound:
         raise InvalidValueError("shared_state", "sources with sums of 0 or more", "others")
 

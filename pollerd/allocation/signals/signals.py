@@ -16,7 +16,7 @@ from pollerd.errors import InvalidValueError
 Array = NDArray[np.float64]
 _SURE = 1e-9
 """Probabilities of outcomes are kept this far from 0 and 1."""
-MOST_SOURCES = 2**31 - 1
+MAX_SOURCES = 2**31 - 1
 _BURST_SHARE, _BURST_PAGES, _BURST_EXCESS, _BURST_ODDS = 0.5, 10, 3.0, 3.0
 """Signals for more than this share of a source's pages at once, for this many at least, and for this many times more
 than its quality lets expect, count only for sources with higher log odds: the whole list was written anew."""
@@ -343,6 +343,6 @@ def _log_chance(quiet: Array, changed: NDArray[np.bool_]) -> Array:
 
 
 def _number(field: str, value: int) -> int:
-    if not 0 <= int(value) <= MOST_SOURCES:
-        raise InvalidValueError(field, f"from 0 to {MOST_SOURCES}", value)
+    if not 0 <= int(value) <= MAX_SOURCES:
+        raise InvalidValueError(field, f"from 0 to {MAX_SOURCES}", value)
     return int(value)

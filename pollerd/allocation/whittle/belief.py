@@ -28,7 +28,7 @@ from pollerd.allocation.whittle.clock import (
 )
 from pollerd.allocation.whittle.grid import combined, score
 from pollerd.allocation.whittle.priors import GroupPriors, LearningSettings, learn, next_update, start_prior, with_trace
-from pollerd.allocation.whittle.refinement import FARTHEST, MOST_INFORMATION, RateRefinement, moved
+from pollerd.allocation.whittle.refinement import FARTHEST, MAX_INFORMATION, RateRefinement, moved
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
@@ -52,7 +52,7 @@ ROW = np.dtype(
 """A site's row as stored."""
 WHOLE = 65_535.0
 """An occupancy of 1 as stored: fixed point takes half the space of float32 and is read as quickly."""
-_MOST_OBSERVED = 2.0**24
+_MAX_OBSERVED = 2.0**24
 """Float32 counts no further."""
 _FARTHEST_CELLS = 1e3
 """Windows are never this many cells apart."""
@@ -94,10 +94,10 @@ def _check(rows: NDArray[np.void]) -> None:
     likelihood = rows["likelihood"]
     with np.errstate(invalid="ignore"):
         probable = np.asarray(((likelihood >= 0) & (likelihood <= 1)).all((1, 2)) & (likelihood > 0).any((1, 2)))
-        near, seen = np.abs(rows["start"]) <= grid.FARTHEST_START, _from_0_to(_MOST_OBSERVED, rows["observed"])
+        near, seen = np.abs(rows["start"]) <= grid.FARTHEST_START, _from_0_to(_MAX_OBSERVED, rows["observed"])
         step = (rows["step"] > 0) & (rows["step"] <= grid.LONGEST_STEP)
         wide = (rows["wide"] >= 1) & (rows["wide"] <= grid.WIDEST)
-        most = MOST_INFORMATION * rows["step"].astype(np.float64) ** 2 * (1 + _ROUNDING)
+        most = MAX_INFORMATION * rows["step"].astype(np.float64) ** 2 * (1 + _ROUNDING)
         known = (rows["information"] >= 0) & (rows["information"] <= most)
         within, beside = np.abs(rows["position"]) <= _FARTHEST_CELLS, np.abs(rows["offset"]) <= FARTHEST
     for field, what, good in (
@@ -105,10 +105,10 @@ def _check(rows: NDArray[np.void]) -> None:
         ("start", f"a window's start within {grid.FARTHEST_START:g}", near),
         ("step", f"a window's step above 0 and within {grid.LONGEST_STEP:g}", step),
         ("wide", f"a window that is wide by 1 to {grid.WIDEST:g}", wide),
-        ("observed", f"from 0 to {_MOST_OBSERVED:g} polls", seen),
+        ("observed", f"from 0 to {_MAX_OBSERVED:g} polls", seen),
         ("likelihood", "likelihoods from 0 to 1, one above 0", probable),
         ("position", f"a position within {_FARTHEST_CELLS:.0f} places", within),
-        ("information", f"information from 0 to {MOST_INFORMATION:g} per e-fold²", known),
+        ("information", f"information from 0 to {MAX_INFORMATION:g} per e-fold²", known),
         ("offset", f"an offset within {FARTHEST:g} places", beside),
     ):
         all_sound("the belief", what, good, rows[field])
@@ -122,7 +122,7 @@ _ROWS_AT_A_TIME = 16_384
 _FOREVER_S = 1e12
 """Upper bound of gaps."""
 _SHORTEST_SPAN_S = 1e-3
-MOST_TRAINING_SITES = 65_536
+MAX_TRAINING_SITES = 65_536
 """Largest number of sites from which the prior is learned: more add no precision, and block the loop."""
 _LONG_CYCLE_S = 3600.0
 """With cycles of at least this length drift is measured in cycles: hazards per cycle were measured there."""
@@ -566,7 +566,7 @@ class Belief:
         if signals is not None:
             known[signals.known_slots()] = True
         observed = np.flatnonzero(known)
-        training_slots = observed[:: -(-len(observed) // MOST_TRAINING_SITES) or 1]
+        training_slots = observed[:: -(-len(observed) // MAX_TRAINING_SITES) or 1]
         rows = self.likelihood[training_slots].astype(np.float32)
         if signals is not None:
             # A page that is seldom polled because its sources are silent is known to be slow.

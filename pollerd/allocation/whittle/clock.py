@@ -40,12 +40,12 @@ WINDOW_POLLS = 1024
 """Number of polls kept of the last cycle, from which the clock is learned; of more, every second, third … is kept."""
 EM_STEPS = 3
 """EM steps at each update."""
-MOST_INTERVALS = 2048
+MAX_INTERVALS = 2048
 """Largest number of intervals kept: 24 cycles or more. Before them the clock is the ordinary one."""
-_MOST_POLLS = 4 * WINDOW_POLLS
+_MAX_POLLS = 4 * WINDOW_POLLS
 _TICKS = 4.0
 """Minimum length of intervals, in units of the resolution of doubles at that time."""
-_LEAST_SPEED = 1e-9
+_MIN_SPEED = 1e-9
 _TINY = 1e-12
 
 
@@ -108,8 +108,8 @@ class ActivityClock:
         self._total = np.concatenate([self._total, self._total[-1] + ends])
         self.mixed = np.concatenate([self.mixed, steps])
         self.activity = np.concatenate([self.activity, [steps] * len(self.activity)], axis=1)
-        if len(self.mixed) > MOST_INTERVALS:
-            self._drop(MOST_INTERVALS // 4)
+        if len(self.mixed) > MAX_INTERVALS:
+            self._drop(MAX_INTERVALS // 4)
 
     def _drop(self, intervals: int) -> None:
         self.edges, self._total = self.edges[intervals:], self._total[intervals:]
@@ -149,7 +149,7 @@ class ActivityClock:
         self._score(pending)
         first = min(max(int(self.edges.searchsorted(now - cycle, "right")) - 1, 0), len(self.edges) - 2)
         length = self.edges[first + 1 :] - self.edges[first:-1]
-        window = np.concatenate([self._window, pending], axis=1)[:, -_MOST_POLLS:]
+        window = np.concatenate([self._window, pending], axis=1)[:, -_MAX_POLLS:]
         self._window = window[:, window[1] >= self.edges[first]]
         if self._window.size:
             self._infer(JUMPS_CYCLES * cycle, first, length)
@@ -173,7 +173,7 @@ class ActivityClock:
         hits = np.flatnonzero(changed > 0)
         if not hits.size:  # a second step gives the same result
             for activity, jump in zip(self.activity, jumps, strict=True):
-                activity[first:] = np.maximum(length / (1.0 + jump * exposure), _LEAST_SPEED * length)
+                activity[first:] = np.maximum(length / (1.0 + jump * exposure), _MIN_SPEED * length)
             return
         bounds, rate, covered = bounds[:, hits], rate[hits], covered.of(hits)
         for activity, jump in zip(self.activity, jumps, strict=True):
@@ -181,7 +181,7 @@ class ActivityClock:
                 expected = rate * _between(self.edges, _running(self.edges, activity), bounds)
                 found = covered.spread(rate / -np.expm1(-np.maximum(expected, _TINY)))
                 new = (length + jump * activity[first:] * found) / (1.0 + jump * exposure)
-                activity[first:] = np.maximum(new, _LEAST_SPEED * length)
+                activity[first:] = np.maximum(new, _MIN_SPEED * length)
 
     def _mix(self, now: float, first: int, length: NDArray[np.float64]) -> None:
         """Mixes the intervals from `first` on, and keeps the progress ahead of every gap that grows by it."""
@@ -209,7 +209,7 @@ class ActivityClock:
         fits &= arrays["clock_activity"].size == len(JUMPS_CYCLES) * intervals
         fits &= arrays["clock_window"].size % 4 == arrays["clock_pending"].size % 4 == 0
         if not fits or (np.diff(edges) < 0).any():
-            raise InvalidValueError("shared_state", "a clock of stretches in order", f"{intervals} stretches")
+            raise InvalidValueError("shared_state", "a clock of chunks in order", f"{intervals} chunks")
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Returns arrays for storage."""
@@ -316,7 +316,7 @@ COMMON_RATE_LOG_PRIOR_ODDS = 3.0
 """Initial log odds against individual beliefs, with `MANY_SITES` or more."""
 MANY_SITES = 100
 """With fewer sites the log odds are reduced in proportion: overcoming them takes as many polls, thus more per page."""
-MOST_BEHIND, MOST_AHEAD = 6.0, 30.0
+MAX_BEHIND, MAX_AHEAD = 6.0, 30.0
 """Bounds of the log Bayes factor relative to the log odds, behind and ahead."""
 _TELLING_SITES = 1024
 """With more sites only this many polls per cycle are used."""
@@ -411,9 +411,7 @@ class CommonRate:
             believed[signals.evidence.rows] += signals.believed
         gains = (believed - np.diff(total))[known & (gap > 0)]
         for gain in gains.tolist():  # poll by poll, so that batches and single polls give the same result
-            self.log_bayes_factor = min(
-                max(self.log_bayes_factor + gain, log_odds - MOST_BEHIND), log_odds + MOST_AHEAD
-            )
+            self.log_bayes_factor = min(max(self.log_bayes_factor + gain, log_odds - MAX_BEHIND), log_odds + MAX_AHEAD)
             self._weigh(self.log_bayes_factor - log_odds)
         return self.weight != before
 

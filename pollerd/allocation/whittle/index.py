@@ -182,7 +182,7 @@ class FeedIndex:
     @property
     def any_limited(self) -> bool:
         """Whether the number of items of any site was ever known."""
-        return not self._slot_table.is_as_ever("items_shown")
+        return not self._slot_table.is_default("items_shown")
 
     def limited(self, part: Part) -> Places:
         """Returns the places in `part` of slots whose number of items is known, int64[m]."""
@@ -289,7 +289,7 @@ EARLY = 1e-6
 """Index of a site just before its deadline, as a share of that at its deadline."""
 _TIE_SLOPE = 1e-6
 """Relative increase of the index of a site that is due, per deadline."""
-_MOST_JUMPS = 16
+_MAX_JUMPS = 16
 """Different deadlines told to those who tabulate urgencies."""
 
 
@@ -333,5 +333,5 @@ class TimelyIndex:
         if self._usual is None or not self._slot_table.n:
             return np.empty(0)
         n = self._slot_table.n
-        at = np.unique(self.deadlines(slice(0, n))[self._slot_table.used[:n]])[:_MOST_JUMPS]
+        at = np.unique(self.deadlines(slice(0, n))[self._slot_table.used[:n]])[:_MAX_JUMPS]
         return np.sort(np.concatenate([at - 4 * CLOCK_ERROR_S, at]))

@@ -38,7 +38,7 @@ _SKIPPED_PER_LOOK = 8
 """This many slots that are not free cost as much as one that is looked at: with 10^7 sites they are most."""
 _LATER = np.array([1.01, 1.03, 1.08, 1.2, 1.5, 2.5, 6.0])
 """Factors of a gap at which a slot whose growth is not bounded may be looked at next."""
-_LEAST_LEVEL = float(np.finfo(np.float64).tiny)
+_MIN_LEVEL = float(np.finfo(np.float64).tiny)
 """Below any positive index."""
 AT_ONCE = 65_536
 """If more slots than this, and more than expected, are due at once, they are looked at in a sweep."""
@@ -112,7 +112,7 @@ class LazyTopK:
         if self._piece is not None:
             self._sweep_again |= self._piece > 0
         elif self._level > -np.inf:  # else all are due anyway
-            self._begin(max(self._level * _LOWER, _LEAST_LEVEL))
+            self._begin(max(self._level * _LOWER, _MIN_LEVEL))
 
     def _begin(self, goal: float) -> None:
         self._target_level, self._piece, self._pieces = goal, 0, 0
@@ -328,7 +328,7 @@ class LazyTopK:
             swept[self._part] = True
             known = swept[slots]
             if known.any():
-                self._target_level = max(float(np.quantile(value[known], 1.0 - share)), _LEAST_LEVEL)
+                self._target_level = max(float(np.quantile(value[known], 1.0 - share)), _MIN_LEVEL)
         self._piece += 1
         if self._piece == self._pieces:
             self._level, self._piece = self._target_level if self._target_level > 0 else -np.inf, None
@@ -358,9 +358,9 @@ class LazyTopK:
                 self.clear()
                 return
             found = float(np.partition(value, len(value) - places)[len(value) - places])
-            self._level = self._target_level = max(found, _LEAST_LEVEL)
+            self._level = self._target_level = max(found, _MIN_LEVEL)
             self._piece = None
-        elif gathered < _LEAST * places and self._piece is None and self._level > _LEAST_LEVEL:
+        elif gathered < _LEAST * places and self._piece is None and self._level > _MIN_LEVEL:
             self.sweep()
 
 

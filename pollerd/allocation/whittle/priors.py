@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.slots import positive, put, whole
-from pollerd.allocation.whittle.clock import MOST_AHEAD, MOST_BEHIND, START_ODDS
+from pollerd.allocation.whittle.clock import MAX_AHEAD, MAX_BEHIND, START_ODDS
 from pollerd.allocation.whittle.grid import CELLS, SLOWEST_PER_CYCLE, Lattice, move_mass
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
-MOST_EM_STEPS = 1000
+MAX_EM_STEPS = 1000
 """More steps change nothing."""
 
 ORDINARY_CLOCK = ("interest", "deadline")
@@ -54,7 +54,7 @@ class LearningSettings:
         for name in ("own_share", "start_share"):
             if getattr(self, name) > 1:
                 raise InvalidValueError(name, "at most 1", getattr(self, name))
-        put(self, em_steps=whole("em_steps", self.em_steps, 1, MOST_EM_STEPS))
+        put(self, em_steps=whole("em_steps", self.em_steps, 1, MAX_EM_STEPS))
 
 
 _TRACE = 1e-4
@@ -152,7 +152,7 @@ PAGES_OF_ALL = 5.0
 """Weight of the prior of all sites in each group's, in pages. With two, small groups lose by their own prior."""
 FEWEST_PAGES = 2
 """Smallest number of pages with informative polls for a group to have its own prior."""
-MOST_GROUPS = 4_096
+MAX_GROUPS = 4_096
 """Largest number of groups with their own prior: those with most pages, which gain most."""
 
 T = TypeVar("T", np.float32, np.float64)
@@ -219,7 +219,7 @@ def _in_large(group: NDArray[np.int64]) -> NDArray[np.bool_]:
     groups, which, pages = np.unique(group, return_inverse=True, return_counts=True)
     pages[groups == NONE] = 0
     most = np.zeros(len(groups), np.bool_)
-    most[np.argsort(-pages, kind="stable")[:MOST_GROUPS]] = True
+    most[np.argsort(-pages, kind="stable")[:MAX_GROUPS]] = True
     return np.asarray((most & (pages >= FEWEST_PAGES))[which])
 
 
@@ -339,14 +339,14 @@ class GroupPriors:
         prior: NDArray[np.float64],
     ) -> None:
         """Learns from slots int64[n], likelihood float32[n, H, CELLS], odds [H] of hazards, common prior [CELLS]."""
-        most = int(slots.max(initial=0)) // MOST_GROUPS
+        most = int(slots.max(initial=0)) // MAX_GROUPS
         self._width = max(NEIGHBOURHOOD, 1 << most.bit_length())
         posterior = np.einsum("khj,h->kj", likelihood, odds) * prior
         posterior /= posterior.sum(1, keepdims=True)
         for kind, groups in enumerate(self._groups):
             groups.learn(self._group(kind, slots), posterior, prior)
         self._whole.learn(np.zeros(len(slots), np.int64), posterior, prior)
-        self.score = np.clip(self.score, LOG_PRIOR_ODDS - MOST_BEHIND, LOG_PRIOR_ODDS + MOST_AHEAD)
+        self.score = np.clip(self.score, LOG_PRIOR_ODDS - MAX_BEHIND, LOG_PRIOR_ODDS + MAX_AHEAD)
         self.share = _shares(self.score, np.array([len(groups.known) > 0 for groups in self._groups]))
 
     def _group(self, kind: int, part: slice | NDArray[np.int64]) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ _BESIDE_PEAK = 1.1
 """Distance in places within which cells are neighbours of the best one: widely spaced ones are not."""
 _WITHIN = 1.0 / 12.0
 """Variance of a position within its cell, of width 1."""
-MOST_INFORMATION = 200.0
+MAX_INFORMATION = 200.0
 """Upper bound, per e-fold²: a standard deviation of 7 % of the rate. Lets the estimate follow small drifts."""
 FARTHEST = 0.5
 """Largest step of a poll and largest offset, in places: beyond, another cell would be the best."""
@@ -108,7 +108,7 @@ class RateRefinement:
         best = lattice.places[posterior.argmax(1)]
         astray = (np.abs(position - best) > _APART) | (known < _START_INFORMATION)
         position = np.where(astray, best, position)
-        known = np.where(astray, _START_INFORMATION, np.minimum(known, MOST_INFORMATION * lattice.step**2))
+        known = np.where(astray, _START_INFORMATION, np.minimum(known, MAX_INFORMATION * lattice.step**2))
         self.put(slots, position, known, _offset(position, known, posterior, lattice))
 
     def interval(

@@ -144,7 +144,7 @@ class SignalledPages:
         return belief.rates * belief.factor(slots)[:, None], rows / rows.sum(1, keepdims=True)
 
 
-_LEAST_AHEAD, _MOST_AHEAD = 1 / 256, 1 / 8
+_MIN_AHEAD, _MAX_AHEAD = 1 / 256, 1 / 8
 """Bounds of indices hold for the second part of a uniform cycle at most; a page just polled is taken to have waited the
 first."""
 _SHORT = 1 / 64
@@ -278,10 +278,10 @@ class SignalBounds:
         """
         rows = informed(pages.rows, pages.reading)
         cycle = self._belief.cycle
-        since = np.maximum((rows * pages.reading.level).sum(1) / (rows * pages.rates).sum(1), _LEAST_AHEAD * cycle)
+        since = np.maximum((rows * pages.reading.level).sum(1) / (rows * pages.rates).sum(1), _MIN_AHEAD * cycle)
         with np.errstate(over="ignore"):
             growth = np.sqrt(np.maximum(level, 0.0) / np.maximum(value, 1e-300)) - 1.0
-        return np.asarray(np.clip(0.5 * growth * since, 0.0, _MOST_AHEAD * cycle))
+        return np.asarray(np.clip(0.5 * growth * since, 0.0, _MAX_AHEAD * cycle))
 
     def _least_say(self, pages: PagesRead) -> Array:
         """Returns how far sources are believed at least, float64[k], while `moved` does not name the pages."""
@@ -294,7 +294,7 @@ class SignalBounds:
         twice the steps at most.
         """
         cycle, reading = self._belief.cycle, pages.reading
-        later = pages.gap + _MOST_AHEAD * cycle
+        later = pages.gap + _MAX_AHEAD * cycle
         _, rows = self._pages.rows(pages.slots, later)
         less = self._least_say(pages)
         untold = (reading.quiet[:, 0] - reading.silence[:, 0]) / pages.rates[:, 0]
@@ -305,7 +305,7 @@ class SignalBounds:
         mine = self._pages.index(pages, normalised(rows, believed[:, None] * reading.evidence), level, slack)
         bound = np.maximum(less * mine + (1.0 - less) * self._without(pages.slots, later), mine * believed)
         # Of each rate of an earlier belief at least this share is in the later one.
-        return np.asarray(bound * math.exp(2.0 * FAST_HAZARD * _MOST_AHEAD))
+        return np.asarray(bound * math.exp(2.0 * FAST_HAZARD * _MAX_AHEAD))
 
     def moved(self, now: float) -> NDArray[np.int64]:
         """Returns the slots, with repeats, of which bounds may not hold any more.
@@ -333,7 +333,7 @@ class SignalBounds:
     def _next_part(self, now: float) -> NDArray[np.int64]:
         """Returns the next slots of all that sources speak for, as many as the time since the last call asks for."""
         rows = self._signals.pairs.slot
-        share = (self._progress(now) - self._parted_at) / (_MOST_AHEAD * self._belief.cycle)
+        share = (self._progress(now) - self._parted_at) / (_MAX_AHEAD * self._belief.cycle)
         number = math.ceil(min(max(share, 0.0), 1.0) * len(rows))
         at = self._part % max(len(rows), 1)
         self._parted_at, self._part = self._progress(now), at + number

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 
-from pollerd.limits import MOST_KEYS, LeakyBuckets
+from pollerd.limits import MAX_KEYS, LeakyBuckets
 
 BURST = 10
 """Wrong sign-ins of an address, and of a name, in a burst."""
@@ -59,7 +59,7 @@ class SignInLimits:
         key = (address, _counted(name))
         self._familiar[key] = None
         self._familiar.move_to_end(key)
-        if len(self._familiar) > MOST_KEYS:
+        if len(self._familiar) > MAX_KEYS:
             self._familiar.popitem(last=False)
 
 
@@ -77,14 +77,14 @@ PER_SECOND = 1.0
 FAMILIAR_BURST = 40
 FAMILIAR_PER_SECOND = 20.0
 """Rate, for an address over the limit, of comparisons with tokens that were right there before."""
-MOST_ADDRESSES = MOST_KEYS
+MAX_ADDRESSES = MAX_KEYS
 _FAMILIAR_KEPT = 4
 _IPV6_PREFIX = 64
 """Prefix assigned to one customer, who has all of its addresses."""
 
 
 class WrongTokens:
-    """Counts wrong tokens by address, for the last `MOST_ADDRESSES` addresses that sent one."""
+    """Counts wrong tokens by address, for the last `MAX_ADDRESSES` addresses that sent one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._wrong = LeakyBuckets(BURST, PER_SECOND, clock)
@@ -120,7 +120,7 @@ class WrongTokens:
         if digest not in known:
             known.append(digest)
         self._familiar.move_to_end(address)
-        if len(self._familiar) > MOST_ADDRESSES:
+        if len(self._familiar) > MAX_ADDRESSES:
             self._familiar.popitem(last=False)
 
 
@@ -150,14 +150,14 @@ def counted_address(peer: str) -> str:
 HUB_PATHS = "/websub/"
 """Beginning of the paths that WebSub hubs call."""
 INDEXNOW_PATH = "/indexnow"
-MOST_AT_ONCE, OPEN_CALLS_PER_SECOND = 300.0, 10.0
+MAX_AT_ONCE, OPEN_CALLS_PER_SECOND = 300.0, 10.0
 
 
 class OpenCalls:
     """A leaky bucket for each of the last 10,000 addresses."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._buckets = LeakyBuckets(MOST_AT_ONCE, OPEN_CALLS_PER_SECOND, clock)
+        self._buckets = LeakyBuckets(MAX_AT_ONCE, OPEN_CALLS_PER_SECOND, clock)
 
     def wait(self, path: str, address: str) -> float:
         """Counts a call; returns the seconds to wait if there were too many, and does not count it then."""

@@ -161,9 +161,9 @@ class AuthMiddleware:
         if policy in (RoutePolicy.OPEN, RoutePolicy.VISITOR):
             await self._app(scope, _Limited(receive, _most_bytes(scope)), send)
         else:
-            await self._let_in(shown, scope, receive, send)
+            await self._run_authorised(shown, scope, receive, send)
 
-    async def _let_in(self, caller: SignedIn | None, scope: Connection, receive: Receive, send: Send) -> None:
+    async def _run_authorised(self, caller: SignedIn | None, scope: Connection, receive: Receive, send: Send) -> None:
         """Runs the call while what admitted it is in force; a write whose body is complete may finish."""
         recognition = self._recognition
         limited = _Limited(receive, _most_bytes(scope), lambda: recognition.may_go_on(caller))

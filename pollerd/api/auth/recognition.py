@@ -112,7 +112,7 @@ FRESH_SECONDS = 2.0
 """Age up to which what was read of the database is used."""
 NOTE_SECONDS = 600.0
 """Time after which it is noted again that a session or token is in use."""
-_MOST_KNOWN = 1_000
+_MAX_KNOWN = 1_000
 _NOBODY = ("nobody", b"")
 _Key = tuple[str, bytes]
 
@@ -240,7 +240,7 @@ class CallerRecognition:
             return None
         self._known[key] = (self._clock(), found)
         self._known.move_to_end(key)
-        if len(self._known) > _MOST_KNOWN:
+        if len(self._known) > _MAX_KNOWN:
             self._known.popitem(last=False)
         return found
 
@@ -262,7 +262,7 @@ class CallerRecognition:
         if now - max(self._noted.get(key, 0.0), noted or 0.0) < NOTE_SECONDS:
             return
         self._noted[key] = now
-        if len(self._noted) > _MOST_KNOWN:
+        if len(self._noted) > _MAX_KNOWN:
             self._noted.popitem(last=False)
         try:
             await note(key[1], now)

@@ -84,7 +84,7 @@ def check_password(password: str, field: str = "password") -> str:
 
 PASSES, MEMORY_KIB = 3, 64 * 1024
 """Cost of argon2id, as RFC 9106 recommends it where memory is scarce, but on one core."""
-MOST_WAITING = 8
+MAX_WAITING = 8
 """Passwords that wait while another is hashed; further ones are refused."""
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Passwords:
     """Hashes and compares passwords off the event loop."""
 
     def __init__(self) -> None:
-        self._places = threading.BoundedSemaphore(1 + MOST_WAITING)
+        self._places = threading.BoundedSemaphore(1 + MAX_WAITING)
         self._executor: ThreadPoolExecutor | None = None
 
     async def hash(self, password: str) -> str:

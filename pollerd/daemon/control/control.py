@@ -25,14 +25,14 @@ from pollerd.daemon.signal_control import SignalControl
 from pollerd.daemon.views import ClusterView, PollFeed
 
 
-class ShowsCluster(Protocol):
+class ClusterReporter(Protocol):
     """Shows the nodes of the database."""
 
     async def view(self) -> ClusterView:
         """Returns how things stand. Raises DatabaseUnavailableError."""
 
 
-class AnswersNodes(Protocol):
+class NodeAnswerer(Protocol):
     """Answers the other nodes."""
 
     async def answer(self, signature: str, body: bytes) -> tuple[int, bytes]:
@@ -56,11 +56,11 @@ class Control:
     preview: PreviewControl
     allocation: AllocationControl
     planner: Planner
-    cluster: ShowsCluster
+    cluster: ClusterReporter
     explainer: ScheduleExplainer
     collection: CollectionReporter
     health: DaemonHealth
     poll_feed: PollFeed
-    node_answers: AnswersNodes | None
+    node_answers: NodeAnswerer | None
     """None: the daemon runs alone."""
     gauges: Gauges

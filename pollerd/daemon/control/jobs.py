@@ -11,7 +11,7 @@ import numpy as np
 import structlog
 from msgspec.structs import replace
 
-from pollerd.daemon.control.sites import SiteRemoval, SiteReturn, adopt_stored, unseen
+from pollerd.daemon.control.sites import SiteRemoval, SiteReturn, adopt_stored, screenshot_conflict
 from pollerd.daemon.faults import RETRY_CAP_SECONDS
 from pollerd.daemon.poll_result import SiteCache
 from pollerd.daemon.scheduler_state import SchedulerState, by_render, weight_and_cost
@@ -78,7 +78,7 @@ class ManySites:
     def _admit(self, site: Site, spec: SiteSpec) -> None:
         """Raises InvalidValueError if the site cannot have these settings."""
         tags = self._store.tags
-        if spec.tags != site.spec.tags and (refusal := unseen(spec, tags)) is not None:
+        if spec.tags != site.spec.tags and (refusal := screenshot_conflict(spec, tags)) is not None:
             raise refusal
         new = inherit(spec, tags)
         if weight_and_cost(new) != weight_and_cost(inherit(site.spec, tags)):
@@ -103,7 +103,7 @@ class ManySites:
         otherwise = [i for i, spec in before.items() if polled_otherwise(inherit(spec, tags), inherit(wanted[i], tags))]
         slots = self._scheduler.sites.slots_of(np.array(otherwise, np.int64))
         self._scheduler.poll_anew(slots[slots >= 0])
-        await self._scheduler.budget_fit.fit_by_and_by()
+        await self._scheduler.budget_fit.fit_in_steps()
         self._scheduler.due.set()
 
     async def delete(self, site_ids: Sequence[int]) -> None:
@@ -117,7 +117,7 @@ class ManySites:
     async def bring_back(self, site_ids: Sequence[int]) -> int:
         """Brings back those of these sites that are marked as deleted; returns how many."""
         back = await self._store.unmark(site_ids)
-        await self._return.take_in(site_ids)
+        await self._return.restore_deleted(site_ids)
         self._scheduler.due.set()
         return len(back)
 
@@ -138,7 +138,7 @@ class ManySites:
 
 # Actions: the settings of a site after each, and before it was undone.
 
-_MOST_TAGS = 64
+_MAX_TAGS = 64
 _NAMES: dict[JobAction, tuple[str, ...]] = {
     JobAction.PAUSE: ("paused",),
     JobAction.RESUME: ("paused",),
@@ -173,8 +173,8 @@ def after(action: JobAction, value: Mapping[str, Any], spec: SiteSpec) -> SiteSp
 def _tagged(spec: SiteSpec, tag: str) -> SiteSpec:
     if tag in spec.tags:
         return spec
-    if len(spec.tags) >= _MOST_TAGS:
-        raise InvalidValueError("tags", f"at most {_MOST_TAGS}", f"{_MOST_TAGS + 1} tags")
+    if len(spec.tags) >= _MAX_TAGS:
+        raise InvalidValueError("tags", f"at most {_MAX_TAGS}", f"{_MAX_TAGS + 1} tags")
     return replace(spec, tags=(*spec.tags, tag))
 
 

@@ -18,11 +18,11 @@ from pollerd.storage.site_store import SiteStore
 from pollerd.storage.store import Store
 from pollerd.timestamps import rfc3339
 
-MOST_OLD_SECONDS = 30 * 86_400.0
+MAX_OLD_SECONDS = 30 * 86_400.0
 """Reads may be as old: it bounds how many changes of a page have to be looked at."""
 CLOCKS_DIFFER_SECONDS = 60.0
 """How far a program's clock may be ahead."""
-_MOST_AT_ONCE, _PER_SECOND = 5_000, 50
+_MAX_AT_ONCE, _PER_SECOND = 5_000, 50
 _NOTICEABLE = math.log(1.1)
 
 READ_RULES = ReadRules(
@@ -40,7 +40,7 @@ class ReadControl:
     def __init__(self, *, store: Store, scheduler: SchedulerState, runtime: Runtime) -> None:
         self._store, self._scheduler = store, scheduler
         self._clock, self._instruments = runtime.clock, runtime.instruments
-        self._limit = ReportLimit(runtime.clock, most=_MOST_AT_ONCE, per_second=_PER_SECOND, what="reads")
+        self._limit = ReportLimit(runtime.clock, most=_MAX_AT_ONCE, per_second=_PER_SECOND, what="reads")
 
     async def report(self, name: str, reads: Sequence[ReportedRead], complete_until: float | None = None) -> ReadResult:
         """Takes a report; one of the same name as another of the last two days changes nothing.
@@ -85,7 +85,7 @@ class ReadControl:
     def _within(self, field: str, at: float, now: float) -> float:
         """Returns a time of a report, at most now. Raises InvalidValueError."""
         kept = self._store.change_retention_seconds
-        earliest = now - (MOST_OLD_SECONDS if kept is None else min(kept, MOST_OLD_SECONDS))
+        earliest = now - (MAX_OLD_SECONDS if kept is None else min(kept, MAX_OLD_SECONDS))
         if not earliest <= at <= now + CLOCKS_DIFFER_SECONDS:
             allowed = f"from {rfc3339(earliest)}, where the history begins, to now, {rfc3339(now)}"
             raise InvalidValueError(field, allowed, rfc3339(at))

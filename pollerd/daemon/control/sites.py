@@ -21,7 +21,7 @@ from pollerd.daemon.outage_filter import OutageFilter
 from pollerd.daemon.poll_result import SiteCache
 from pollerd.daemon.proofs import Candidates
 from pollerd.daemon.scheduler_state import SchedulerState, by_render, weight_and_cost
-from pollerd.daemon.unchanged import note_quiet, recall_ttls
+from pollerd.daemon.unchanged import note_unchanged, recall_ttls
 from pollerd.daemon.views import ExplanationView, LiveSite
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.inheritance import inherit, inherit_all, may_leak, polled_otherwise
@@ -85,7 +85,7 @@ class SiteReturn:
     def __init__(self, *, store: SiteStore, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
         self._store, self._scheduler, self._clock = store, scheduler, clock
 
-    async def take_in(self, site_ids: Sequence[int]) -> None:
+    async def restore_deleted(self, site_ids: Sequence[int]) -> None:
         """Takes these sites in, ascending; those that are in memory already, or not stored, are skipped."""
         if not self._scheduler.alone:  # the database tells the node that polls them
             return
@@ -144,7 +144,7 @@ def add_stored(
         log.warning("learned_state_unusable", sites=len(learned), reason=str(error), instead="learning anew")
     if ttls is not None:
         recall_ttls(scheduler, ttls)
-    note_quiet(scheduler, slots)
+    note_unchanged(scheduler, slots)
     return slots
 
 
@@ -167,7 +167,7 @@ def adopt_stored(
         site_cache.forget(site_id)
     for site_id in changed_at.keys() & set(rows.site_id[known].tolist()):
         scheduler.settings_pending[site_id] = changed_at[site_id]
-    note_quiet(scheduler, slots[known])
+    note_unchanged(scheduler, slots[known])
 
 
 _TAKEN_OVER_AT_ONCE = 1_000
@@ -222,7 +222,7 @@ class SiteControl:
                 added.append(specs[i])
             self._scheduler.add(ids, their_hosts, inherit_all(added, self._store.tags))
             if result.existing:
-                await self._return.take_in(sorted(result.returned))
+                await self._return.restore_deleted(sorted(result.returned))
                 await self._take_in_unknown([site_id for site_id, _ in result.existing])
         if result.returned:
             result = await self._returned(result, specs)
@@ -234,7 +234,7 @@ class SiteControl:
         tags = self._store.tags
         refused = self._scheduler.refusals(inherit_all(specs, tags))
         for i, spec in enumerate(specs):
-            if (error := unseen(spec, tags)) is not None:
+            if (error := screenshot_conflict(spec, tags)) is not None:
                 refused[i] = error
         if self._scheduler.allocator.most_sites is not None:
             there = {site.spec.url for site in (await self._store.page(limit=1000)).items}
@@ -270,7 +270,7 @@ class SiteControl:
         """Returns the settings by which a site is polled: its own, and those that it inherits."""
         return inherit(spec, self._store.tags)
 
-    async def agree(self, site_ids: Sequence[int]) -> None:
+    async def reload_from_store(self, site_ids: Sequence[int]) -> None:
         """Takes these sites into memory as they are stored: an answer that told of them may have been lost."""
         async with self._scheduler.changing_sites:
             sites = await self._store.get_many(site_ids)
@@ -317,7 +317,9 @@ class SiteControl:
             changes = _without_leak(before.spec, changes, self._store.tags)
             given = {name: value for name, value in changes.items() if name in SiteSpec.__struct_fields__}
             own = structs.replace(before.spec, **given)
-            if changes.keys() & {"keep_screenshots", "render", "tags"} and (refusal := unseen(own, self._store.tags)):
+            if changes.keys() & {"keep_screenshots", "render", "tags"} and (
+                refusal := screenshot_conflict(own, self._store.tags)
+            ):
                 raise refusal
             after = self._inherit(own)
             if weight_and_cost(after) != weight_and_cost(self._inherit(before.spec)):
@@ -337,7 +339,7 @@ class SiteControl:
                 self._scheduler.add([site_id], [(host_id, site.host)], [self._inherit(site.spec)])
                 self._scheduler.carry_on(site)
             self._scheduler.update(site_id, self._inherit(site.spec))
-            note_quiet(self._scheduler, self._slots(site_id))
+            note_unchanged(self._scheduler, self._slots(site_id))
             if "paused" in changes:
                 self._scheduler.set_paused(site_id, changes["paused"])
             if polled_otherwise(self._inherit(before.spec), self._inherit(site.spec)):
@@ -375,7 +377,7 @@ class SiteControl:
                 site = there.get(spec.url)
                 if site is None or not differing(site.spec, spec):
                     continue
-                if (refusal := unseen(spec, self._store.tags)) is not None:
+                if (refusal := screenshot_conflict(spec, self._store.tags)) is not None:
                     result.refused.append((i, refusal))
                     continue
                 try:
@@ -432,7 +434,7 @@ class SiteControl:
             refused = self._scheduler.refusals(kinds) | self._scheduler.beyond(fresh, there)
             for error in refused.values():
                 raise error
-            for error in filter(None, (unseen(one.spec, self._store.tags) for one in piece)):
+            for error in filter(None, (screenshot_conflict(one.spec, self._store.tags) for one in piece)):
                 raise error
             for one in piece:
                 site = there.get(one.spec.url)
@@ -530,7 +532,7 @@ class SiteControl:
             await self._store.ask_to_poll(site_id)
 
 
-def unseen(spec: SiteSpec, tags: Tags) -> InvalidValueError | None:
+def screenshot_conflict(spec: SiteSpec, tags: Tags) -> InvalidValueError | None:
     """Returns the refusal of a site that itself says that screenshots are kept, but whose page no browser renders."""
     if not spec.keep_screenshots or inherit(spec, tags).render:
         return None

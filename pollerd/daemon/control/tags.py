@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pollerd.daemon.poll_result import SiteCache
 from pollerd.daemon.scheduler_state import SchedulerState
-from pollerd.daemon.unchanged import note_quiet
+from pollerd.daemon.unchanged import note_unchanged
 from pollerd.errors import NotFoundError
 from pollerd.inheritance import read_by_polls
 from pollerd.site_settings import Tags, TagSettings
@@ -87,14 +87,14 @@ class TagControl:
             for start in range(0, len(columns), _AT_ONCE):
                 self._adopt(columns.part(slice(start, start + _AT_ONCE)), faults, now if sends else None)
                 await asyncio.sleep(0)
-        await self._scheduler.budget_fit.fit_by_and_by()
+        await self._scheduler.budget_fit.fit_in_steps()
         self._scheduler.due.set()
 
     def _adopt(self, columns: SettingsColumns, faults: Mapping[int, str], sent_anew_at: float | None) -> None:
         ids = columns.site_id.tolist()
         self._scheduler.adopt_settings(columns, {i: faults[i] for i in faults.keys() & set(ids)})
         slots = self._scheduler.sites.slots_of(columns.site_id)
-        note_quiet(self._scheduler, slots[slots >= 0])
+        note_unchanged(self._scheduler, slots[slots >= 0])
         if sent_anew_at is not None:
             for site_id in np.asarray(columns.site_id)[slots >= 0].tolist():
                 self._scheduler.settings_pending[site_id] = sent_anew_at

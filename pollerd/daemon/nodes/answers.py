@@ -32,7 +32,7 @@ from pollerd.errors import NotFoundError
 from pollerd.signing import Signature, SignatureCheck, signed_answer
 from pollerd.storage.nodes import ClusterStore
 
-_MOST_POLLS = 10
+_MAX_POLLS = 10
 _LOG_SECONDS = 60.0
 _WATCHED_SECONDS = 5.0
 """How long polls are kept after somebody asked for them."""
@@ -112,7 +112,7 @@ class NodeAnswers:
         self._keep_watching()
         feed, status = self._poll_feed, self._health.status()
         # A position of before the last pause in watching says nothing.
-        found = feed.since(feed.position if after is None else after, _MOST_POLLS)
+        found = feed.since(feed.position if after is None else after, _MAX_POLLS)
         how = NodeStatus(status.sites, status.rate, status.budget, dict(status.by_state))
         return WatchedNode(found.position, list(found.polls), found.skipped, how)
 

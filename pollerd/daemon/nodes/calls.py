@@ -136,10 +136,10 @@ ANSWER_SECONDS = 3.0
 """The deadline of a request to another node."""
 LOAN_ANSWER_SECONDS = 8.0
 """The same where a host is asked for: its holder may wait for the host."""
-_MOST_BYTES = 2_000_000
+_MAX_BYTES = 2_000_000
 
 
-class PostsRequests(Protocol):
+class RequestPoster(Protocol):
     """Posts to addresses that the operator named; `fetching.Poster`."""
 
     async def post(
@@ -158,13 +158,13 @@ class NodeClient:
         self,
         *,
         cluster: ClusterStore,
-        make_poster: Callable[[], PostsRequests],
+        make_poster: Callable[[], RequestPoster],
         clock: Callable[[], float],
         instruments: ClusterInstruments,
     ) -> None:
         """make_poster: called at the first request."""
         self._cluster, self._make_poster, self._clock = cluster, make_poster, clock
-        self._poster: PostsRequests | None = None
+        self._poster: RequestPoster | None = None
         self.instruments = instruments
         """The metrics of this node."""
 
@@ -233,7 +233,7 @@ class NodeClient:
         headers = {HEADER: signature.header(), "Content-Type": "application/msgpack"}
         if self._poster is None:
             self._poster = self._make_poster()
-        posted = await self._poster.post(url, headers, body, now=now, seconds=seconds, most=_MOST_BYTES)
+        posted = await self._poster.post(url, headers, body, now=now, seconds=seconds, most=_MAX_BYTES)
         if posted.status != HTTPStatus.OK:
             why = posted.detail if posted.status is None else f"it answers with {posted.status}"
             raise HolderUnavailableError(f"node {node.name}, which is asked, gives no answer: {why}")

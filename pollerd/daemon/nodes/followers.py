@@ -158,7 +158,7 @@ class PartitionLoader:
                 await self._journal.flush()
                 await asyncio.sleep(_DRAIN_STEP_SECONDS)
         await self._journal.flush()
-        await self._scheduler.budget_fit.fit_by_and_by()
+        await self._scheduler.budget_fit.fit_in_steps()
 
     def drop(self, partition: int) -> None:
         """Takes the sites of a partition out at once, because another node holds it; what was not committed is lost."""

@@ -68,7 +68,7 @@ RETRY_SECONDS = 5.0
 """When a host that no node lends now may be asked for again."""
 _ANSWER_SECONDS = 6.0
 """How long another node waits for an answer; shorter than its own deadline."""
-_MOST_SECONDS = 300.0
+_MAX_SECONDS = 300.0
 _NO_HOST = -1
 
 LoanKey = tuple[int, int]
@@ -155,7 +155,7 @@ class HostLoans:
             if context is None:
                 return NOT_NOW
             proxy = context.access.proxy
-        seconds = min(max(question.seconds, 0.0), _MOST_SECONDS) + SILENT_SECONDS
+        seconds = min(max(question.seconds, 0.0), _MAX_SECONDS) + SILENT_SECONDS
         lending = self.lend(key, question.url, proxy=proxy, robots=question.robots, seconds=seconds)
         task = asyncio.create_task(lending, name=f"lend-{key[0]}-{key[1]}")
         self._tasks.add(task)
@@ -463,7 +463,7 @@ class NodeRedirectPolicies:
         self._numbers = itertools.count(1)
 
     def policy(self, own: int, context: SiteContext | None, proxy: str | None) -> NodeRedirects:
-        """Returns the policy of one request; see `MakesRedirectPolicies`."""
+        """Returns the policy of one request; see `RedirectPolicyMaker`."""
         site_id = context.site_id if context is not None and proxy is not None else None
         key = _THIS_NODE, next(self._numbers)
         own_name = self.hosts.names[own] if own >= 0 else ""

@@ -31,7 +31,7 @@ _WATCH_SECONDS = 0.25
 _DRAIN_SECONDS = 6.0
 """How long polls in flight may take to end before their partition is handed over."""
 _TIDY_LOOKS = 150
-_MOST_SILENT_SECONDS = 86_400.0
+_MAX_SILENT_SECONDS = 86_400.0
 """What the metric shows at most, also before the first answer."""
 _RETRY_SECONDS = 1.0
 
@@ -107,7 +107,7 @@ class Membership:
             self._log.warning("partition_lost", partition=partition, why="the session ended, and another node took it")
             self._loader.drop(partition)
             self._instruments.partitions_lost.inc()
-        self._instruments.session_silent.set(min(self._cluster.silent_seconds, _MOST_SILENT_SECONDS))
+        self._instruments.session_silent.set(min(self._cluster.silent_seconds, _MAX_SILENT_SECONDS))
         self._hold_roles()
         if lost:
             await asyncio.sleep(0)  # polls are called off in the loop's next turn
@@ -150,9 +150,9 @@ class Membership:
         roles = [ROLE_OF_UNIT[one.unit].value for one in taken if one.unit in ROLE_OF_UNIT]
         if roles:
             self._log.info("roles_taken", roles=", ".join(roles))
-        quiet_until = time.monotonic() + self._request_seconds
+        unchanged_until = time.monotonic() + self._request_seconds
         for one in taken:
-            self._quiet_until[one.unit] = quiet_until - one.noticed_ago if one.after_death else 0.0
+            self._quiet_until[one.unit] = unchanged_until - one.noticed_ago if one.after_death else 0.0
 
     def _unsettled(self, units: Collection[int]) -> dict[int, float]:
         """Returns units of which requests may be under way, and how long ago the latest of them can have begun, s.

@@ -75,7 +75,7 @@ _LOOK_SECONDS = 5.0
 """Between two looks who is there."""
 _STATUS_SECONDS = 10.0
 """How long what a node said of itself holds."""
-_MOST_POLLS = 10
+_MAX_POLLS = 10
 
 
 class ClusterPollFeed(PollFeed):
@@ -129,7 +129,7 @@ class ClusterPollFeed(PollFeed):
     async def _gather_own(self) -> None:
         position = self._own.position
         while True:
-            found = self._own.since(position, _MOST_POLLS)
+            found = self._own.since(position, _MAX_POLLS)
             self.add(found.polls, found.skipped)
             position = found.position
             await asyncio.sleep(_ASK_SECONDS / 2)

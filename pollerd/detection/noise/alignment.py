@@ -54,14 +54,14 @@ def gaps(a: Sequence[int], b: Sequence[int]) -> list[Gap]:
 
 
 def crossings(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the stretches of `a` (first, last + 1) whose units are in another order in `b`."""
+    """Returns the chunks of `a` (first, last + 1) whose units are in another order in `b`."""
     whole = _trimmed(Gap(0, len(a), 0, len(b)), a, b)
     if whole is None:
         return []
     pairs = _pairs(a[whole.a_start : whole.a_end], b[whole.b_start : whole.b_end])
     places = [whole.a_start + i for i, _ in pairs]
-    stretches = _stretches([j for _, j in pairs])
-    return [(places[start], places[end - 1] + 1) for start, end in stretches if end - start > 1]
+    chunks = _stretches([j for _, j in pairs])
+    return [(places[start], places[end - 1] + 1) for start, end in chunks if end - start > 1]
 
 
 def _trimmed(gap: Gap, a: Sequence[int], b: Sequence[int]) -> Gap | None:

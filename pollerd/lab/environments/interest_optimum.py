@@ -14,7 +14,7 @@ from pollerd.lab.environments.interest import PollConstraint
 
 _NEVER = 1e-12
 """A site counts as never polled when its interest is within this share of its ceiling."""
-_MOST_STATES = 10**6
+_MAX_STATES = 10**6
 
 
 def bound(sources: Sources, most: float) -> float:
@@ -44,8 +44,8 @@ def exact(sources: Sources, limit: PollConstraint, ages: int, error: float = 1e-
     states.
     """
     n = len(sources)
-    if limit.of != "number" or ages**n > _MOST_STATES:
-        raise InvalidValueError("limit, ages", f"a number of sites, and at most {_MOST_STATES} states", (limit, ages))
+    if limit.of != "number" or ages**n > _MAX_STATES:
+        raise InvalidValueError("limit, ages", f"a number of sites, and at most {_MAX_STATES} states", (limit, ages))
     waiting = sources.after(np.arange(1.0, ages + 1)[:, None])
     choices = list(itertools.combinations(range(n), min(int(limit.most), n)))
     value = np.zeros((ages,) * n)

@@ -24,7 +24,7 @@ from pollerd.lab.environments.vectorised import (
 from pollerd.lab.environments.web import Policy, streams
 from pollerd.lab.environments.zipf import Zipf
 
-MOST_LEAVES = 4096
+MAX_LEAVES = 4096
 """With more pages H-TRAA is faster one run at a time: its allocator looks at O(log n) of them."""
 
 
@@ -35,7 +35,7 @@ def can_go_together(policy: Policy, pages: int) -> bool:
         return False
     if policy.allocator == "htraa":
         known = not given.get("reorder", True) and given.get("climb", "all") == "all" and "step" not in given
-        return known and pages <= MOST_LEAVES and pages & (pages - 1) == 0
+        return known and pages <= MAX_LEAVES and pages & (pages - 1) == 0
     if policy.allocator == "estimator":
         return set(given) == {"phase"}
     if policy.allocator in ("optimal", "proportional"):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pollerd.errors import InvalidValueError
 
 Order = Literal["sorted", "shuffled"]
-MOST_PAGES = 1 << 20
+MAX_PAGES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Zipf:
     draw: int = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
-        if not 2 <= self.pages <= MOST_PAGES:
-            raise InvalidValueError("pages", f"from 2 to {MOST_PAGES}", self.pages)
+        if not 2 <= self.pages <= MAX_PAGES:
+            raise InvalidValueError("pages", f"from 2 to {MAX_PAGES}", self.pages)
         if not 0 < self.alpha < 1:
             raise InvalidValueError("alpha", "above 0, below 1", self.alpha)
         if not 0 <= self.beta <= 10:

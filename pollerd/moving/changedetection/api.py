@@ -11,7 +11,7 @@ from pollerd.errors import ConfigError, TransientError
 from pollerd.moving.changedetection.instance import Instance, Item, Watch, table
 
 MAX_WATCHES = 100_000
-MOST_FAILURES = 20
+MAX_FAILURES = 20
 """Watches in a row that cannot be read, after which the source counts as gone."""
 _UUID = re.compile(r"[0-9A-Za-z-]{1,64}")
 _FORBIDDEN, _GONE = 403, 404
@@ -43,7 +43,7 @@ def read_api(source: Answers, progress: Callable[[int, int], None] = lambda done
         else:
             watches.append(Watch(uuid, found))
             failures = 0
-        if failures >= MOST_FAILURES:
+        if failures >= MAX_FAILURES:
             raise TransientError(f"{failures} watches in a row could not be read; the last: {found}")
         progress(number, len(listed))
     unread.append(("proxies and headers.txt", "the API does not tell them"))

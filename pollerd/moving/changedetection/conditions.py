@@ -12,7 +12,7 @@ from pollerd.moving.patterns import escaped, lacking
 
 _ANNOUNCED = {"against": "announced"}
 """A blocked check does not move what the next one is compared with: told changes do."""
-_MOST_ROWS = 50
+_MAX_ROWS = 50
 
 
 def apply(draft: Draft, fields: Item, groups: WatchGroups) -> None:
@@ -64,8 +64,8 @@ def _apply_rows(draft: Draft, fields: Item) -> None:
     found = list[Condition]()
     for number, row in enumerate(rows if isinstance(rows, list) else []):
         place = f"conditions[{number}]"
-        if number >= _MOST_ROWS:
-            draft.report.not_carried(place, f"at most {_MOST_ROWS} are carried over")
+        if number >= _MAX_ROWS:
+            draft.report.not_carried(place, f"at most {_MAX_ROWS} are carried over")
             continue
         field, operator, value = (str(table(row).get(name) or "") for name in ("field", "operator", "value"))
         if not (field and operator and value):

@@ -12,7 +12,7 @@ from pollerd.moving.draft import Draft
 _SECONDS = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 STOCK_SECONDS = 3 * 3_600
 """The default that an installation begins with: nobody chose it."""
-_MOST_SECONDS = 1e9
+_MAX_SECONDS = 1e9
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _DAY_MINUTES = 24 * 60
 _TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
@@ -39,7 +39,7 @@ def _set_interval(draft: Draft, interval: Item, use_default: bool) -> None:
     seconds = float(sum(_whole(interval.get(unit)) * size for unit, size in _SECONDS.items()))
     if use_default and seconds in (0, STOCK_SECONDS):
         draft.report.approximated(key, "the default interval is not set: pollerd learns how often to poll")
-    elif 0 < seconds <= _MOST_SECONDS:
+    elif 0 < seconds <= _MAX_SECONDS:
         draft.fields["min_interval"] = draft.fields["max_interval"] = seconds
         draft.report.carried(key)
     else:

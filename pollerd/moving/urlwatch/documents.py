@@ -12,7 +12,7 @@ MAX_BYTES = 10 * 1024 * 1024
 MAX_DEPTH = 50
 MAX_NODES = 500_000
 """Maximum number of keys and values, aliases written out."""
-_MOST_DIGITS = 100
+_MAX_DIGITS = 100
 _NUMBER = re.compile(r"[-+0-9:_.eE]*")
 
 
@@ -97,9 +97,9 @@ def _check_events(yaml: Any, events: Iterable[Any]) -> None:
             depth -= 1
         elif isinstance(event, yaml.ScalarEvent):
             nodes += 1
-            long = not event.style and len(event.value) > _MOST_DIGITS
+            long = not event.style and len(event.value) > _MAX_DIGITS
             if long and _NUMBER.fullmatch(event.value):
-                raise ConfigError(f"line {event.start_mark.line + 1}: a number of more than {_MOST_DIGITS} digits")
+                raise ConfigError(f"line {event.start_mark.line + 1}: a number of more than {_MAX_DIGITS} digits")
             if nodes > MAX_NODES:
                 raise ConfigError(f"line {event.start_mark.line + 1}: more than {MAX_NODES} keys and values")
 

@@ -29,7 +29,7 @@ from weakref import WeakKeyDictionary
 _MEMORY_BYTES = 1024**3
 _SECONDS = 40
 """After so long in one message the process ends, should nobody end it."""
-_MOST_LOG = 4_000
+_MAX_LOG = 4_000
 _READ_BYTES = 64 * 1024
 _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 _READING = os.O_RDONLY | os.O_CLOEXEC
@@ -248,8 +248,8 @@ class Captured(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if sum(map(len, self.lines)) < _MOST_LOG:
-            self.lines.append(record.getMessage()[:_MOST_LOG])
+        if sum(map(len, self.lines)) < _MAX_LOG:
+            self.lines.append(record.getMessage()[:_MAX_LOG])
 
 
 def main() -> None:
@@ -273,7 +273,7 @@ def main() -> None:
         signal.alarm(_SECONDS)
         answer = _sent(given)
         signal.alarm(0)
-        answer["log"] = " ".join(captured.lines)[:_MOST_LOG]
+        answer["log"] = " ".join(captured.lines)[:_MAX_LOG]
 
 
 def _fence(daemon: ParentProcess) -> None:
@@ -360,7 +360,7 @@ def _sent(given: dict[str, Any]) -> dict[str, Any]:
         service.add(plugin)
         result = service.notify(body=given["body"], title=given["title"], body_format=given["format"])
     except BaseException as error:  # noqa: BLE001 - plugins may raise anything, and the answer says so
-        return {"status": "FAILURE", "error": f"{type(error).__name__}: {error}"[:_MOST_LOG]}
+        return {"status": "FAILURE", "error": f"{type(error).__name__}: {error}"[:_MAX_LOG]}
     status = getattr(result, "status", None)
     return {"status": status.name if status is not None else "SUCCESS" if result else "FAILURE"}
 

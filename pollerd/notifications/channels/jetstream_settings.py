@@ -20,7 +20,7 @@ from pollerd.notifications.channels.channel import (
 
 SEED_ALLOWED = "the seed of a NATS user: 58 letters and digits that begin with SU"
 CREDENTIALS_ALLOWED = "the text of a NATS credentials file, with a user's JWT and seed"
-_MOST_CREDENTIALS = 32_768
+_MAX_CREDENTIALS = 32_768
 _JWT = re.compile(r"-----BEGIN NATS USER JWT-----\s+([A-Za-z0-9_.-]+)\s+------END NATS USER JWT------")
 _SEED = re.compile(r"-----BEGIN USER NKEY SEED-----\s+([A-Z2-7]+)\s+------END USER NKEY SEED------")
 _SEED_PREFIX, _USER_PREFIX = 18 << 3, 20 << 3
@@ -37,9 +37,9 @@ class UserCredentials(NamedTuple):
 
 def parts_of(text: str) -> UserCredentials | None:
     """Returns what a credentials file holds; None: it is not one."""
-    text = text[: _MOST_CREDENTIALS + 1]
+    text = text[: _MAX_CREDENTIALS + 1]
     jwt, seed = _JWT.search(text), _SEED.search(text)
-    if len(text) > _MOST_CREDENTIALS or jwt is None or seed is None or signing_key(seed[1]) is None:
+    if len(text) > _MAX_CREDENTIALS or jwt is None or seed is None or signing_key(seed[1]) is None:
         return None
     return UserCredentials(jwt[1], seed[1])
 

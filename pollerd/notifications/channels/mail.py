@@ -37,7 +37,7 @@ from pollerd.notifications.messages import Answer, AnswerKind, Message
 # Headers are written here, not by `email`: it turns long URLs into encoded words. The contents of messages are data:
 # nothing in them can begin another header or line.
 
-_MOST_SUBJECT, _MOST_URL = 200, 900
+_MAX_SUBJECT, _MAX_URL = 200, 900
 _LINE = "\r\n"
 _DROPPED = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Marks that turn the direction of text around: a subject could show what it does not say."""
@@ -71,7 +71,7 @@ def _threading(thread: str, mailbox: str, host: str) -> list[str]:
 
 
 def _unsubscribing(url: str) -> list[str]:
-    if not _URL.fullmatch(url) or len(url) > _MOST_URL:
+    if not _URL.fullmatch(url) or len(url) > _MAX_URL:
         return []
     one_click = ["List-Unsubscribe-Post: List-Unsubscribe=One-Click"] if url.startswith("https:") else []  # RFC 8058
     return [f"List-Unsubscribe: <{url}>", *one_click]
@@ -90,7 +90,7 @@ def _body(message: Message) -> bytes:
 def _subject(text: str) -> str:
     kept = (" " if unicodedata.category(one) in ("Cc", "Zl", "Zp") else one for one in text if one not in _DROPPED)
     line = " ".join(_writable("".join(kept)).split())
-    cut = line if len(line) <= _MOST_SUBJECT else line[: _MOST_SUBJECT - 1] + "…"
+    cut = line if len(line) <= _MAX_SUBJECT else line[: _MAX_SUBJECT - 1] + "…"
     charset = "us-ascii" if cut.isascii() else "utf-8"
     return Header(cut, charset, header_name="Subject").encode(linesep=_LINE)
 
@@ -110,7 +110,7 @@ def _digest(*given: str) -> str:
 
 
 _QUIT_SECONDS = 2.0
-_MOST_PARTLY_SENT = 1_000
+_MAX_PARTLY_SENT = 1_000
 _REFUSED_CODES = frozenset({530, 534, 535})
 Refusals = dict[str, tuple[int, str]]
 """Recipient -> (code, text)."""
@@ -175,7 +175,7 @@ class MailChannel:
         self._settled.pop(message_id, None)
         if for_now:
             self._settled[message_id] = {one: said for one, said in settled.items() if one not in for_now}
-            while len(self._settled) > _MOST_PARTLY_SENT:
+            while len(self._settled) > _MAX_PARTLY_SENT:
                 self._settled.popitem(last=False)
             return self._said(AnswerKind.RETRY, for_now)
         if len(for_good) == len(settled):

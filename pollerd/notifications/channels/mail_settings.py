@@ -16,7 +16,7 @@ MAIL = "email"
 STARTTLS, TLS, PLAIN = "starttls", "tls", "none"
 _PORTS = {STARTTLS: 587, TLS: 465, PLAIN: 25}
 _KNOWN = ("host", "port", "security", "sender", "recipients", "username", "password")
-_MOST_RECIPIENTS = 50
+_MAX_RECIPIENTS = 50
 _ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _ADDRESS_ALLOWED = "an address like name@example.org, in ASCII"
 
@@ -61,8 +61,8 @@ def mail_settings(given: Mapping[str, Any]) -> tuple[MailSettings, dict[str, str
 
 def _recipients(fields: GivenFields) -> tuple[str, ...]:
     given = fields.raw("recipients")
-    if not isinstance(given, list | tuple) or not 0 < len(given) <= _MOST_RECIPIENTS:
-        fields.refuse("recipients", f"a list of 1 to {_MOST_RECIPIENTS} addresses")
+    if not isinstance(given, list | tuple) or not 0 < len(given) <= _MAX_RECIPIENTS:
+        fields.refuse("recipients", f"a list of 1 to {_MAX_RECIPIENTS} addresses")
     return tuple(dict.fromkeys(_address(fields, "recipients", one) for one in given))
 
 

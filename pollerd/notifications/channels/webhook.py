@@ -30,8 +30,8 @@ from pollerd.urls import normalise_url
 # Secrets and signatures (symmetric, `v1`).
 
 _PREFIX = "whsec_"
-_LEAST_BYTES, _MOST_BYTES, _NEW_BYTES = 24, 64, 32
-SECRET_ALLOWED = f"{_PREFIX} and base64 of {_LEAST_BYTES} to {_MOST_BYTES} random bytes, or left out: one is made then"
+_MIN_BYTES, _MAX_BYTES, _NEW_BYTES = 24, 64, 32
+SECRET_ALLOWED = f"{_PREFIX} and base64 of {_MIN_BYTES} to {_MAX_BYTES} random bytes, or left out: one is made then"
 
 
 def new_secret() -> str:
@@ -44,7 +44,7 @@ def is_secret(text: str) -> bool:
     if not text.startswith(_PREFIX):
         return False
     try:
-        return _LEAST_BYTES <= len(_key(text)) <= _MOST_BYTES
+        return _MIN_BYTES <= len(_key(text)) <= _MAX_BYTES
     except binascii.Error:
         return False
 
@@ -65,7 +65,7 @@ HEADER = "header."
 """Prefix of the names of secrets that are headers."""
 _KNOWN = ("url", "query", "secret", "previous_secret", "previous_until", "headers")
 _SECRET = ("query", "secret", "previous_secret", "headers")
-_MOST_HEADERS, _MOST_VALUE = 20, 4_096
+_MAX_HEADERS, _MAX_VALUE = 20, 4_096
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _OURS = frozenset(
     (
@@ -90,7 +90,7 @@ _OURS = frozenset(
     )
 )
 _HEADERS_ALLOWED = (
-    f"an object of at most {_MOST_HEADERS} header names and values of printable ASCII, without those that belong to "
+    f"an object of at most {_MAX_HEADERS} header names and values of printable ASCII, without those that belong to "
     "the connection or to the signature"
 )
 
@@ -150,7 +150,7 @@ def _until(fields: GivenFields, secrets: Mapping[str, str]) -> float | None:
 def _headers(fields: GivenFields) -> tuple[tuple[str, ...], dict[str, str]]:
     """Returns the names, and the values where they were given; a list of names: as it was stored."""
     given = fields.raw("headers") or {}
-    if not isinstance(given, Mapping | list | tuple) or len(given) > _MOST_HEADERS:
+    if not isinstance(given, Mapping | list | tuple) or len(given) > _MAX_HEADERS:
         fields.refuse("headers", _HEADERS_ALLOWED)
     names = []
     for name in given:
@@ -166,10 +166,10 @@ def _headers(fields: GivenFields) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def _is_value(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= _MOST_VALUE and value.isascii() and value.isprintable()
+    return isinstance(value, str) and len(value) <= _MAX_VALUE and value.isascii() and value.isprintable()
 
 
-_MOST_ANSWER_BYTES = 2_048
+_MAX_ANSWER_BYTES = 2_048
 
 
 def complete_webhook(secrets: Mapping[str, str]) -> dict[str, str]:
@@ -195,7 +195,7 @@ class Webhook:
             body,
             now=now,
             seconds=DEADLINE_SECONDS,
-            most=_MOST_ANSWER_BYTES,
+            most=_MAX_ANSWER_BYTES,
         )
         return answer_of(posted, self._hidden())
 

@@ -158,7 +158,7 @@ def _page(page_id: int, url: str, state: str, *rest: Any) -> StoredPage:
 
 NEWEST_PAGES = 5_000
 """Pages of the collection that are looked at: the newest."""
-MOST_LINKS = 50_000
+MAX_LINKS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def host_graph(connection: Connection, most: int) -> HostGraph:
     some = newest.subquery()
     statement = select(page_link.c.source_id, page_link.c.target_id).join(some, some.c.id == page_link.c.source_id)
     between: Counter[tuple[int, int]] = Counter()
-    for source, target in connection.execute(statement.limit(MOST_LINKS)):
+    for source, target in connection.execute(statement.limit(MAX_LINKS)):
         ends = [position.get(host_of.get(one, -1)) for one in (source, target)]
         if ends[0] is not None and ends[1] is not None and ends[0] != ends[1]:
             between[min(ends[0], ends[1]), max(ends[0], ends[1])] += 1

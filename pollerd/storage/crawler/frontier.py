@@ -105,12 +105,12 @@ class LinkContext:
         by = page.alias("discoverer")
         columns = [by.c[_OF_PARENT[n]] if n in _OF_PARENT else page.c[n] for n in PageRow._fields]
         rows = select(*columns).join_from(page, by, by.c.id == page.c.parent_id, isouter=True)
-        self._rows = sql.compiled(rows.where(sql.among(page.c.id, "ids")), ["ids"])
+        self._rows = sql.compiled(rows.where(sql.in_list(page.c.id, "ids")), ["ids"])
         self._revalue = self._update(["value"])
         self._renew = self._update(_RENEWED)
         source = page_link.join(page, page.c.id == page_link.c.source_id)
         best = select(page_link.c.target_id, func.max(page.c.relevance)).select_from(source)
-        best = best.where(sql.among(page_link.c.target_id, "targets")).group_by(page_link.c.target_id)
+        best = best.where(sql.in_list(page_link.c.target_id, "targets")).group_by(page_link.c.target_id)
         self._best_parents = sql.compiled(best, ["targets"])
 
     def _update(self, columns: list[str]) -> ForEachRow:
@@ -127,7 +127,7 @@ class LinkContext:
         """Returns the link context of pages, in no order."""
         found: list[PageRow] = []
         for start in range(0, len(page_ids), CONTEXT_PIECE):
-            some = self._sql.many(page_ids[start : start + CONTEXT_PIECE])
+            some = self._sql.id_list(page_ids[start : start + CONTEXT_PIECE])
             found += map(PageRow._make, run(connection, self._rows, some))
         return found
 
@@ -158,7 +158,7 @@ class LinkContext:
         fallen = [row.id for row in rows if row.id in deltas and deltas[row.id].fell >= row.parents_best]
         if not fallen:
             return {}
-        found = dict(map(tuple, run(connection, self._best_parents, self._sql.many(fallen))))
+        found = dict(map(tuple, run(connection, self._best_parents, self._sql.id_list(fallen))))
         return {page_id: found.get(page_id) or 0.0 for page_id in fallen}
 
 
@@ -210,23 +210,23 @@ class Frontier:
     def __init__(self, sql: Statements, imports: SiteImport) -> None:
         self._sql, self._import = sql, imports
         self.link_context = LinkContext(sql)
-        self._ids = sql.compiled(select(page.c.key, page.c.id).where(sql.among(page.c.key, "keys")), ["keys"])
+        self._ids = sql.compiled(select(page.c.key, page.c.id).where(sql.in_list(page.c.key, "keys")), ["keys"])
         self._hosts = sql.compiled(
-            select(page_host.c.name, page_host.c.id).where(sql.among(page_host.c.name, "names")), ["names"]
+            select(page_host.c.name, page_host.c.id).where(sql.in_list(page_host.c.name, "names")), ["names"]
         )
         self._new_host = sql.insert_each(page_host, ["name"], ["name"], [])
         self._new_page = sql.insert_each(page, _NEW, ["key"], [])
         kinds = {name: page.c[name].type for name in _BECOMES}
         self._become = sql.for_each(_become, {**kinds, "key": page.c.id.type}, ["key"])
         self._one_more_out = sql.for_each(_one_more_out, {"key": page_host.c.id.type}, ["key"])
-        best = update(page_host).where(sql.among(page_host.c.id, "hosts")).values(best=_best_value())
+        best = update(page_host).where(sql.in_list(page_host.c.id, "hosts")).values(best=_best_value())
         self._renew_best = sql.compiled(best, ["hosts"])
         unread = page.c.relevance.is_(None) | (site_state.c.last_seen_at < collection.c.words_at)
         polled = page.join(site_state, site_state.c.site_id == page.c.site_id).join(collection, true())
-        before = select(page.c.id).select_from(polled).where(sql.among(page.c.id, "ids"), unread)
+        before = select(page.c.id).select_from(polled).where(sql.in_list(page.c.id, "ids"), unread)
         self._unread = sql.compiled(before, ["ids"])
         self._best_pages = _best_of_hosts(sql)
-        self._delete_sites = delete(site).where(sql.among(site.c.id, "sites"))
+        self._delete_sites = delete(site).where(sql.in_list(site.c.id, "sites"))
 
     def begin(self, connection: Connection, topic: str, words: str, now: float) -> CollectionRow:
         """Returns the collection, or starts one. Raises `ConfigError` if there is one on another topic.
@@ -261,7 +261,7 @@ class Frontier:
         if not sites:
             return 0
         hosts = list(connection.execute(select(page.c.host_id).where(asked).distinct()).scalars())
-        connection.execute(self._delete_sites, {"sites": self._sql.many(sites)})
+        connection.execute(self._delete_sites, {"sites": self._sql.id_list(sites)})
         back = {"state": PageState.FRONTIER.value, "site_id": None, "own": False, "value": FIRST_VALUE}
         connection.execute(update(page).where(asked).values(back))
         connection.execute(update(page_host).values(out=0))
@@ -277,7 +277,7 @@ class Frontier:
         keys = {url_key(url): url for url in urls}
         found, wanted = dict[str, int](), list(keys)
         for start in range(0, len(wanted), PIECE):
-            rows = run(connection, self._ids, self._sql.many(wanted[start : start + PIECE]))
+            rows = run(connection, self._ids, self._sql.id_list(wanted[start : start + PIECE]))
             found.update((keys[key], page_id) for key, page_id in rows)
         return found
 
@@ -291,7 +291,7 @@ class Frontier:
         return self._known_hosts(connection, unique)
 
     def _known_hosts(self, connection: Connection, names: Sequence[str]) -> dict[str, int]:
-        rows = run(connection, self._hosts, self._sql.texts(names)) if names else []
+        rows = run(connection, self._hosts, self._sql.text_list(names)) if names else []
         return dict(map(tuple, rows))
 
     def add(self, connection: Connection, pages: Sequence[NewPage]) -> None:
@@ -327,7 +327,7 @@ class Frontier:
     def renew_hosts(self, connection: Connection, host_ids: Iterable[int]) -> None:
         """Recomputes `best` of the hosts from their pages."""
         if wanted := set(host_ids):
-            run(connection, self._renew_best, self._sql.many(wanted))
+            run(connection, self._renew_best, self._sql.id_list(wanted))
 
     def sweep(self, connection: Connection, after: int) -> tuple[list[PageRow], int]:
         """Returns the next pages to request, and some frontier pages with ids above `after`, to be revalued.
@@ -382,7 +382,7 @@ class Frontier:
         if not room:
             return []
         most = min(max(room.values()), wanted)
-        rows = connection.execute(self._best_pages, {"hosts": self._sql.many(room), "most": most})
+        rows = connection.execute(self._best_pages, {"hosts": self._sql.id_list(room), "most": most})
         chosen, left = list[int](), dict(room)
         # Among equals the first discovered.
         for host_id, _, page_id in sorted(rows, key=lambda row: (-row[1], row[2])):
@@ -412,7 +412,7 @@ class Frontier:
         some = select(page.c.id).where(page.c.state.in_(states), page.c.site_id.is_not(None), page.c.id > after)
         ids = list(connection.execute(some.order_by(page.c.id).limit(PIECE)).scalars())
         rows = sorted(self.link_context.rows(connection, ids), key=lambda row: row.id)
-        unread = {page_id for (page_id,) in run(connection, self._unread, self._sql.many(ids))}
+        unread = {page_id for (page_id,) in run(connection, self._unread, self._sql.id_list(ids))}
         return [_trial(row, PageState(row.state), row.site_id or -1, -1, unread=row.id in unread) for row in rows]
 
 
@@ -463,7 +463,7 @@ def _best_of_hosts(sql: Statements) -> Select[Any]:
     some = page.alias("some")
     best = select(some.c.id, some.c.value).where(some.c.host_id == page_host.c.id, some.c.value.is_not(None))
     best = best.order_by(some.c.value.desc(), some.c.id).limit(bindparam("most")).correlate(page_host)
-    wanted = sql.among(page_host.c.id, "hosts")
+    wanted = sql.in_list(page_host.c.id, "hosts")
     if sql.is_sqlite:
         # SQLite lacks LATERAL. Repeating here that the pages are the host's would make it read all of the host's pages.
         ids = best.with_only_columns(some.c.id)

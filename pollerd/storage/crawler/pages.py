@@ -122,16 +122,16 @@ class PageCommit:
         self._weigh = sql.update_each(site, ["weight"])
         self._count_host = sql.for_each(_count_host, {"key": number}, ["key"])
         self._count_child = sql.for_each(_count_child, {"relevance": c.relevance.type, "key": number}, ["key"])
-        origins = select(c.id, c.host_id, c.parent_id, c.relevance).where(sql.among(c.id, "ids"))
+        origins = select(c.id, c.host_id, c.parent_id, c.relevance).where(sql.in_list(c.id, "ids"))
         self._origins = sql.compiled(origins, ["ids"])
-        links = select(link.source_id, link.target_id, link.anchor).where(sql.among(link.source_id, "sources"))
+        links = select(link.source_id, link.target_id, link.anchor).where(sql.in_list(link.source_id, "sources"))
         self._links_of = sql.compiled(links, ["sources"])
         self._add_link = sql.insert_each(page_link, _LINK)
         self._unlink = sql.for_each(_unlink, {"source": number, "target": number})
         anchors = {"anchor": link.anchor.type, "source": number, "target": number}
         self._update_anchor = sql.for_each(_update_anchor, anchors, ["source", "target"])
         self._count_children = sql.for_each(_count_children, {"more": c.child_count.type, "key": number}, ["key"])
-        self._end_sites = delete(site).where(sql.among(site.c.id, "sites"))
+        self._end_sites = delete(site).where(sql.in_list(site.c.id, "sites"))
 
     def __call__(
         self, connection: Connection, records: Sequence[tuple[int, float, PageRecord]], findings: CrawlUpdate
@@ -152,7 +152,7 @@ class PageCommit:
         return tuple(sorted(touched | deltas.keys()))
 
     def _origins_of(self, connection: Connection, page_ids: Iterable[int]) -> dict[int, _PageOrigin]:
-        rows = run(connection, self._origins, self._sql.many(page_ids))
+        rows = run(connection, self._origins, self._sql.id_list(page_ids))
         return {
             page_id: _PageOrigin(host_id, parent_id, relevance or 0.0)
             for page_id, host_id, parent_id, relevance in rows
@@ -198,7 +198,7 @@ class PageCommit:
         )
         ids |= self._discover(connection, read, ids, step)
         there: defaultdict[int, dict[int, float]] = defaultdict(dict)
-        sources = self._sql.many(record.page_id for _, record in read)
+        sources = self._sql.id_list(record.page_id for _, record in read)
         for source, target, anchor in run(connection, self._links_of, sources):
             there[source][target] = anchor
         changes = _Links()
@@ -237,7 +237,7 @@ class PageCommit:
 
     def _delete(self, connection: Connection, sites: Sequence[int]) -> None:
         if sites:
-            connection.execute(self._end_sites, {"sites": self._sql.many(sites)})
+            connection.execute(self._end_sites, {"sites": self._sql.id_list(sites)})
 
     @staticmethod
     def _count_requests(connection: Connection, records: Sequence[PageRecord], learned: bytes | None) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pollerd.events import EventKind
 from pollerd.notifications.messages import Event, EventSite
-from pollerd.notifications.payload import MOST_BYTES, events_carried, payload_of
+from pollerd.notifications.payload import MAX_BYTES, events_carried, payload_of
 from pollerd.notifications.writing import message_of_group, message_of_one
 from tests.support.sample_events import change_event, other_event
 
@@ -21,7 +21,7 @@ def read(*events: Event) -> Any:
     body = payload_of(
         message_of_one(events[0]) if len(events) == 1 else message_of_group(events), link="https://p.example"
     )
-    assert len(body) <= MOST_BYTES
+    assert len(body) <= MAX_BYTES
     return orjson.loads(body)
 
 
@@ -120,5 +120,5 @@ def test_it_is_always_below_20_kb(text: str, lines: int, tags: int, data: dict[s
     event = replace(event, site=EventSite(1, "https://shop.example/", text, (text,) * tags), data=data)
     for events in ([event], [event] * 3):
         body = payload_of(message_of_one(events[0]) if len(events) == 1 else message_of_group(events))
-        assert len(body) <= MOST_BYTES
+        assert len(body) <= MAX_BYTES
         orjson.loads(body)

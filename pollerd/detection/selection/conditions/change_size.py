@@ -5,7 +5,7 @@ are paired in order of occurrence; of the pairs the longest sequence in the same
 O(n log n)). Lines between kept pairs were added, removed, or, where there are lines on both sides, replaced. In a
 replaced stretch the same is done with words, and in words that differ the common beginning and end do not count. A
 moved line counts as removed and added: it stands elsewhere now. Line feeds count nothing. A replaced stretch of more
-than `MOST_COMPARED` characters is compared by its beginning and end alone, so its size is an upper bound.
+than `MAX_COMPARED` characters is compared by its beginning and end alone, so its size is an upper bound.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _without(lines: list[str], others: list[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-MOST_COMPARED = 1_000_000
+MAX_COMPARED = 1_000_000
 """Characters, old and new together, that are compared word by word in one change."""
 _WORD = re.compile(r"\w+|[^\w\n]|\n")
 
@@ -102,7 +102,7 @@ def change_size(before: str, after: str) -> ChangeSize:
     keys: dict[str, int] = {}
     a, b = ([keys.setdefault(line, len(keys)) for line in lines] for lines in (old, new))
     removed = added = 0
-    work_left = MOST_COMPARED
+    work_left = MAX_COMPARED
     for i, i_end, j, j_end in _gaps(a, b):
         ours, theirs = "\n".join(old[i:i_end]), "\n".join(new[j:j_end])
         if i < i_end and j < j_end:
@@ -115,7 +115,7 @@ def change_size(before: str, after: str) -> ChangeSize:
 
 
 def _replaced(ours: str, theirs: str, work_left: int) -> tuple[tuple[int, int], int]:
-    """Returns the differing characters of two stretches, removed and added, and how many may still be compared."""
+    """Returns the differing characters of two chunks, removed and added, and how many may still be compared."""
     ours, theirs = _without_affix(ours, theirs)
     work = len(ours) + len(theirs)
     if not ours or not theirs or work > work_left:
@@ -174,7 +174,7 @@ def _common_end(a: str, b: str) -> int:
 
 
 def _gaps(a: Sequence[int], b: Sequence[int]) -> Iterator[_Span]:
-    """Yields the stretches between common keys, in order, without empty ones."""
+    """Yields the chunks between common keys, in order, without empty ones."""
     i, j = 0, 0
     for next_i, next_j in [*_anchors(a, b), (len(a), len(b))]:
         gap = _trimmed((i, next_i, j, next_j), a, b)

@@ -45,10 +45,10 @@ from pollerd.masking import masked
 # {"amount": -5} or {"percent": 5}; appears, disappears: PATTERN; present, absent: PATTERN or a list.
 # PATTERN: {"text": …}, {"re": …}, or a text. `against` is "last" (the default) or "announced".
 
-MOST_PATTERNS = 200
+MAX_PATTERNS = 200
 """In all leaves of a condition together."""
-MOST_VERSIONS = 10_000
-MOST_LENGTH = 100_000_000
+MAX_VERSIONS = 10_000
+MAX_LENGTH = 100_000_000
 
 Given = Mapping[str, object]
 _PATTERN = 'a text, or a table with text, or with re ({"text": "in stock"}, {"re": "v[0-9]+"})'
@@ -135,8 +135,8 @@ def _pattern(context: LeafContext, where: str, given: object) -> NamedPattern:
     definition = {"text": given} if isinstance(given, str) else given
     known = document.table(where, definition, _PATTERN)
     context.patterns += 1
-    if context.patterns > MOST_PATTERNS:
-        raise InvalidValueError(where, f"one of at most {MOST_PATTERNS} patterns of a condition", "one more")
+    if context.patterns > MAX_PATTERNS:
+        raise InvalidValueError(where, f"one of at most {MAX_PATTERNS} patterns of a condition", "one more")
     for key in ("text", "re"):
         if known.get(key) == "":
             raise InvalidValueError(
@@ -150,7 +150,7 @@ def _pattern(context: LeafContext, where: str, given: object) -> NamedPattern:
 def _patterns(context: LeafContext, where: str, given: object) -> tuple[NamedPattern, ...]:
     if not isinstance(given, list):
         return (_pattern(context, where, given),)
-    several = document.list_of(where, given, MOST_PATTERNS, "patterns")
+    several = document.list_of(where, given, MAX_PATTERNS, "patterns")
     return tuple(_pattern(context, f"{where}[{n}]", one) for n, one in enumerate(several))
 
 
@@ -210,8 +210,8 @@ def _new_in_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str
         context.all_versions = True
         return SignedLeaf(leaves.NewLines(0), place.negated)
     if isinstance(number, str):
-        raise InvalidValueError(place.at(test), f'"all" or a whole number from 1 to {MOST_VERSIONS:,}', number)
-    versions = document.whole_number(place.at(test), number, 1, MOST_VERSIONS)
+        raise InvalidValueError(place.at(test), f'"all" or a whole number from 1 to {MAX_VERSIONS:,}', number)
+    versions = document.whole_number(place.at(test), number, 1, MAX_VERSIONS)
     context.versions = max(context.versions, versions)
     return SignedLeaf(leaves.NewLines(versions), place.negated)
 
@@ -221,7 +221,7 @@ def _length_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str
     limits = document.table(where, given[test], allowed)
     document.known_keys(where, limits, ("min", "max"), allowed)
     least, most = (
-        None if limits.get(key) is None else document.whole_number(f"{where}.{key}", limits[key], 0, MOST_LENGTH)
+        None if limits.get(key) is None else document.whole_number(f"{where}.{key}", limits[key], 0, MAX_LENGTH)
         for key in ("min", "max")
     )
     if least is None and most is None:

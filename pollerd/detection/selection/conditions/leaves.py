@@ -212,7 +212,7 @@ def level(patterns: tuple[NamedPattern, ...], text: str, there: str) -> Finding:
 # A value that cannot be read makes its leaf unknown, unless the leaf is false whatever the missing value is.
 
 _EXACT = Context(prec=1_000)
-_MOST_DIGITS = 200
+_MAX_DIGITS = 200
 
 Relation = Literal["above", "below", "equals"]
 
@@ -236,7 +236,7 @@ def _comparable(number: Decimal | None) -> Decimal | None:
     if number is None or not number.is_finite():
         return None
     _, digits, exponent = number.as_tuple()
-    fits = isinstance(exponent, int) and abs(exponent) <= _MOST_DIGITS and len(digits) <= _MOST_DIGITS
+    fits = isinstance(exponent, int) and abs(exponent) <= _MAX_DIGITS and len(digits) <= _MAX_DIGITS
     return number if fits else None
 
 

@@ -171,7 +171,7 @@ def _names(findings: list[Finding]) -> Iterator[str]:
 
 # The least size of a change: smaller differences are no changes.
 
-MOST_CHARS = 100_000_000
+MAX_CHARS = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,26 +201,26 @@ def parse_least(field: str, document: object) -> Least:
     known_keys(field, given, ("chars", "share"), "a table with chars, share, or both")
     chars, part = given.get("chars"), given.get("share")
     return Least(
-        chars=1 if chars is None else whole_number(f"{field}.chars", chars, 0, MOST_CHARS),
+        chars=1 if chars is None else whole_number(f"{field}.chars", chars, 0, MAX_CHARS),
         share=0.0 if part is None else share(f"{field}.share", part),
     )
 
 
 # Excerpts of pages and numbers, for one line that people read.
 
-MOST_CHARACTERS = 60
+MAX_CHARACTERS = 60
 """How much of a page's text is shown at one place."""
 _LOOKED_AT = 600
 _EXACT = Context(prec=1_000)
-_MOST_FACTS = 3
+_MAX_FACTS = 3
 
 
 def excerpt(text: str) -> str:
     """Returns a text on one line, at most 60 characters and without control and format characters."""
     plain = "".join(_plain(character) for character in text[:_LOOKED_AT])
     line = " ".join(plain.split())
-    whole = len(line) <= MOST_CHARACTERS and len(text) <= _LOOKED_AT
-    return line if whole else line[: MOST_CHARACTERS - 1] + "…"
+    whole = len(line) <= MAX_CHARACTERS and len(text) <= _LOOKED_AT
+    return line if whole else line[: MAX_CHARACTERS - 1] + "…"
 
 
 def quoted(text: str) -> str:
@@ -252,6 +252,6 @@ def plain_percent(part: Decimal, whole: Decimal) -> str:
 
 def joined(facts: Sequence[str]) -> str:
     """Returns facts as one line: the first three, and how many more there are."""
-    shown = " and ".join(dict.fromkeys(facts[:_MOST_FACTS]))
-    more = len(facts) - _MOST_FACTS
+    shown = " and ".join(dict.fromkeys(facts[:_MAX_FACTS]))
+    more = len(facts) - _MAX_FACTS
     return f"{shown} and {more} more" if more > 0 else shown

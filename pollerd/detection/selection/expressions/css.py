@@ -147,7 +147,7 @@ class CssScanner:
 
 # The check of a selector: the part of Selectors Level 4 that the engine (lexbor) understands.
 
-MOST_DEPTH, MOST_ALTERNATIVES, MOST_CHEAP = 10, 100, 20
+MAX_DEPTH, MAX_ALTERNATIVES, MAX_CHEAP = 10, 100, 20
 """Maximum depth of brackets; number of selectors; number of parts (tags, classes, …) that is cheap."""
 _COUNT = re.compile(
     r"[ \t\r\n\f]*(?:even|odd|[+-]?\d{0,9}n(?:[ \t\r\n\f]*[+-][ \t\r\n\f]*\d{1,9})?|[+-]?\d{1,9})", re.I
@@ -174,14 +174,14 @@ class CssParser:
     def parse(self) -> None:
         """Reads all of it. Raises `InvalidValueError`."""
         self._list("", relative=False, depth=0)
-        self.cheap = self.cheap and self._parts <= MOST_CHEAP
+        self.cheap = self.cheap and self._parts <= MAX_CHEAP
 
     def _list(self, closing: str, relative: bool, depth: int) -> None:
         scan = self._scan
         while True:
             self.alternatives += 1
-            if self.alternatives > MOST_ALTERNATIVES:
-                scan.refusal.at(scan.at, f"more than {MOST_ALTERNATIVES} selectors; use several steps")
+            if self.alternatives > MAX_ALTERNATIVES:
+                scan.refusal.at(scan.at, f"more than {MAX_ALTERNATIVES} selectors; use several steps")
             self._complex(relative, depth)
             if scan.take(","):
                 continue
@@ -289,8 +289,8 @@ class CssParser:
         scan = self._scan
         bracket = scan.at
         scan.at += 1
-        if depth >= MOST_DEPTH:
-            scan.refusal.at(bracket, f"more than {MOST_DEPTH} brackets within each other")
+        if depth >= MAX_DEPTH:
+            scan.refusal.at(bracket, f"more than {MAX_DEPTH} brackets within each other")
         if name in OF_SELECTORS:
             scan.space()
             if scan.sign in (")", ""):

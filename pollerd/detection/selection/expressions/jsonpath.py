@@ -9,7 +9,7 @@ from typing import Any
 from pollerd.detection.selection.expressions.refusal import Refusal, checked_source
 from pollerd.errors import InvalidValueError
 
-MOST_BRACKETS, MOST_OPERATORS = 15, 60
+MAX_BRACKETS, MAX_OPERATORS = 15, 60
 """Maximum depth of brackets; maximum number of !, &&, || and comparisons."""
 _KIND = "a JSONPath (RFC 9535)"
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
@@ -103,8 +103,8 @@ def _check_size(refusal: Refusal) -> None:
     plain, depth = _without_strings(refusal.source), 0
     for index, sign in enumerate(plain):
         depth += (sign in "([") - (sign in ")]")
-        if depth > MOST_BRACKETS:
-            refusal.at(index, f"more than {MOST_BRACKETS} brackets within each other")
+        if depth > MAX_BRACKETS:
+            refusal.at(index, f"more than {MAX_BRACKETS} brackets within each other")
     operators = list(_OPERATOR.finditer(plain))
-    if len(operators) > MOST_OPERATORS:
-        refusal.at(operators[MOST_OPERATORS].start(), f"more than {MOST_OPERATORS} comparisons and operators")
+    if len(operators) > MAX_OPERATORS:
+        refusal.at(operators[MAX_OPERATORS].start(), f"more than {MAX_OPERATORS} comparisons and operators")

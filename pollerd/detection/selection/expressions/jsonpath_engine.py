@@ -29,10 +29,10 @@ from jsonpath_rfc9535.selectors import FilterSelector, JSONPathSelector
 from jsonpath_rfc9535.tokens import Token, TokenStream
 
 from pollerd.detection.selection.expressions.pattern import compile_re2
-from pollerd.detection.selection.expressions.refusal import MOST_CHARACTERS, Refusal
+from pollerd.detection.selection.expressions.refusal import MAX_CHARACTERS, Refusal
 from pollerd.errors import InvalidValueError, SelectionLimitError
 
-MOST_NODES, MOST_DEPTH = 1_000_000, 500
+MAX_NODES, MAX_DEPTH = 1_000_000, 500
 """Maximum number of values looked at in one evaluation; maximum depth at which `..` looks."""
 _CHARACTERS_OF_A_NODE = 200
 """So many characters that a pattern reads or a comparison compares count as one value."""
@@ -47,13 +47,13 @@ class JsonPathBudget:
     def spend(self, nodes: int) -> None:
         """Counts values. Raises `SelectionLimitError`."""
         self.used += nodes
-        if self.used > MOST_NODES:
-            raise SelectionLimitError(self.field, "values looked at", MOST_NODES)
+        if self.used > MAX_NODES:
+            raise SelectionLimitError(self.field, "values looked at", MAX_NODES)
 
     def deeper(self, depth: int) -> None:
         """Raises `SelectionLimitError` where `..` looks too deep."""
-        if depth > MOST_DEPTH:
-            raise SelectionLimitError(self.field, "levels of depth", MOST_DEPTH)
+        if depth > MAX_DEPTH:
+            raise SelectionLimitError(self.field, "levels of depth", MAX_DEPTH)
 
 
 class CountedNode(JSONPathNode):
@@ -218,7 +218,7 @@ class PatternFunction(FilterFunction):
 @functools.lru_cache(maxsize=64)
 def i_regexp(pattern: str) -> Any:
     """Returns RE2's object of an I-Regexp; None where it is none, too long or too large. `^` and `$` are anchors."""
-    if len(pattern) > MOST_CHARACTERS or not pattern.isprintable() or not check(pattern):
+    if len(pattern) > MAX_CHARACTERS or not pattern.isprintable() or not check(pattern):
         return None
     pieces, in_class, escaped = [], False, False
     for sign in pattern:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from pollerd.detection.selection.expressions.pattern_rewrite import rewritten
-from pollerd.detection.selection.expressions.refusal import MOST_CHARACTERS, Refusal, checked_source
+from pollerd.detection.selection.expressions.refusal import MAX_CHARACTERS, Refusal, checked_source
 from pollerd.errors import InvalidValueError, SelectionLimitError
 
 # Search of a text in another: case ignored by full case folding ("STRASSE" is found by "straße"), or not.
@@ -107,8 +107,8 @@ class Replacement:
     @classmethod
     def parse(cls, field: str, template: object, groups: int, names: frozenset[str]) -> Replacement:
         """Returns a template for a pattern with so many groups. Raises `InvalidValueError`."""
-        if not isinstance(template, str) or len(template) > MOST_CHARACTERS:
-            raise InvalidValueError(field, f"{_KIND} of at most {MOST_CHARACTERS:,} characters", template)
+        if not isinstance(template, str) or len(template) > MAX_CHARACTERS:
+            raise InvalidValueError(field, f"{_KIND} of at most {MAX_CHARACTERS:,} characters", template)
         refusal, parts, end = Refusal(field, _KIND, template), list[str | tuple[int | str]](), 0
         for found in _PART.finditer(template):
             parts += [template[end : found.start()], _part(found, refusal, groups, names)]
@@ -145,13 +145,13 @@ def _plain(sign: str, found: re.Match[str], refusal: Refusal) -> str:
     return found[0]
 
 
-MOST_MATCHES = 100_000
+MAX_MATCHES = 100_000
 """Maximum number of matches in one text."""
-MOST_RESULT_CHARACTERS = 20_000_000
+MAX_RESULT_CHARACTERS = 20_000_000
 """Maximum length of what `Pattern.sub` returns."""
 MEMORY = 8 << 20
 """Bytes that RE2 may use for one expression: its program and what it remembers while searching."""
-MOST_REWRITTEN = 100_000
+MAX_REWRITTEN = 100_000
 """Maximum length of an expression for RE2: a \\W in a class takes 14,000 characters."""
 _ALLOWED = 'a text, {"text": …, "case": true or false} or {"re": …}'
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -238,8 +238,8 @@ class Pattern:
         Raises `SelectionLimitError`: there are more than 100,000.
         """
         for number, match in enumerate(self._finder.finditer(text)):
-            if number >= MOST_MATCHES:
-                raise SelectionLimitError(self.field, "matches", MOST_MATCHES)
+            if number >= MAX_MATCHES:
+                raise SelectionLimitError(self.field, "matches", MAX_MATCHES)
             yield match
 
     def sub(self, replacement: Replacement, text: str) -> str:
@@ -252,8 +252,8 @@ class Pattern:
         for match in self.finditer(text):
             piece = text[end : match.start()] + replacement.expand(match)
             length += len(piece)
-            if length > MOST_RESULT_CHARACTERS:
-                raise SelectionLimitError(self.field, "characters after replacing", MOST_RESULT_CHARACTERS)
+            if length > MAX_RESULT_CHARACTERS:
+                raise SelectionLimitError(self.field, "characters after replacing", MAX_RESULT_CHARACTERS)
             pieces.append(piece)
             end = match.end()
         return "".join(pieces) + text[end:]
@@ -314,7 +314,7 @@ def compile_re2(expression: str, refusal: Refusal) -> Any:
     """Returns RE2's own object of a rewritten expression. Raises `InvalidValueError` with RE2's reason."""
     import re2
 
-    if len(expression) > MOST_REWRITTEN:
+    if len(expression) > MAX_REWRITTEN:
         refusal.at(None, r"too many \W and \S inside of brackets")
     options = re2.Options()
     options.max_mem, options.log_errors = MEMORY, False

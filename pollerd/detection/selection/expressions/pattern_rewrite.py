@@ -10,7 +10,7 @@ import re
 
 from pollerd.detection.selection.expressions.refusal import Refusal
 
-MOST_REPEATS = 1_000
+MAX_REPEATS = 1_000
 """RE2's maximum count of a repetition."""
 _WORD, _SPACE = r"\pL\pN_", r"\s\pZ"
 _SHORTHANDS = {
@@ -129,8 +129,8 @@ class _Rewriter:
             return self._take(1, r"\{")
         least, comma, most = found.groups()
         for number in (least, most):
-            if len(number) > 4 or int(number or 0) > MOST_REPEATS:
-                self._refusal.at(self._at, f"{found[0][:40]} repeats more than {MOST_REPEATS:,} times; write + or *")
+            if len(number) > 4 or int(number or 0) > MAX_REPEATS:
+                self._refusal.at(self._at, f"{found[0][:40]} repeats more than {MAX_REPEATS:,} times; write + or *")
         self._repeated = True
         return self._take(len(found[0]), f"{{{least or 0}{comma}{most}}}")
 

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from pollerd.errors import InvalidValueError
 
-MOST_CHARACTERS = 1_000
+MAX_CHARACTERS = 1_000
 """Maximum length of an expression."""
 
 
@@ -27,8 +27,8 @@ def checked_source(field: str, kind: str, given: object) -> str:
 
     Raises `InvalidValueError` for all else.
     """
-    if not isinstance(given, str) or not 1 <= len(given) <= MOST_CHARACTERS or not given.strip():
-        raise InvalidValueError(field, f"{kind} of 1 to {MOST_CHARACTERS:,} characters", given)
+    if not isinstance(given, str) or not 1 <= len(given) <= MAX_CHARACTERS or not given.strip():
+        raise InvalidValueError(field, f"{kind} of 1 to {MAX_CHARACTERS:,} characters", given)
     for index, sign in enumerate(given):
         if sign == "\0" or "\ud800" <= sign <= "\udfff":
             Refusal(field, kind, given).at(index, "NUL and halves of surrogate pairs cannot be in it")

@@ -14,7 +14,7 @@ from pollerd.errors import InvalidValueError
 
 # The check of an expression: functions, prefixes and variables, which libxml2 checks only when it evaluates.
 
-MOST_DEPTH = 30
+MAX_DEPTH = 30
 """Maximum depth of brackets."""
 _ARGUMENTS = {
     "last": (0, 0),
@@ -93,8 +93,8 @@ def check_xpath(refusal: Refusal) -> None:
             calls.append((_called(token["call"], at, refusal) if token["call"] else "", at))
             commas.append(0)
             empty.append(True)
-            if len(calls) > MOST_DEPTH:
-                refusal.at(at, f"more than {MOST_DEPTH} brackets within each other")
+            if len(calls) > MAX_DEPTH:
+                refusal.at(at, f"more than {MAX_DEPTH} brackets within each other")
         elif sign == ")" and calls:
             _check_arguments(*calls.pop(), 0 if empty.pop() else commas.pop() + 1, refusal)
             del commas[len(calls) :]

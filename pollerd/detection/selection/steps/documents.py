@@ -12,7 +12,7 @@ import orjson
 
 from pollerd.detection import media
 from pollerd.detection.feed import FeedEntry, json_entries, xml_entries
-from pollerd.detection.html import MOST_WORK, is_entity_bomb, is_tag_bomb
+from pollerd.detection.html import MAX_WORK, is_entity_bomb, is_tag_bomb
 from pollerd.detection.selection.document import known_table, one_of, one_or_more
 from pollerd.detection.selection.expressions.jsonpath import JsonPath
 from pollerd.detection.selection.expressions.pattern import Pattern, compile_pattern
@@ -138,7 +138,7 @@ class XmlDocument:
     def __init__(self, xml: bytes) -> None:
         """`xml` is UTF-8. Raises ValueError if it is not XML, SelectionLimitError if it cannot be read safely."""
         if is_tag_bomb(xml) or is_entity_bomb(xml):
-            raise SelectionLimitError("page", "steps over open elements, or bytes of entities, to parse it", MOST_WORK)
+            raise SelectionLimitError("page", "steps over open elements, or bytes of entities, to parse it", MAX_WORK)
         self._root = parse_xml(xml)
         if self._root is None:
             raise ValueError("it has no element that can be read")

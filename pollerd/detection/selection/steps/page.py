@@ -12,7 +12,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from pollerd.detection.html import (
     HIDDEN_ELEMENTS,
-    MOST_WORK,
+    MAX_WORK,
     fold_white_space,
     is_block,
     is_tag_bomb,
@@ -131,7 +131,7 @@ class HtmlPage:
         """`html` is UTF-8. Raises SelectionLimitError if no parser can read it in a bounded time."""
         self._html = mark_blocks(simplified(html))
         if is_tag_bomb(self._html):
-            raise SelectionLimitError("page", "steps over open elements to parse it", MOST_WORK)
+            raise SelectionLimitError("page", "steps over open elements to parse it", MAX_WORK)
         self._tree: LexborHTMLParser | None = None
         self._language: str | None = None
 

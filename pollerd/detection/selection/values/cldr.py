@@ -74,7 +74,7 @@ def excerpt(text: str) -> str:
 
 # Separators of a written number, decided by settings or locale, by the number itself, by the document's language.
 
-MOST_DIGITS = 30
+MAX_DIGITS = 30
 EITHER = ".,"
 ALWAYS_DECIMAL = "٫·"
 ALWAYS_GROUP = "٬" + NARROW_SPACE
@@ -100,8 +100,8 @@ def amount(body: str, stated: Separators | None, hints: tuple[Separators, ...]) 
     """
     pieces = _SPLIT.split(body)
     parts, marks = pieces[::2], pieces[1::2]
-    if sum(map(len, parts)) > MOST_DIGITS:
-        return f"{excerpt(body)} has more than {MOST_DIGITS} digits"
+    if sum(map(len, parts)) > MAX_DIGITS:
+        return f"{excerpt(body)} has more than {MAX_DIGITS} digits"
     if stated is not None:
         found = _by(parts, marks, stated)
         return f"{excerpt(body)} is not written as locale or separators say" if found is None else found

@@ -273,7 +273,7 @@ def _time(parts: Mapping[str, str], names: Mapping[str, int]) -> timedelta:
     return timedelta(hours=hour, minutes=minute, seconds=second, microseconds=int(fraction))
 
 
-MOST_DATES = 1_000
+MAX_DATES = 1_000
 _OFFSET = "(?: ?(?P<offset>[+-][0-9]{2}(?::?[0-9]{2})?(?![0-9:])|[A-Z]{1,5}(?![A-Za-z0-9])))?"
 _CLOCK = "(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,9}))?)?" + _OFFSET
 _TWELVE = "(?! ?[aApP]\\.?[mM])"
@@ -312,8 +312,8 @@ def date_readings(texts: Sequence[str], form: ValueFormat, machine: bool) -> Ite
     for text in texts:
         for match, pattern in _found(text, patterns):
             number += 1
-            if number > MOST_DATES:
-                yield Reading(problem=f"more than {MOST_DATES:,} dates")
+            if number > MAX_DATES:
+                yield Reading(problem=f"more than {MAX_DATES:,} dates")
                 return
             shown = excerpt(match[0])
             parts = {name: part for name, part in match.groupdict().items() if part}

@@ -12,7 +12,7 @@ import msgspec
 from pollerd.detection.selection.values import cldr
 from pollerd.detection.selection.values.cldr import (
     EITHER,
-    MOST_DIGITS,
+    MAX_DIGITS,
     SEPARATORS,
     Separators,
     amount,
@@ -196,7 +196,7 @@ def _is_alone_in_parentheses(text: str, found: NumberFound, finder: CurrencyFind
     return not rest or finder.is_sign(rest)
 
 
-MOST_NUMBERS = 1_000
+MAX_NUMBERS = 1_000
 _EXACT = Context(prec=200)
 _HUNDREDTH = Decimal("0.01")
 _MACHINE_NUMBER = re.compile(
@@ -220,8 +220,8 @@ def number_readings(texts: Sequence[str], form: ValueFormat, language: str | Non
             ready.append(_reading(exact, form, form.currency))
             continue
         for number in numbers_in(text, finder):
-            if len(found) >= MOST_NUMBERS:
-                yield Reading(problem=f"more than {MOST_NUMBERS:,} numbers")
+            if len(found) >= MAX_NUMBERS:
+                yield Reading(problem=f"more than {MAX_NUMBERS:,} numbers")
                 return
             found.append(number)
     chosen = _prices(found, form) if form.kind == "price" else found
@@ -258,8 +258,8 @@ def _machine_number(text: str) -> Decimal | str | None:
     match = _MACHINE_NUMBER.fullmatch(text)
     if match is None:
         return None
-    if sum(map(str.isdigit, match["digits"])) + abs(int(match["exponent"] or 0)) > MOST_DIGITS:
-        return f"{excerpt(text)} has more than {MOST_DIGITS} digits"
+    if sum(map(str.isdigit, match["digits"])) + abs(int(match["exponent"] or 0)) > MAX_DIGITS:
+        return f"{excerpt(text)} has more than {MAX_DIGITS} digits"
     return Decimal(text)
 
 

@@ -10,7 +10,7 @@ from pollerd.detection.selection.values.dates import date_readings
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.detection.selection.values.numbers import number_readings
 
-MOST_CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 """Of all texts together: whatever is longer is no value."""
 _NOT_STORABLE = {0: "\ufffd"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 _NONE = {"price": "no price", "number": "no number", "date": 'no date (relative times as "3 hours ago" are not read)'}
@@ -26,10 +26,10 @@ def read_value(
     locale, and dates may be in ISO 8601 beside their format. Numbers have 30 digits at most, texts 20,000 characters
     together; the time is linear in them.
     """
-    if not any(text and not text.isspace() for text in texts[:MOST_CHARACTERS]):
+    if not any(text and not text.isspace() for text in texts[:MAX_CHARACTERS]):
         return Reading(problem="nothing there: the text is empty")
-    if len(texts) > MOST_CHARACTERS or sum(map(len, texts)) > MOST_CHARACTERS:
-        return Reading(problem=f"longer than {MOST_CHARACTERS:,} characters")
+    if len(texts) > MAX_CHARACTERS or sum(map(len, texts)) > MAX_CHARACTERS:
+        return Reading(problem=f"longer than {MAX_CHARACTERS:,} characters")
     if form.kind == "text":
         return _chosen(_text_readings(texts), form, "nothing there: the text is empty")
     spelled = [plain(text) for text in texts]

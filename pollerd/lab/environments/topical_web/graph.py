@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
 
-LEAST_PAGES, MOST_PAGES = 200, 1_000_000
+MIN_PAGES, MAX_PAGES = 200, 1_000_000
 STARTS = 15
 SEED = 736_944
 """Graph number k of the experiment uses `SeedSequence((SEED, k))`; crawlers are developed on graphs of other seeds."""
@@ -104,8 +104,8 @@ class TopicalGraph:
 
 def generate(pages: int, seed: np.random.SeedSequence, constants: Constants | None = None) -> TopicalGraph:
     """Generates a web of `pages` pages (200 to 10^6), minus those not reachable from page 0; deterministic by seed."""
-    if not LEAST_PAGES <= pages <= MOST_PAGES:
-        raise InvalidValueError("pages", f"from {LEAST_PAGES} to {MOST_PAGES}", pages)
+    if not MIN_PAGES <= pages <= MAX_PAGES:
+        raise InvalidValueError("pages", f"from {MIN_PAGES} to {MAX_PAGES}", pages)
     made, rng = constants or Constants(), np.random.default_rng(seed)
     host, place = _hosts(pages, made, rng)
     topic = _topics(host, place, made, rng)

@@ -26,7 +26,7 @@ POLICIES = {
     "htraa": Policy("htraa"),
     "uniform": Policy("uniform"),
 }
-LEAST_GROUPED = 64
+MIN_GROUPED = 64
 """Least number of pages of a web on which groups are run."""
 MOVES_TWO = "a switch moves two pages, and the others are better known where nothing is forgotten"
 """Why forgetting may gain nothing where there are more than two pages."""
@@ -51,7 +51,7 @@ class SwitchingWeb:
     @property
     def policies(self) -> dict[str, Policy]:
         """Those that are run: groups only of enough pages."""
-        return {name: each for name, each in POLICIES.items() if name != GROUPED or self.zipf.pages >= LEAST_GROUPED}
+        return {name: each for name, each in POLICIES.items() if name != GROUPED or self.zipf.pages >= MIN_GROUPED}
 
 
 def _pair(p: float, every: int) -> Zipf:

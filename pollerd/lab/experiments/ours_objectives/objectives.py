@@ -65,7 +65,7 @@ class Objectives(Experiment):
         self._settings = dict(settings)
         self.remarks = (
             f"Scored is {objective} as a share of what the best split reaches for the true rates; columns are "
-            "stretches in polls a page. One poll every 10 s; pages in random order, with the true change process and "
+            "chunks in polls a page. One poll every 10 s; pages in random order, with the true change process and "
             "real gaps; all policies meet the same webs. Rows with `(changes)` are allocators defined for changes "
             "alone, which go by these. A stretch begins with what the one before it left lying, so that it may go "
             "beyond 1. Allocators learn from changed or not. Where ranks switch, the rates that are told are those of "

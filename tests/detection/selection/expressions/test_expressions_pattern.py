@@ -151,7 +151,7 @@ def test_matches_and_results_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     assert compiled.search("b" * 100_000 + "a")
     with pytest.raises(SelectionLimitError, match="100,000 matches"):
         list(compiled.finditer("a" * 100_001))
-    monkeypatch.setattr(patterns, "MOST_RESULT_CHARACTERS", 50)
+    monkeypatch.setattr(patterns, "MAX_RESULT_CHARACTERS", 50)
     with pytest.raises(SelectionLimitError, match="characters after replacing"):
         compiled.sub(compile_replacement("g", r"\g<0>" * 20, compiled), "aaaa")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pollerd.detection.selection.values.definition import compile_value_format
 from pollerd.detection.selection.values.form import Reading
-from pollerd.detection.selection.values.read import MOST_CHARACTERS, read_value
+from pollerd.detection.selection.values.read import MAX_CHARACTERS, read_value
 
 
 def read(text: str | list[str], language: str | None = None, machine: bool = False, **definition: object) -> Reading:
@@ -190,7 +190,7 @@ def test_no_text_raises(texts: list[str]) -> None:
 )
 def test_long_texts_are_problems(piece: str) -> None:
     """The limit bounds the work; a quadratic step would run into the test's own limit at this size."""
-    for text in (piece * (MOST_CHARACTERS // len(piece)), piece * (10**6 // len(piece))):
+    for text in (piece * (MAX_CHARACTERS // len(piece)), piece * (10**6 // len(piece))):
         for kind in ("number", "price", "date"):
             for machine in (False, True):
                 assert read(text, kind=kind, machine=machine).problem

@@ -21,20 +21,20 @@ def forget_site(connection: Connection, site_id: int, why: str) -> None:
     connection.execute(update(page).where(mine).values(gone))
 
 
-def is_marked(site_id: ColumnElement[int]) -> ColumnElement[bool]:
+def is_soft_deleted(site_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Returns whether a job deleted the site, which may bring it back."""
     return exists(select(literal(1)).where(site_mark.c.site_id == site_id).offset(0))
 
 
-def any_marked(connection: Connection) -> bool:
+def any_soft_deleted(connection: Connection) -> bool:
     """Returns whether any site is marked: mostly none is, and nothing has to be left out."""
     return bool(connection.execute(select(exists().select_from(site_mark))).scalar_one())
 
 
 def mark(connection: Connection, sql: Statements, site_ids: Sequence[int], now: float) -> list[int]:
     """Marks sites, and their URLs as deleted by a user; returns the ids of those that were not marked before."""
-    wanted = select(site.c.id, site.c.url).where(sql.among(site.c.id, "ids"), ~is_marked(site.c.id))
-    rows = connection.execute(wanted, {"ids": sql.many(site_ids)}).all()
+    wanted = select(site.c.id, site.c.url).where(sql.in_list(site.c.id, "ids"), ~is_soft_deleted(site.c.id))
+    rows = connection.execute(wanted, {"ids": sql.id_list(site_ids)}).all()
     if rows:
         connection.execute(insert(site_mark), [{"site_id": row.id, "marked_at": now} for row in rows])
         remember = sql.insert_for(deleted_url).on_conflict_do_nothing()
@@ -44,11 +44,11 @@ def mark(connection: Connection, sql: Statements, site_ids: Sequence[int], now: 
 
 def unmark(connection: Connection, sql: Statements, site_ids: Sequence[int]) -> list[int]:
     """Brings marked sites back; returns the ids of those among these that were marked, ascending."""
-    given = {"ids": sql.many(site_ids)}
-    gone = delete(site_mark).where(sql.among(site_mark.c.site_id, "ids")).returning(site_mark.c.site_id)
+    given = {"ids": sql.id_list(site_ids)}
+    gone = delete(site_mark).where(sql.in_list(site_mark.c.site_id, "ids")).returning(site_mark.c.site_id)
     back = sorted(connection.execute(gone, given).scalars())
-    urls = select(site.c.url).where(sql.among(site.c.id, "ids"))
-    connection.execute(delete(deleted_url).where(deleted_url.c.url.in_(urls)), {"ids": sql.many(back)})
+    urls = select(site.c.url).where(sql.in_list(site.c.id, "ids"))
+    connection.execute(delete(deleted_url).where(deleted_url.c.url.in_(urls)), {"ids": sql.id_list(back)})
     return back
 
 
@@ -58,7 +58,7 @@ def purge(connection: Connection, sql: Statements, before: float, limit: int) ->
     ids = list(connection.execute(select(c.site_id).where(c.marked_at < before).limit(limit)).scalars())
     for site_id in ids:
         forget_site(connection, site_id, "its site was deleted")
-    connection.execute(delete(site).where(sql.among(site.c.id, "ids")), {"ids": sql.many(ids)})
+    connection.execute(delete(site).where(sql.in_list(site.c.id, "ids")), {"ids": sql.id_list(ids)})
     return len(ids)
 
 
