@@ -387,7 +387,7 @@ async def test_a_daemon_without_rules_and_channels_loads_nothing_of_them(tmp_pat
         "import asyncio, sys, numpy as np\n"
         "from prometheus_client import CollectorRegistry\n"
         "from pollerd.app.build import LiveSettings, live_daemon\n"
-        "from pollerd.storage import Store\n"
+        "from pollerd.storage.store import Store\n"
         "from pollerd.telemetry import Instruments\n"
         "async def main():\n"
         f"    store = await Store.open('sqlite:///{tmp_path}/poll.db')\n"

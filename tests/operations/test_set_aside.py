@@ -316,7 +316,7 @@ async def test_what_no_site_is_to_blame_for_takes_the_daemon_down(
         "pollerd.daemon.redirects.RedirectPolicy",
         "pollerd.daemon.poller.detect",
         "pollerd.daemon.robots.robots_url",
-        "pollerd.scheduling.HostTable.allows",
+        "pollerd.scheduling.hosts.HostTable.allows",
     ],
 )
 async def test_a_fault_at_every_site_ends_the_daemon_with_its_cause(

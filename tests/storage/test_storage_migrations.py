@@ -194,11 +194,11 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 def test_migrations_are_found_beside_an_installed_package(tmp_path: Path) -> None:
     """A wheel holds them as pollerd/storage/migrations."""
-    checkout = Path(migrate.__file__).parents[3]
+    checkout = Path(migrate.__file__).parents[2]
     shutil.copytree(checkout / "pollerd", tmp_path / "pollerd")
     shutil.copytree(checkout / "migrations", tmp_path / "pollerd" / "storage" / "migrations")
     script = (
-        "import asyncio; from pollerd.storage.db import migrate; "
+        "import asyncio; from pollerd.storage import migrate; "
         f"assert migrate.__file__.startswith({str(tmp_path)!r}); "
         "print(asyncio.run(migrate.upgrade('sqlite:///x.db')))"
     )

@@ -69,7 +69,8 @@ def test_signs_are_those_of_cldr() -> None:
 def test_babel_is_not_loaded_before_a_locale_is() -> None:
     code = (
         "import sys\n"
-        "from pollerd.detection.selection.values import compile_value_format as form, read_value as read\n"
+        "from pollerd.detection.selection.values.definition import compile_value_format as form\n"
+        "from pollerd.detection.selection.values.read import read_value as read\n"
         "assert read(['12,50'], form('x', {'kind': 'number'})).text == '12.5'\n"
         "assert read(['12,50 €'], form('x', {'kind': 'price', 'currency': 'EUR'})).text == '12.5'\n"
         "assert read(['2026-03-02'], form('x', {'kind': 'date'})).text == '2026-03-02'\n"
