@@ -307,6 +307,16 @@ def input_fields(settings: Mapping[str, Setting], *, described: bool = True) -> 
     return fields
 
 
+def shown_fields(settings: Mapping[str, Setting], *, in_force: bool) -> dict[str, Any]:
+    """Returns fields of answers for `create_model`; null: not set. in_force: what holds, so that a default does."""
+    fields: dict[str, Any] = {}
+    for name, one in settings.items():
+        shown = RespectTtlShown if one.kind is Kind.TRUST else _TYPES.get(one.kind, float)
+        always = in_force and (one.kind is Kind.SWITCH or isinstance(one.default, float))
+        fields[name] = (shown if always else shown | None), ...
+    return fields
+
+
 class _Inheritable(AccessFields):
     """Settings; null: what the tags say, else the default."""
 

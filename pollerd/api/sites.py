@@ -9,12 +9,12 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Depends, Query, Response
 from fastapi.responses import JSONResponse
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from pollerd import model, site_settings
 from pollerd.api import access, inputs
@@ -34,13 +34,10 @@ from pollerd.api.http import (
 )
 from pollerd.api.inputs import (
     RebaseChoice,
-    Render,
-    RespectTtlShown,
-    Selections,
     SettingsFields,
-    WindowsSchema,
     check_render,
     check_spec,
+    shown_fields,
     shown_setting,
 )
 from pollerd.api.polls import PollSchema
@@ -140,35 +137,34 @@ class SitesChanged(BaseModel):
     count: int
 
 
-class SiteSchema(BaseModel):
-    """A site as it stands, with what it inherits from tags; null: the daemon's. `explain` says what comes whence."""
-
+class _NamedSite(BaseModel):
     id: int
     url: str
     title: str
     state: SiteState
-    weight: float
-    cost: float
     tags: tuple[str, ...]
-    min_interval: float | None
-    max_interval: float | None
-    min_yield: float | None
-    respect_ttl: RespectTtlShown | None
-    half_life: float | None
+
+
+if TYPE_CHECKING:
+
+    class _ShownSite(_NamedSite):
+        def __getattr__(self, setting: str) -> Any: ...
+else:
+    _ShownSite = create_model("_ShownSite", __base__=_NamedSite, **shown_fields(INHERITED, in_force=True))
+
+
+class SiteSchema(_ShownSite):
+    """A site as it stands, with what it inherits from tags; null: the daemon's. `explain` says what comes whence."""
+
     learned_half_life: float | None = Field(
         description="learned from reads of its changes; in force where half_life is null; null: none is"
     )
-    deadline: float | None
-    windows: WindowsSchema | None
     header_names: tuple[str, ...] = Field(
         description="of its request headers, inherited ones too; their values are secret"
     )
     has_credentials: bool
     method: Literal["GET", "POST"] = Field(description="POST: the site has a body of its own, which is secret")
     proxy: str | None = Field(description="the proxy that it or a tag has, without user name and password")
-    selections: Selections | None = Field(description="what of the page counts; null: the whole page")
-    render: Render | None = Field(description="null: fetched without a browser")
-    keep_screenshots: bool
     created_at: Moment
     last_poll_at: Moment | None
     next_poll_at: Moment | None = Field(description="the earliest moment of the next poll; null: none is to come")

@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from pollerd import site_settings
 from pollerd.api import inputs
@@ -20,13 +20,10 @@ from pollerd.api.http import Caller, Daemon, Words, api_router, json_body
 from pollerd.api.inputs import (
     EXAMPLE,
     RebaseChoice,
-    Render,
-    RespectTtlShown,
-    Selections,
     SettingsFields,
-    WindowsSchema,
     check_render,
     check_tag,
+    shown_fields,
     shown_setting,
 )
 from pollerd.errors import InvalidValueError
@@ -88,22 +85,19 @@ def _checked(name: str, settings: Mapping[str, Any], access: site_settings.Acces
     return inputs.check_tag_settings(site_settings.TagSettings(name, given, access))
 
 
-class Tag(BaseModel):
+class _NamedTag(BaseModel):
+    name: str
+
+
+if TYPE_CHECKING:
+    _ShownTag = _NamedTag
+else:
+    _ShownTag = create_model("_ShownTag", __base__=_NamedTag, **shown_fields(INHERITED, in_force=False))
+
+
+class Tag(_ShownTag):
     """A tag with settings; null: it does not say."""
 
-    name: str
-    weight: float | None
-    cost: float | None
-    min_interval: float | None
-    max_interval: float | None
-    min_yield: float | None
-    respect_ttl: RespectTtlShown | None
-    half_life: float | None
-    deadline: float | None
-    windows: WindowsSchema | None
-    selections: Selections | None
-    render: Render | None
-    keep_screenshots: bool | None
     header_names: tuple[str, ...] = Field(description="of the headers that its sites send; their values are secret")
     has_credentials: bool
     proxy: str | None = Field(description="its sites' proxy, without user name and password")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
+from pollerd.api.sites import SiteSchema
 from pollerd.daemon.views import ExplanationView, FeedView
 from pollerd.planning import about
 from pollerd.quantities import counted
@@ -20,22 +20,7 @@ POLLS_TO_KNOW = 2
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 
-class Polled(Protocol):
-    """What is known of the page itself, as `GET /sites/{id}` names it."""
-
-    @property
-    def polls(self) -> int: ...
-    @property
-    def last_poll_at(self) -> float | None: ...
-    @property
-    def last_detail(self) -> str: ...
-    @property
-    def min_interval(self) -> float | None: ...
-    @property
-    def max_interval(self) -> float | None: ...
-
-
-def words(explained: ExplanationView, page: Polled, now: float, *, sites: int = 0) -> list[Sentence]:
+def words(explained: ExplanationView, page: SiteSchema, now: float, *, sites: int = 0) -> list[Sentence]:
     """Returns the sentences that explain the polling of a page at time `now` (epoch s), among so many `sites`."""
     said = [_rate(explained, page), _now(explained, page, now, sites), _pace(explained, now)]
     said.append(_waiting(explained, page))
@@ -59,7 +44,7 @@ def half_life_in_words(explained: ExplanationView) -> str:
     return f"A half-life of {life} is given by {of}, and holds whatever reads say."
 
 
-def _rate(explained: ExplanationView, page: Polled) -> Sentence:
+def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
     rate = explained.rate_per_day
     if page.polls < POLLS_TO_KNOW or rate is None:
         source = explained.notes.get("prior_source", "")
@@ -85,7 +70,7 @@ def _from(source: str) -> str:
     return f" ({source})" if source else ""
 
 
-def _now(explained: ExplanationView, page: Polled, now: float, sites: int) -> Sentence:
+def _now(explained: ExplanationView, page: SiteSchema, now: float, sites: int) -> Sentence:
     if page.last_poll_at is None:
         return ("It was not polled yet.",)
     said: list[Part] = ["The last poll was ", Strong(f"{about(max(now - page.last_poll_at, 0.0))} ago")]
@@ -114,7 +99,7 @@ def _pace(explained: ExplanationView, now: float) -> Sentence:
     return tuple(said)
 
 
-def _waiting(explained: ExplanationView, page: Polled) -> Sentence:
+def _waiting(explained: ExplanationView, page: SiteSchema) -> Sentence:
     """Returns what keeps it from being polled this moment."""
     reason = explained.why_not_now
     if reason is None:
@@ -127,7 +112,7 @@ def _waiting(explained: ExplanationView, page: Polled) -> Sentence:
     return (f"Not now: {reason}.",)
 
 
-def _failing(explained: ExplanationView, page: Polled) -> Sentence:
+def _failing(explained: ExplanationView, page: SiteSchema) -> Sentence:
     number = "The last poll" if explained.failures == 1 else f"The last {explained.failures:,} polls"
     detail = f" ({page.last_detail})" if page.last_detail else ""
     return (f"{number} failed{detail}.", *_again(explained), " Waits grow with each failure.")
@@ -142,13 +127,13 @@ def _name(explained: ExplanationView) -> str:
     return explained.host.rpartition(":")[0] or explained.host
 
 
-def _host_asked(explained: ExplanationView, page: Polled) -> Sentence:
+def _host_asked(explained: ExplanationView, page: SiteSchema) -> Sentence:
     at = explained.next_poll_at
     until: tuple[Part, ...] = () if at is None else (" until ", Moment(at))
     return (f"{_name(explained)} asked to be left alone", *until, ".")
 
 
-def _min_interval(explained: ExplanationView, page: Polled) -> Sentence:
+def _min_interval(explained: ExplanationView, page: SiteSchema) -> Sentence:
     if page.min_interval is None:
         return ("Its shortest interval is not over.", *_again(explained, " It may be polled again from "))
     origin = explained.origins.get("min_interval", "")
@@ -159,11 +144,11 @@ def _min_interval(explained: ExplanationView, page: Polled) -> Sentence:
     )
 
 
-def _closed(explained: ExplanationView, page: Polled) -> Sentence:
+def _closed(explained: ExplanationView, page: SiteSchema) -> Sentence:
     return ("It may be polled only in its windows", *_again(explained, "; next at "))
 
 
-_REASONS: Mapping[str, Callable[[ExplanationView, Polled], Sentence]] = {
+_REASONS: Mapping[str, Callable[[ExplanationView, SiteSchema], Sentence]] = {
     "paused by the user": lambda *_: ("You paused it.",),
     "the server said 410": lambda e, _: (
         "The server said it is gone (410); it is checked again rarely.",

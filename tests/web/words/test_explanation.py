@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ class Known:
 
 
 def told(said: ExplanationView, known: Known = Known(), *, sites: int = 1_000) -> str:
-    return " ".join(plain(sentence) for sentence in words(said, known, NOW, sites=sites))
+    return " ".join(plain(sentence) for sentence in words(said, cast(Any, known), NOW, sites=sites))
 
 
 def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
