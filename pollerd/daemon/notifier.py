@@ -23,7 +23,7 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.events import EventKind, Incident, Notice
 from pollerd.model import OutcomeKind
-from pollerd.notifications.messages import Answer, AnswerKind, Message
+from pollerd.notifications.message import Answer, AnswerKind, Message
 from pollerd.partitions import NodeRole
 from pollerd.storage.notification_values import ClaimedMessage, StoredChannel, StoredRule
 from pollerd.storage.notifications import NotificationStore

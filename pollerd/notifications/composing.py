@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from pollerd.errors import PollerdError, TooHeavyError
 from pollerd.events import EventKind
 from pollerd.model import Media
-from pollerd.notifications.messages import CutLines, Event, EventChange, EventSite, Message, changed_lines, cut_lines
+from pollerd.notifications.message import Event, EventChange, EventSite, Message
+from pollerd.notifications.messages import CutLines, changed_lines, cut_lines
 from pollerd.notifications.templates import TemplateError, body_of, context_of, render
 from pollerd.notifications.writing import Look, Medium, escaped, message_of_digest, message_of_group, message_of_one
 from pollerd.storage.notification_values import ClaimedMessage, NoticeFacts

@@ -15,7 +15,7 @@ import structlog
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.events import Notice, NoticeState
 from pollerd.notifications.channels.channel import MessageChannel
-from pollerd.notifications.messages import Answer, AnswerKind, Message
+from pollerd.notifications.message import Answer, AnswerKind, Message
 from pollerd.notifications.schedule import next_attempt
 from pollerd.storage.notification_values import AttemptEnd, ClaimedMessage, DueTimes, NewMessages, Pause, StoredChannel
 from pollerd.storage.notifications import NotificationStore

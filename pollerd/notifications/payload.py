@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from pollerd.notifications.messages import Event, EventChange, EventSite, Message
+from pollerd.notifications.message import Event, EventChange, EventSite, Message
 from pollerd.timestamps import rfc3339
 
 MAX_BYTES = 20_000

@@ -23,7 +23,8 @@ from jinja2.visitor import NodeTransformer
 
 from pollerd.detection.selection.values.cldr import with_nearest
 from pollerd.errors import PermanentError, PollerdError
-from pollerd.notifications.messages import Event, EventChange, EventSite, Message, describe, one_line, plain_line
+from pollerd.notifications.message import Event, EventChange, EventSite, Message
+from pollerd.notifications.messages import describe, one_line, plain_line
 from pollerd.notifications.writing import Medium, count, escaped, web_url
 from pollerd.timestamps import rfc3339
 

@@ -17,16 +17,8 @@ import xxhash
 from msgspec import Struct
 
 from pollerd.events import EventKind
-from pollerd.notifications.messages import (
-    LONGEST_NAME,
-    Event,
-    EventSite,
-    Message,
-    describe,
-    moment,
-    one_line,
-    plain_line,
-)
+from pollerd.notifications.message import Event, EventSite, Message
+from pollerd.notifications.messages import LONGEST_NAME, describe, moment, one_line, plain_line
 from pollerd.quantities import counted
 
 # Rows of a message, before it is written for a medium: each row is shown whole or not at all.

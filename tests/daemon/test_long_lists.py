@@ -7,7 +7,7 @@ import pytest
 
 from pollerd import columns
 from pollerd.allocation.registry import create
-from pollerd.daemon import forecast, settings
+from pollerd.daemon import budget, forecast
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import SiteSpec
@@ -28,7 +28,7 @@ def test_a_short_list_tells_of_now_and_a_long_one_of_the_last_look(monkeypatch: 
     scheduler = fleet_of(6, 3)
     scheduler.sites.paused[:3] = True
     assert scheduler.budget_fit.crowding().total == pytest.approx(3 / 30)
-    monkeypatch.setattr(settings, "LONG", 5)
+    monkeypatch.setattr(budget, "LONG", 5)
     scheduler.sites.paused[:3] = False
     assert scheduler.budget_fit.crowding().total == pytest.approx(3 / 30)
     scheduler.budget_fit.fit()

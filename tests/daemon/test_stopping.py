@@ -98,10 +98,10 @@ async def test_hosts_not_asked_yet_do_not_hold_up_the_end(origin: Origin, start:
 @pytest.mark.parametrize(
     "part",
     [
-        "results.journal.Journal.flush",
-        "allocation.explain.ScheduleExplainer.late_sites",
-        "polling.outage_filter.OutageFilter.put",
-        "polling.cadence.Cadence.chose",
+        "journal.Journal.flush",
+        "explain.ScheduleExplainer.late_sites",
+        "outage_filter.OutageFilter.put",
+        "dispatcher.Cadence.chose",
     ],
 )
 async def test_a_part_that_dies_takes_the_daemon_down_with_its_cause(

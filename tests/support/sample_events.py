@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pollerd.events import EventKind
 from pollerd.model import Media
-from pollerd.notifications.messages import Event, EventChange, EventSite
+from pollerd.notifications.message import Event, EventChange, EventSite
 
 AT = 1_795_593_600.0
 """2026-11-25 08:00 UTC."""

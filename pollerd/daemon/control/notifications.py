@@ -25,7 +25,7 @@ from pollerd.storage.notification_values import (
 from pollerd.storage.notifications import NotificationStore
 
 if TYPE_CHECKING:  # a daemon without rules loads none of it
-    from pollerd.notifications.messages import Answer
+    from pollerd.notifications.message import Answer
 
 
 _FOR_GOOD = 253_402_300_000.0
@@ -208,7 +208,7 @@ class NotificationControl:
         Raises NotFoundError.
         """
         from pollerd.daemon.rules_in_force import new_event_id
-        from pollerd.notifications.messages import AnswerKind, Event
+        from pollerd.notifications.message import AnswerKind, Event
         from pollerd.notifications.stored_channels import look_of, opened
         from pollerd.notifications.writing import message_of_one
 

@@ -39,7 +39,7 @@ from pollerd.notifications.channels.channel import (
     kind_of_answer,
     unanswered,
 )
-from pollerd.notifications.messages import Answer, AnswerKind, Message
+from pollerd.notifications.message import Answer, AnswerKind, Message
 
 # The daemon's side of the process: starts it, looks up names and opens connections for it, and kills it.
 

@@ -15,7 +15,7 @@ from pollerd.fetching.guard import WITHOUT_FLAG, Guard
 from pollerd.fetching.poster import Poster
 from pollerd.masking import NOT_SHOWN
 from pollerd.model import OutcomeKind
-from pollerd.notifications.messages import Answer, AnswerKind, Message
+from pollerd.notifications.message import Answer, AnswerKind, Message
 
 DEADLINE_SECONDS = 20.0
 """Longest time of one attempt, from its beginning to its answer."""

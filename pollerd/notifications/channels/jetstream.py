@@ -33,7 +33,7 @@ from pollerd.notifications.channels.jetstream_settings import (
     signature,
     signing_key,
 )
-from pollerd.notifications.messages import Answer, AnswerKind, Message
+from pollerd.notifications.message import Answer, AnswerKind, Message
 from pollerd.notifications.payload import events_carried, payload_of
 
 # A client of NATS over one socket that was dialled through the guard: it dials nothing itself, and never again.

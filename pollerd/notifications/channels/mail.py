@@ -30,7 +30,7 @@ from pollerd.notifications.channels.channel import (
     unanswered,
 )
 from pollerd.notifications.channels.mail_settings import STARTTLS, TLS, MailSettings
-from pollerd.notifications.messages import Answer, AnswerKind, Message
+from pollerd.notifications.message import Answer, AnswerKind, Message
 
 # The e-mail of a message: the same at every attempt, but for its Date.
 #

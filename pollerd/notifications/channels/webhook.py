@@ -23,7 +23,7 @@ from pollerd.notifications.channels.channel import (
     kind_of_answer,
     unanswered,
 )
-from pollerd.notifications.messages import Answer, Message
+from pollerd.notifications.message import Answer, Message
 from pollerd.notifications.payload import events_carried, payload_of
 from pollerd.urls import normalise_url
 

@@ -12,7 +12,7 @@ from pollerd.fetching.guard import Guard
 from pollerd.fetching.poster import Poster
 from pollerd.fetching.settings import FetchSettings
 from pollerd.notifications.channels.channel import ChannelEnvironment
-from pollerd.notifications.messages import Event, EventSite, Message
+from pollerd.notifications.message import Event, EventSite, Message
 
 AT = 1_795_593_600.0
 """2026-11-25 08:00 UTC."""

@@ -9,7 +9,7 @@ import pytest
 from pollerd.errors import InvalidValueError
 from pollerd.notifications.channels.channel import ChannelEnvironment
 from pollerd.notifications.channels.settings import make_channel, parse_channel
-from pollerd.notifications.messages import AnswerKind
+from pollerd.notifications.message import AnswerKind
 from tests.fetching.conftest import Serve, serve
 from tests.fetching.sites import message, says
 from tests.notifications.channels.mailbox import mailbox

@@ -16,7 +16,7 @@ from pollerd.notifications.channels import jetstream as sending
 from pollerd.notifications.channels.channel import ChannelEnvironment
 from pollerd.notifications.channels.jetstream_settings import parts_of, public_name, signing_key
 from pollerd.notifications.channels.settings import make_channel, parse_channel
-from pollerd.notifications.messages import Answer, AnswerKind
+from pollerd.notifications.message import Answer, AnswerKind
 from tests.fetching.conftest import Certificate, certificate
 from tests.notifications.channels.messages import AT, MESSAGE, Environment, message
 from tests.notifications.channels.nats_server import NatsServer, nats_server

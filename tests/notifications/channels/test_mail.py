@@ -10,7 +10,7 @@ import pytest
 from pollerd.notifications.channels import mail as sending
 from pollerd.notifications.channels.channel import ChannelEnvironment
 from pollerd.notifications.channels.settings import make_channel, parse_channel
-from pollerd.notifications.messages import Answer, AnswerKind
+from pollerd.notifications.message import Answer, AnswerKind
 from tests.fetching.conftest import Certificate, Serve, certificate, serve
 from tests.fetching.sites import Seen
 from tests.notifications.channels.mailbox import Mailbox, mailbox

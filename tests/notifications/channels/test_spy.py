@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pollerd.notifications.channels.settings import make_channel, parse_channel
-from pollerd.notifications.messages import AnswerKind
+from pollerd.notifications.message import AnswerKind
 from tests.notifications.channels.messages import AT, MESSAGE, Environment
 
 _SPIED = {"socket.connect", "socket.sendto", "socket.sendmsg"}

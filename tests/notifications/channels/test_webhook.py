@@ -16,7 +16,7 @@ from pollerd.notifications.channels import webhook as sending
 from pollerd.notifications.channels.channel import ChannelEnvironment
 from pollerd.notifications.channels.settings import complete_channel, make_channel, parse_channel
 from pollerd.notifications.channels.webhook import is_secret, new_secret
-from pollerd.notifications.messages import Answer, AnswerKind
+from pollerd.notifications.message import Answer, AnswerKind
 from tests.fetching.conftest import Certificate, Serve, certificate, serve
 from tests.fetching.sites import Seen, message, says, says_and_closes
 from tests.notifications.channels.messages import AT, MESSAGE, Environment

@@ -12,7 +12,7 @@ import pytest
 
 from pollerd.events import EventKind, Notice
 from pollerd.notifications.delivery import ChannelSender, Pace
-from pollerd.notifications.messages import Answer, AnswerKind, Event, Message
+from pollerd.notifications.message import Answer, AnswerKind, Event, Message
 from pollerd.storage.notification_values import ChannelSpec, ClaimedMessage, DueTimes, StoredChannel
 from pollerd.storage.store import Store
 from tests.support.stores import empty_database as empty_database

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pollerd.events import EventKind
 from pollerd.model import Media
-from pollerd.notifications.messages import Event, EventSite, Message
+from pollerd.notifications.message import Event, EventSite, Message
 from pollerd.notifications.writing import (
     Limits,
     Look,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pollerd.events import EventKind
-from pollerd.notifications.messages import Event, EventSite
+from pollerd.notifications.message import Event, EventSite
 from pollerd.notifications.payload import MAX_BYTES, events_carried, payload_of
 from pollerd.notifications.writing import message_of_group, message_of_one
 from tests.support.sample_events import change_event, other_event
