@@ -7,6 +7,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -29,7 +30,7 @@ from pollerd.telemetry import Instruments
 from tests.api.conftest import listening
 from tests.daemon.conftest import Running, steady_clock
 from tests.daemon.test_nodes import _SETTINGS, HOST_SECONDS, add_pages, shared_out, sites_of
-from tests.support.origin import Origin, until
+from tests.support.origin import Origin, until, until_found
 from tests.support.postgres import postgres_database
 
 
@@ -132,6 +133,12 @@ async def test_any_node_shows_what_the_holder_knows(database: str, origin: Origi
         await everybodys_polls_are_live(a, b)
 
 
+async def granted(one: Served) -> bool:
+    """Whether both shares of the budget are granted: a node that has just joined has none at first."""
+    _, shown = await one.get("/allocation")
+    return bool(shown["budget"] == pytest.approx(30.0, rel=1e-6))  # the sum of two shares, rounded
+
+
 async def test_any_node_shows_what_the_whole_budget_brings(database: str, origin: Origin) -> None:
     async with two_nodes(database, origin) as (a, b, _):
         sites = [len(sites_of(one.running)) for one in (a, b)]
@@ -141,8 +148,8 @@ async def test_any_node_shows_what_the_whole_budget_brings(database: str, origin
             status, shown = await one.get("/allocation")
             assert status == 200, shown
             assert (shown["sites"], shown["missing_nodes"]) == (sum(sites), [])
-            assert shown["budget"] == pytest.approx(30.0, rel=1e-6)  # the sum of two shares, rounded
             assert shown["calibration"]["polls"] > 0
+            await until_found(partial(granted, one))
         assert own < sum(sites)
 
 
