@@ -1,6 +1,6 @@
 """Order of the focused crawler's requests on many unseen webs, in a minute: its learner alone, without a daemon.
 
-Recall of relevance by number of requests for the live crawler's learner (`crawling/control/frontier_value.py`), with
+Recall of relevance by number of requests for the live crawler's learner (`crawler/controllers.py`), with
 its own scores of the texts of pages and links, one request at a time, without waiting for hosts or refreshes; compared
 with parent-greedy by true relevance and by the crawler's own scores, frontier-greedy, which knows the relevance, and
 breadth-first. Prints the mean over the webs, and the mean lead over parent-greedy with its standard error.

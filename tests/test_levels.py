@@ -25,7 +25,7 @@ EXPERIMENTS = "tests/lab/test_experiments.py"
         ("pollerd/detection/feed.py", {DAEMON, PURE}, {LEARNING}),
         ("pollerd/allocation/whittle/whittle.py", {DAEMON, LEARNING}, {PURE}),
         # The name of a module that is loaded by it, not imported.
-        ("pollerd/cli/site_commands.py", {"tests/api/test_sites_command.py"}, {PURE, LEARNING}),
+        ("pollerd/cli/sites.py", {"tests/api/test_sites_command.py"}, {PURE, LEARNING}),
         ("pollerd/lab/experiments/catalogue.py", {EXPERIMENTS}, {PURE, LEARNING}),
         ("pollerd/web/templates/base.html", {"tests/web/test_pages.py"}, {PURE, LEARNING}),
         ("migrations/versions/0001_first.py", {MIGRATIONS}, {PURE, LEARNING}),

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.index import Mixture, share_out, typical_rates
-from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES, TIMELY
+from pollerd.allocation.registered import DEFAULT_DEADLINE_S, TIMELY
 from pollerd.shown import SHOWN
 
 Array = NDArray[np.float64]
@@ -134,9 +134,6 @@ class TimelySites:
         """Returns the periods if polls cost nothing: as short as there is gain."""
         shortest = _SHORTEST_S if self._deadline is None else self._deadline
         return np.where(self._weighted_rate > 0, np.maximum(self._floor, shortest), np.inf)
-
-
-__all__ = ["DEFAULT_DEADLINE_S", "OBJECTIVES", "TIMELY"]
 
 
 # Expected delays at given periods, under the present belief.

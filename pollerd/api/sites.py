@@ -40,7 +40,6 @@ from pollerd.api.inputs import (
     shown_fields,
     shown_setting,
 )
-from pollerd.api.polls import PollSchema
 from pollerd.api.problems import problem
 from pollerd.daemon.views import ExplanationView, LiveSite
 from pollerd.errors import InvalidValueError
@@ -129,6 +128,32 @@ class SiteSelection(Given):
         if len(self.model_fields_set) != 1:
             raise InvalidValueError("all", "given, or tag: one of the two", sorted(self.model_fields_set))
         return inputs.check_tag(self.tag) if "tag" in self.model_fields_set else None
+
+
+class RedirectSchema(BaseModel):
+    """One hop."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    status: int
+    url: str
+
+
+class PollSchema(BaseModel):
+    """One poll. `elapsed` is seconds since the last informative poll, `duration` seconds."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    at: Moment
+    elapsed: float | None
+    outcome: OutcomeKind
+    status: int | None
+    duration: float
+    bytes: int
+    changed: bool
+    detail: str
+    redirects: tuple[RedirectSchema, ...]
 
 
 class SitesChanged(BaseModel):

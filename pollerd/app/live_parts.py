@@ -421,15 +421,16 @@ def source_reader(common: CommonParts, polling: PollingParts, results: ResultPar
     """Returns what reads sources. sites: adds and removes what they list."""
 
     def readings() -> DueSourceReader:
-        from pollerd.app.source_readings import source_readings  # what a daemon without sources does not need
+        # what a daemon without sources does not need
+        from pollerd.daemon.source_readings import DocumentFetcher, SourceMembership, SourceReadings
 
-        return source_readings(
-            store=common.store.sources,
-            scheduler=common.scheduler,
-            sites=sites,
-            requests=polling.requests,
+        store, runtime = common.store.sources, common.runtime
+        return SourceReadings(
+            store=store,
+            documents=DocumentFetcher(polling.requests),
+            membership=SourceMembership(store=store, sites=sites, scheduler=common.scheduler, clock=runtime.clock),
             outage_filter=results.outage_filter,
-            runtime=common.runtime,
+            runtime=runtime,
         )
 
     return SourceReader(store=common.store.sources, make_reading=readings, runtime=common.runtime)

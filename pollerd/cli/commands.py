@@ -58,7 +58,7 @@ def _alone() -> None:
 COMMANDS: Commands = {
     "run": ("run:app", "Polls the sites of a list, and those added over REST, until Ctrl-C."),
     "demo": ("demo.demo:demo", "Starts a small changing web on loopback and polls it live."),
-    "sites": ("site_commands:app", "The sites of a running daemon."),
+    "sites": ("commands:sites", "The sites of a running daemon."),
     "jobs": ("jobs:app", "What was done to many sites, and how it is undone."),
     "sources": ("sources:app", "Sitemaps and feeds whose pages become sites of a running daemon."),
     "reads": ("reads:app", "Reads of changes: from them half-lives of interest are learned."),
@@ -88,6 +88,32 @@ COMMANDS: Commands = {
     ),
     "reproduce": ("reproduce:reproduce", "Runs experiments of the papers and ours, and writes reports."),
 }
+
+SITE_COMMANDS: Commands = {
+    "add": ("sites:add", "Adds sites; all get the same settings."),
+    "list": ("sites:list_", "Lists sites: id, state, URL, changes per day, polls, changes."),
+    "show": ("sites:show", "Shows all of one site, and why it is polled as it is."),
+    "edit": ("sites:edit", "Changes settings of sites."),
+    "pause": ("sites:pause", "Stops the polling of sites until they are resumed."),
+    "resume": ("sites:resume", "Polls sites again that were paused, back off, or were gone."),
+    "poll": ("sites:poll", "Polls sites before all others, as soon as their hosts allow."),
+    "remove": ("sites:remove", "Removes sites with all that was recorded of them."),
+    "bulk": (
+        "jobs:bulk",
+        "Does one thing to all sites that fit a filter.",
+    ),
+    "import": (
+        "lists:import_",
+        "Adds the sites of a file.",
+    ),
+    "diff": ("lists:diff", "Says what a list would change, and changes nothing."),
+    "preview": (
+        "selections:preview",
+        "Shows what is kept of a page, what is removed, its values, and what the conditions say.",
+    ),
+    "export": ("lists:export", "Writes all sites with their settings, as `import` reads them."),
+}
+sites = group_of(SITE_COMMANDS, help_="The sites of a running daemon.")
 
 app = group_of(
     COMMANDS, name="pollerd", help_="Watches web pages and feeds for change, under one budget of polls per second."

@@ -196,6 +196,7 @@ class ScheduleExplainer:
         sites, now = self._scheduler.sites, self._clock()
         slots = sites.slots_of(np.array(site_ids, np.int64))
         known = slots[slots >= 0]
+        # Before polls gave evidence on a site the belief is the prior.
         met = known[np.isfinite(sites.last_seen[known]) & (sites.polls[known] > 1)]
         rates: dict[int, float] = {}
         if met.size:
@@ -215,11 +216,6 @@ class ScheduleExplainer:
         sites = self._scheduler.sites
         slot = sites.slot_of(site_id)
         return slot is not None and math.isnan(sites.half_life[slot]) and not math.isnan(sites.learned_half_life[slot])
-
-    def _met(self, slot: int) -> bool:
-        """Returns whether polls gave evidence on this site; before that the belief is the prior."""
-        sites = self._scheduler.sites
-        return bool(np.isfinite(sites.last_seen[slot]) and sites.polls[slot] > 1)
 
     def explain(self, site_id: int) -> ExplanationView | None:
         """Returns everything that decides when the site is polled; None for an unknown site."""

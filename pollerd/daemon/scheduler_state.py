@@ -115,7 +115,7 @@ class SchedulerState:
         deadline: float = DEFAULT_DEADLINE_S,
         alone: bool = True,
     ) -> None:
-        """alone: no other node shares the database; else sites come and go with their partitions (`daemon/cluster`)."""
+        """alone: no other node shares the database; else sites come and go with their partitions (`daemon/nodes`)."""
         self.alone = alone
         self.settings, self.allocator_name, self.allocator = settings, allocator_name, allocator
         self.objective = objective

@@ -201,7 +201,6 @@ def feed_ttl(text: bytes) -> float | None:
 
 # Evidence from a feed's entries: the number of new ones, and the age of the newest.
 
-__all__ = ["age", "count", "key_of", "left_at_end", "remember", "remembered", "unseen"]
 
 REMEMBERED = 256
 LARGEST_WINDOW = 1024

@@ -176,7 +176,6 @@ def read_feed(body: bytes) -> tuple[Listed, ...] | None:
 
 # Listings: the pages and further sitemaps in one document of a source of sites.
 
-__all__ = ["MAX_BYTES", "ListedDocument", "read_listing", "same_host"]
 
 _ENDED = re.compile(rb"(?:</(?:\w+:)?(?:rss|feed|rdf)\s*>|\})\s*(?:<!--.*-->\s*)?\Z", re.IGNORECASE | re.DOTALL)
 _TAIL_BYTES = 4_096

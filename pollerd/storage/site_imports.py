@@ -63,7 +63,7 @@ class SiteImport:
         """
         if len(specs) != len(hosts):
             raise InvalidValueError("hosts", f"one for each of {len(specs)} specs", len(hosts))
-        result = AddResult([], [], [])
+        result = AddResult([], [], [], at=now)
         self._sql.locks.add_sites(connection)
         any_deleted = bool(connection.execute(self._any_deleted).scalar_one())
         for start in range(0, len(specs), PIECE):

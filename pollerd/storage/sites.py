@@ -255,7 +255,8 @@ class Sites:
         living = update(site).where(site.c.id == site_id, ~is_soft_deleted(site.c.id))
         if not connection.execute(living.values(values)).rowcount:
             raise NotFoundError("site", site_id)
-        run_each(connection, self._sql.update_text, [text_update(site_id, spec)])
+        renamed = [text_update(site_id, spec)] if changes.keys() & {"url", "title"} else []
+        run_each(connection, self._sql.update_text, renamed)
         if "tags" in changes:
             self._set_tags(connection, site_id, spec.tags)
         if changes.keys() & {"url", "paused"}:  # which change its state, too

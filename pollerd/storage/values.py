@@ -352,6 +352,8 @@ class AddResult:
     """(index, reason) of sites that the active allocator cannot hold."""
     returned: list[int] = field(default_factory=list)
     """Ids of existing sites that a job had deleted: they are back, with the settings that they had."""
+    at: float = 0.0
+    """When the new ones were added, epoch s."""
 
 
 @dataclass(frozen=True, slots=True)

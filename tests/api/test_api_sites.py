@@ -17,6 +17,13 @@ SITE_FIELDS = (
 )
 
 
+async def as_stored(api: Api, site: dict[str, Any]) -> bool:
+    """Whether an answer that was put together without reading the site again is what is read then."""
+    shown = (await api("GET", f"/sites/{site['id']}")).json
+    moving = ("next_poll_at",)  # never before now
+    return {k: v for k, v in shown.items() if k not in moving} == {k: v for k, v in site.items() if k not in moving}
+
+
 async def test_a_site_is_added_and_found_at_its_location(api: Api) -> None:
     reply = await api("POST", "/sites", {"url": "HTTPS://Example.org:443/news#x", "weight": 2, "tags": [" a ", "a"]})
     assert reply.status == 201
@@ -25,6 +32,10 @@ async def test_a_site_is_added_and_found_at_its_location(api: Api) -> None:
     assert (site["url"], site["weight"], site["cost"], site["tags"]) == (URL, 2.0, 1.0, ["a"])
     assert (site["state"], site["polls"], site["last_outcome"]) == ("active", 0, None)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", site["created_at"])
+    assert await as_stored(api, site)
+    changed = await api("PATCH", f"/sites/{site['id']}", {"weight": 3, "tags": ["b"], "windows": None, "title": "News"})
+    assert (changed.json["weight"], changed.json["tags"], changed.json["title"]) == (3.0, ["b"], "News")
+    assert await as_stored(api, changed.json)
     again = await api("GET", reply.headers["Location"].removeprefix("/api/v1"))
     assert (again.status, again.json["id"]) == (200, site["id"])
     assert list(api.control.sites.live([site["id"]])) == [site["id"]]

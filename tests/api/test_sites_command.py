@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pollerd.api.settings import ApiSettings
-from pollerd.cli.site_commands import app
+from pollerd.cli.commands import sites as app
 from tests.api.conftest import Api, NewApi
 
 URL = "https://example.org/news"

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pollerd.app.url_list import read_list
+from pollerd.cli.commands import sites as commands
 from pollerd.cli.lists import diff
-from pollerd.cli.site_commands import app as commands
 from tests.api.conftest import Api
 
 A, B, C, D = (f"https://{name}.invalid/" for name in "abcd")

@@ -14,7 +14,7 @@ from pollerd import allocation
 from pollerd.allocation import contract, registry
 from pollerd.allocation.registered import NAMES
 from pollerd.cli.commands import COMMANDS
-from pollerd.cli.site_commands import COMMANDS as SITES
+from pollerd.cli.commands import SITE_COMMANDS as SITES
 from tests.support.process import environment
 
 HEAVY = frozenset({"aiohttp", "alembic", "asyncio", "fastapi", "numpy", "sqlalchemy", "structlog", "uvicorn", "uvloop"})

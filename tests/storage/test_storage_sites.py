@@ -238,3 +238,21 @@ async def test_many_are_paused_some_at_a_time(store: Store, monkeypatch: pytest.
     everyone = [(piece.tolist(), changed) async for piece, changed in store.sites.pause(None, False)]
     assert everyone == [(ids[0:2], 1), (ids[2:4], 1), ([ids[4], ids[6]], 0)]
     assert [changed async for _, changed in store.sites.pause("nobody", True)] == []
+
+
+async def test_a_change_leaves_what_another_changed_since_the_site_was_read(store: Store) -> None:
+    site_id = (await add(store, 1))[0]
+    before = await store.sites.get(site_id)
+    await store.sites.update(site_id, {"weight": 4.0, "title": "theirs"}, 20.0)
+    await store.sites.update(before, {"cost": 2.0}, 30.0)
+    after = await store.sites.get(site_id)
+    assert (after.spec.weight, after.spec.cost, after.spec.title) == (4.0, 2.0, "theirs")
+    assert [one.id for one in (await store.sites.page(q="theirs")).items] == [site_id], "it is found by its title"
+
+
+async def test_a_site_that_is_gone_since_it_was_read_is_not_changed(store: Store) -> None:
+    site_id = (await add(store, 1))[0]
+    before = await store.sites.get(site_id)
+    await store.sites.discard([site_id])
+    with pytest.raises(NotFoundError):
+        await store.sites.update(before, {"cost": 2.0}, 30.0)

@@ -29,7 +29,7 @@ from pathlib import Path
 _MODULES = (
     *("alembic.command", "argon2", "pollerd.cli.accounts", "pollerd.cli.tokens"),
     *("pollerd.cli.changes", "pollerd.cli.commands", "pollerd.cli.config", "pollerd.cli.db", "pollerd.cli.run"),
-    *("pollerd.cli.serving", "pollerd.cli.transfer", "pollerd.cli.site_commands", "pollerd.cli.sites"),
+    *("pollerd.cli.serving", "pollerd.cli.transfer", "pollerd.cli.sites"),
     *("pollerd.storage.postgres", "pollerd.storage.sqlite"),
 )
 

@@ -289,7 +289,6 @@ class SiteControl:
 
     async def add_one(self, spec: SiteSpec) -> Site:
         """Adds one site. Raises DuplicateError with the existing id, InvalidValueError if it cannot be held."""
-        now = self._clock()
         result = await self.add([spec])
         if result.refused:
             raise result.refused[0][1]
@@ -298,7 +297,7 @@ class SiteControl:
         site_id = result.added[0][0]
         if result.returned:  # with the settings that it had
             return await self._store.get(site_id)
-        return Site(site_id, spec, host_of(spec.url), SiteState.PAUSED if spec.paused else SiteState.ACTIVE, now)
+        return Site(site_id, spec, host_of(spec.url), SiteState.PAUSED if spec.paused else SiteState.ACTIVE, result.at)
 
     async def update(self, site_id: int, wanted: SiteChanges | Callable[[Site], SiteChanges]) -> Site:
         """Changes the settings of a site; what was learned of it stays.
@@ -541,7 +540,8 @@ def screenshot_conflict(spec: SiteSpec, tags: Tags) -> InvalidValueError | None:
 
 def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, InvalidValueError]) -> AddResult:
     """Maps the result for the sites at `places` back to the full list, and adds the refused ones."""
-    return AddResult(
+    return replace(
+        result,
         added=[(site_id, places[i], host_id) for site_id, i, host_id in result.added],
         existing=[(site_id, places[i]) for site_id, i in result.existing],
         deleted=[places[i] for i in result.deleted],

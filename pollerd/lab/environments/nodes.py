@@ -92,7 +92,7 @@ def drive_nodes(
     """Polls one page a step of `STEP_S` s in the mean, for `polls` steps.
 
     make: creates an allocator with a budget in polls per second. node int64[n] >= 0, of each page. divide_every: steps
-    between two divisions of the budget. Grants follow a division as the protocol has it (`storage/cluster`): one is
+    between two divisions of the budget. Grants follow a division as the protocol has it (`storage/grants.py`): one is
     raised only by what is free.
     """
     number = int(node.max()) + 1
