@@ -5,7 +5,7 @@ a poll collects of the items that came since the last one those that are still s
 is a multiple of the polls that would find every feed with half of its items new. Who knows the rates: `best`, the value
 of the best periods by the formulas of `allocation.finite_feeds`; `index`, the index with M; `index without M`, the
 index of `allocation.index`. Who learns them: `whittle`, told of items and M, of counts alone (as before), of changes
-alone. The second half of a run counts, as a share of `best`, in bursts of `index`; mean and standard error over the seeds.
+alone. The second half of a run counts, as a share of `best`, in bursts of `index`; mean and standard error over seeds.
 
     python benchmarks/finite_feeds.py --seeds 6
     python benchmarks/finite_feeds.py --histories traces.npz --seeds 3
