@@ -10,10 +10,13 @@ _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400
 _DURATION = re.compile(_NUMBER + r"\s*(s|min|m|h|d|)")
 _PACE = re.compile(_NUMBER + r"\s*(?:/\s*(s|min|m|h|d))?")
 _SHARE = re.compile(_NUMBER + r"\s*(%?)")
+_BYTES = {"": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
+_SIZE = re.compile(_NUMBER + r"\s*(kib|mib|gib|)", re.IGNORECASE)
 
 DURATION = "seconds, or a number with s, m, h or d behind it"
 PACE = "polls per second, or a number with /s, /min, /h or /d behind it"
 SHARE = "a share like 0.01 or 1%"
+SIZE = "a whole number of bytes, or a number with KiB, MiB or GiB behind it"
 
 
 def seconds(text: str) -> float:
@@ -34,6 +37,15 @@ def share(text: str) -> float:
     return _finite(math.nan if match is None else float(match[1]) / (100.0 if match[2] else 1.0), SHARE)
 
 
+def in_bytes(text: str) -> int:
+    """Parses a number of bytes from "1048576", "10MiB", "1.5 GiB". Raises ValueError as `seconds` does."""
+    match = _SIZE.fullmatch(text.strip())
+    value = _finite(math.nan if match is None else float(match[1]) * _BYTES[match[2].lower()], SIZE)
+    if value != int(value):
+        raise ValueError(SIZE)
+    return int(value)
+
+
 def _finite(value: float, allowed: str) -> float:
     if not math.isfinite(value):
         raise ValueError(allowed)
@@ -48,6 +60,12 @@ def duration(value: float) -> str:
     unit = next((u for u in ("d", "h", "m") if float(f"{abs(value):.3g}") >= _SECONDS[u]), "s")
     rounded = float(f"{value / _SECONDS[unit]:.3g}")
     return f"{rounded:.0f}{unit}" if abs(rounded) >= 100 else f"{rounded:g}{unit}"
+
+
+def size(value: float) -> str:
+    """Formats a number of bytes for `in_bytes`, in the largest of bytes, KiB, MiB and GiB in which it is 1 or more."""
+    unit = next((power for power in (3, 2, 1) if value >= 1024**power), 0)
+    return f"{value / 1024**unit:.3g} {('bytes', 'KiB', 'MiB', 'GiB')[unit]}"
 
 
 def soon(seconds: float) -> str:

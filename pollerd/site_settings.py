@@ -87,6 +87,17 @@ class Kind(StrEnum):
     """Also as 90s, 5m, 1.5h or 2d."""
     SHARE = "share"
     """Also as 1%."""
+    RATE = "rate"
+    """Polls per second, also as 20/min, 300/h or 5000/d."""
+    COUNT = "count"
+    """A whole number."""
+    SIZE = "size"
+    """Bytes, also as 10MiB or 2GiB."""
+    CHOICE = "choice"
+    """One of a few words."""
+    NAMES = "names"
+    """Words, also with commas between them."""
+    PATH = "path"
     TRUST = "trust"
     """A `RespectTtl`."""
     WINDOWS = "windows"
@@ -126,6 +137,8 @@ class Setting:
     """Whether it is sealed, and never shown."""
     form: str = ""
     """Its label in the web form; empty: the form does not have it."""
+    example: Any = None
+    """Its value in the examples of OpenAPI."""
     name: str = ""
     type: Any = None
     """Its field and the type of its values, from the table."""
@@ -219,6 +232,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             cli="What one change is worth.",
             bulk="weight",
             form="Weight",
+            example=2.0,
         ),
     ] = None
     cost: Annotated[
@@ -230,6 +244,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             usable=Range("", 0, words="finite, above {lowest:g}", above=True, below=True),
             cli="What one poll costs of the budget.",
             form="Cost of a poll",
+            example=1.0,
         ),
     ] = None
     tags: Annotated[tuple[str, ...], Setting(Kind.TAGS, inherits=False, form="Tags")] = ()
@@ -253,6 +268,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             cli="Longest time between two polls.",
             bulk="limits",
             form="Longest interval",
+            example=86_400.0,
         ),
     ] = None
     min_yield: Annotated[
@@ -322,6 +338,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             "docs/selections.md, or @FILE (.json, .toml, .yaml).",
             option="select",
             form="What of the page counts (selections, as JSON)",
+            example={"default": {"steps": [{"keep": {"css": "main"}}]}},
         ),
     ] = ""
     """What of the page counts: settings by name as JSON (`detection.selection`); empty: the whole page."""
@@ -346,6 +363,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             "is not rendered cannot say it; null: the default, no",
             cli="Keep a PNG of the rendered page with each new content.",
             form="Keep a screenshot of each new content",
+            example=False,
         ),
     ] = None
     title: Annotated[

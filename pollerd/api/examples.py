@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pollerd.site_settings import INHERITED
+
 # Examples of users, sessions and tokens.
 
 _AT = "2026-01-31T12:00:00.000Z"
@@ -301,24 +303,13 @@ _SITE: dict[str, Any] = {
     "url": "https://example.org/news",
     "title": "News of the valley",
     "state": "active",
-    "weight": 2.0,
-    "cost": 1.0,
     "tags": ["daily"],
-    "min_interval": None,
-    "max_interval": 86_400.0,
-    "min_yield": None,
-    "respect_ttl": None,
-    "half_life": None,
+    **{name: one.example for name, one in INHERITED.items()},
     "learned_half_life": 5_400.0,
-    "deadline": None,
-    "windows": None,
     "header_names": ["Accept-Language"],
     "has_credentials": True,
     "method": "GET",
     "proxy": None,
-    "render": None,
-    "keep_screenshots": False,
-    "selections": {"default": {"steps": [{"keep": {"css": "main"}}]}},
     "created_at": "2026-01-01T08:00:00.000Z",
     "last_poll_at": _AT,
     "next_poll_at": _AT,
@@ -442,11 +433,8 @@ _DECILES: list[dict[str, Any]] = [
 
 _TAG: dict[str, Any] = {
     "name": "offices",
-    **dict.fromkeys(("weight", "cost", "max_interval", "min_yield", "respect_ttl", "half_life", "deadline")),
+    **dict.fromkeys(INHERITED),
     "min_interval": 900.0,
-    "selections": None,
-    "render": None,
-    "keep_screenshots": None,
     "windows": {"zone": "Europe/Berlin", "open": [{"days": ["mon", "tue"], "from": "08:00", "to": "18:00"}]},
     "header_names": ["Accept-Language"],
     "has_credentials": False,

@@ -6,112 +6,30 @@ Secrets may also come from a file: `--token-file`, `POLLERD_TOKEN_FILE`, `token_
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from typing import Any, TypeVar
 
 from pollerd import quantities
-from pollerd.allocation.registered import Objective
 from pollerd.api.settings import SHORTEST_TOKEN, ApiSettings, SignInSettings, is_hash
-from pollerd.app.environment import PREFIX, SECRET_FILES, SECRETS, variable, variables, with_secrets_read
+from pollerd.app.environment import PREFIX, variable, variables, with_secrets_read
+from pollerd.app.options import OPTIONS, SECRETS, Option, Options
 from pollerd.daemon.settings import DaemonSettings, SignalSettings
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.fetching.settings import FetchSettings, normalise_proxy, without_userinfo
 from pollerd.notifications.settings import NotificationSettings
 from pollerd.rendering.settings import RenderingSettings, browser_shown
 from pollerd.scheduling.settings import SchedulingSettings
-from pollerd.site_settings import RespectTtl
+from pollerd.site_settings import Kind, RespectTtl
 from pollerd.storage.settings import StorageSettings
 
 NODE_TOTAL_TIMEOUT_SECONDS = 20.0
 _CLIENT_ONLY = frozenset({"url"})
-
-
-def _written(read: Callable[[str], float]) -> BeforeValidator:
-    """Returns a validator that parses texts with `read` and leaves other values unchanged."""
-    return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
-
-
-def _names(value: object) -> object:
-    """Splits names in a text like "htraa, uniform"."""
-    if not isinstance(value, str):
-        return value
-    return tuple(name.strip() for name in value.split(",") if name.strip())
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-Seconds = Annotated[float, _written(quantities.seconds), Field(allow_inf_nan=False)]
-PollRate = Annotated[float, _written(quantities.per_second), Field(allow_inf_nan=False)]
-Trust = Annotated[RespectTtl, BeforeValidator(RespectTtl.of)]
-Share = Annotated[float, _written(quantities.share), Field(allow_inf_nan=False)]
-
-
-class Options(BaseModel):
-    """All user settings, flat. Ranges are checked by the packages that own the settings."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    urls: Path | None = None
-    topic: Path | None = None
-    seeds: Path | None = None
-    budget: PollRate = DaemonSettings.budget
-    allocator: str = DaemonSettings.allocator
-    objective: Objective = "changes"
-    deadline: Seconds = DaemonSettings.deadline
-    shadow: Names = ()
-    database: str = Field(default="sqlite+aiosqlite:///pollerd.db", repr=False)
-    node: str | None = None
-    node_address: str | None = None
-    listen: str = "127.0.0.1:8080"
-    host_interval: Seconds = SchedulingSettings.host_interval_seconds
-    min_interval: Seconds = SchedulingSettings.min_interval_seconds
-    max_interval: Seconds | None = None
-    min_yield: Share = SchedulingSettings.min_yield
-    max_silence: Seconds = SchedulingSettings.max_silence_seconds
-    respect_ttl: Trust = SchedulingSettings.respect_ttl
-    contact: str | None = None
-    allow_private: bool = False
-    public_url: str | None = None
-    callback_url: str | None = None
-    indexnow: bool = False
-    allow_private_channels: bool = False
-    sync: bool = False
-    no_wait: bool = False
-    no_web: bool = False
-    token: str | None = Field(default=None, repr=False)
-    read_token: str | None = Field(default=None, repr=False)
-    sign_in: bool = False
-    allowed_host: Names = ()
-    trusted_proxy: Names = ()
-    user_header: str | None = None
-    metrics_version: bool = False
-    secret_key: str | None = Field(default=None, repr=False)
-    proxy: str | None = Field(default=None, repr=False)
-    log_format: Literal["text", "json"] = "text"
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    total_timeout: Seconds = FetchSettings.total_timeout_seconds
-    connect_timeout: Seconds = FetchSettings.connect_timeout_seconds
-    max_body_bytes: int = FetchSettings.max_body_bytes
-    tls_session_bytes: int = FetchSettings.tls_session_bytes
-    ca_file: str | None = None
-    full_get_every: int = DaemonSettings.full_get_every
-    max_inflight: int = DaemonSettings.max_inflight
-    keep_contents: int = StorageSettings.keep_contents
-    content_retention: Seconds = StorageSettings.content_retention_seconds
-    content_cap_bytes: int = StorageSettings.content_cap_bytes
-    change_retention: Seconds | None = StorageSettings.change_retention_seconds
-    poll_retention: Seconds = StorageSettings.poll_retention_seconds
-    browser: str | None = Field(default=None, repr=False)
-    browser_pages: int = RenderingSettings.browser_pages
-    browser_deadline: Seconds = RenderingSettings.browser_deadline_seconds
-    browser_page_bytes: int = RenderingSettings.browser_page_bytes
-    browser_no_sandbox: bool = RenderingSettings.browser_no_sandbox
-    browser_proxy: str | None = None
+_SECRET_FILES = frozenset(f"{name}_file" for name in SECRETS)
 
 
 @dataclass(frozen=True)
@@ -141,7 +59,7 @@ class Config:
 
     def shown(self) -> dict[str, tuple[str, str]]:
         """Returns option -> (value as text, source); secrets are masked."""
-        return {name: (_shown(name, value), self.sources[name]) for name, value in self.options}
+        return {name: (_shown(name, value), self.sources[name]) for name, value in vars(self.options).items()}
 
 
 def load(flags: Mapping[str, Any], *, file: Path | None = None, environ: Mapping[str, str] | None = None) -> Config:
@@ -151,12 +69,12 @@ def load(flags: Mapping[str, Any], *, file: Path | None = None, environ: Mapping
     """
     env = os.environ if environ is None else environ
     values, sources = _from_file(_file(file, env))
-    given = with_secrets_read(_given(flags), lambda name: f"--{name.replace('_', '-')}")
+    given = with_secrets_read(_given(flags), SECRETS, lambda name: f"--{name.replace('_', '-')}")
     for layer, name in ((_from_environment(env), "environment"), (given, "flag")):
         values.update(layer)
         sources.update(dict.fromkeys(layer, name))
-    options = _validated(values)
-    complete = {name: sources.get(name, "default") for name in Options.model_fields}
+    options = Options(**{name: _read(OPTIONS[name], value) for name, value in values.items()})
+    complete = {name: sources.get(name, "default") for name in OPTIONS}
     try:
         return _settings(options, complete)
     except InvalidValueError as error:
@@ -183,116 +101,155 @@ def _from_file(path: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
         raise ConfigError(f"config file {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {path}: {error}") from error
-    _refuse_unknown(values, f"config file {path}", str, SECRET_FILES)
-    values = with_secrets_read(values, str)
+    _refuse_unknown(values, f"config file {path}", str, _SECRET_FILES)
+    values = with_secrets_read(values, SECRETS, str)
     return values, dict.fromkeys(values, f"file {path}")
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
     found = variables(env)
     check_variables(frozenset(found))
-    found = with_secrets_read(found, variable)
+    found = with_secrets_read(found, SECRETS, variable)
     return {name: value for name, value in found.items() if name not in _CLIENT_ONLY}
 
 
 def check_variables(names: frozenset[str]) -> None:
     """Raises ConfigError for a variable without an option; `names` as returned by `variables`."""
-    _refuse_unknown(names, "environment", variable, _CLIENT_ONLY | SECRET_FILES)
+    _refuse_unknown(names, "environment", variable, _CLIENT_ONLY | _SECRET_FILES)
 
 
 def _refuse_unknown(
     values: Collection[str], where: str, spelled: Callable[[str], str], also: frozenset[str] = frozenset()
 ) -> None:
-    unknown = sorted(set(values) - set(Options.model_fields) - also)
+    unknown = sorted(set(values) - set(OPTIONS) - also)
     if unknown:
-        known = ", ".join(spelled(name) for name in Options.model_fields)
+        known = ", ".join(spelled(name) for name in OPTIONS)
         raise ConfigError(f"{where}: unknown {', '.join(spelled(n) for n in unknown)}; known: {known}")
 
 
-def _validated(values: dict[str, Any]) -> Options:
+# How the values of each kind are read, as text or as TOML has them. ValueError says what is allowed.
+
+
+def _number(parse: Callable[[str], float], allowed: str) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        if isinstance(value, str):
+            return parse(value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(allowed)
+        return float(value)
+
+    return read
+
+
+def _count(value: Any) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool | float) or not (text.isascii() and text.removeprefix("-").isdigit()):
+        raise ValueError("a whole number")
+    return int(text)
+
+
+def _size(value: Any) -> int:
+    return quantities.in_bytes(value) if isinstance(value, str) else _count(value)
+
+
+_SWITCH = {
+    **dict.fromkeys(("true", "yes", "on", "y", "t", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "n", "f", "0"), False),
+}
+
+
+def _switch(value: Any) -> bool:
+    known = _SWITCH.get(str(value).strip().lower())
+    if known is None:
+        raise ValueError("true or false")
+    return known
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("names with commas between them, or a list of them")
+    return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | Path):
+        raise ValueError("text")
+    return str(value)
+
+
+_READERS: Mapping[Kind, Callable[[Any], Any]] = {
+    Kind.SECONDS: _number(quantities.seconds, quantities.DURATION),
+    Kind.RATE: _number(quantities.per_second, quantities.PACE),
+    Kind.SHARE: _number(quantities.share, quantities.SHARE),
+    Kind.COUNT: _count,
+    Kind.SIZE: _size,
+    Kind.SWITCH: _switch,
+    Kind.TRUST: RespectTtl.of,
+    Kind.NAMES: _names,
+    Kind.PATH: lambda value: Path(_text(value)),
+    Kind.TEXT: _text,
+    Kind.CHOICE: _text,
+}
+
+
+def _read(option: Option, value: Any) -> Any:
     try:
-        return Options.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0])
-        given = "(not shown)" if name in SECRETS else first["input"]
-        raise InvalidValueError(name, _allowed(first["msg"]), given) from error
-
-
-def _allowed(message: str) -> str:
-    """Returns Pydantic's message as the end of "must be ..."."""
-    for start in ("Input should be ", "Value error, "):
-        message = message.removeprefix(start)
-    return message
+        found = _READERS[option.kind](value)
+        if option.choices and found not in option.choices:
+            raise ValueError("one of " + ", ".join(option.choices))
+    except ValueError as error:
+        raise InvalidValueError(option.name, str(error), "(not shown)" if option.secret else value) from error
+    return found
 
 
 def _as_option(error: InvalidValueError) -> InvalidValueError:
     """Renames the field of the error to the user's option, which lacks the unit."""
     name = error.field.removesuffix("_seconds")
-    return InvalidValueError(name if name in Options.model_fields else error.field, error.allowed, error.given)
+    return InvalidValueError(name if name in OPTIONS else error.field, error.allowed, error.given)
+
+
+S = TypeVar("S")
+
+
+def _made(settings: type[S], options: Options, **others: Any) -> S:
+    """Makes a room's settings: a field from the option of its name without `_seconds`, but for `others`."""
+    named = {one.name: one.name.removesuffix("_seconds") for one in fields(settings)}  # type: ignore[arg-type]
+    given = {name: getattr(options, option) for name, option in named.items() if option in OPTIONS}
+    return settings(**{**given, **others})
 
 
 def _settings(options: Options, sources: Mapping[str, str]) -> Config:
-    longest = {} if options.max_interval is None else {"max_interval_seconds": options.max_interval}
+    longest = math.inf if options.max_interval is None else options.max_interval
+    connections = max(options.max_inflight, FetchSettings.max_connections)
+    entrance = SignInSettings.of(
+        required=options.sign_in,
+        allowed_hosts=options.allowed_host,
+        trusted_proxies=options.trusted_proxy,
+        user_header=options.user_header,
+    )
     return Config(
         options=options,
         sources=sources,
-        daemon=DaemonSettings(
-            budget=options.budget,
-            allocator=options.allocator,
-            objective=_objective(options, sources),
-            deadline=options.deadline,
-            shadows=options.shadow,
-            full_get_every=options.full_get_every,
-            max_inflight=options.max_inflight,
-        ),
-        scheduling=SchedulingSettings(
-            min_interval_seconds=options.min_interval,
-            host_interval_seconds=options.host_interval,
-            min_yield=options.min_yield,
-            max_silence_seconds=options.max_silence,
-            respect_ttl=options.respect_ttl,
-            **longest,
-        ),
-        fetching=FetchSettings(
-            contact=options.contact,
+        daemon=_made(DaemonSettings, options, objective=_objective(options, sources), shadows=options.shadow),
+        scheduling=_made(SchedulingSettings, options, max_interval_seconds=longest),
+        fetching=_made(
+            FetchSettings,
+            options,
             total_timeout_seconds=_total_timeout(options, sources),
-            connect_timeout_seconds=options.connect_timeout,
-            max_body_bytes=options.max_body_bytes,
-            tls_session_bytes=options.tls_session_bytes,
-            max_connections=max(options.max_inflight, FetchSettings.max_connections),
-            allow_private=options.allow_private,
-            ca_file=options.ca_file,
-            proxy=options.proxy,
+            max_connections=connections,
         ),
-        rendering=_rendering(options),
-        notifying=NotificationSettings(
-            public_url=options.public_url,
-            allow_private_channels=options.allow_private_channels,
-            ca_file=options.ca_file,
-            contact=options.contact,
-            proxy=options.proxy,
-        ),
-        signals=SignalSettings(callback_url=options.callback_url, indexnow=options.indexnow),
-        storage=StorageSettings(
-            keep_contents=options.keep_contents,
-            content_retention_seconds=options.content_retention,
-            content_cap_bytes=options.content_cap_bytes,
-            change_retention_seconds=options.change_retention,
-            poll_retention_seconds=options.poll_retention,
-            secret_key=options.secret_key,
-        ),
+        rendering=_made(RenderingSettings, options),
+        notifying=_made(NotificationSettings, options),
+        signals=_made(SignalSettings, options),
+        # Its `connect_timeout_seconds` is that of the database, which no option sets.
+        storage=_made(StorageSettings, options, connect_timeout_seconds=StorageSettings.connect_timeout_seconds),
         api=ApiSettings.listening(
             options.listen,
             token=options.token,
             read_token=options.read_token,
             metrics_version=options.metrics_version,
-            entrance=SignInSettings.of(
-                required=options.sign_in,
-                allowed_hosts=options.allowed_host,
-                trusted_proxies=options.trusted_proxy,
-                user_header=options.user_header,
-            ),
+            entrance=entrance,
         ),
     )
 
@@ -301,17 +258,6 @@ def _total_timeout(options: Options, sources: Mapping[str, str]) -> float:
     """Returns the deadline of a poll; of a node, by default, shorter: who takes over from a dead one waits so long."""
     chosen = options.node is None or sources["total_timeout"] != "default"
     return options.total_timeout if chosen else min(options.total_timeout, NODE_TOTAL_TIMEOUT_SECONDS)
-
-
-def _rendering(options: Options) -> RenderingSettings:
-    return RenderingSettings(
-        browser=options.browser,
-        browser_pages=options.browser_pages,
-        browser_deadline_seconds=options.browser_deadline,
-        browser_page_bytes=options.browser_page_bytes,
-        browser_no_sandbox=options.browser_no_sandbox,
-        browser_proxy=options.browser_proxy,
-    )
 
 
 def _objective(options: Options, sources: Mapping[str, str]) -> str:

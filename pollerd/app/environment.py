@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,6 @@ from pollerd.api.settings import is_hash
 from pollerd.errors import ConfigError, InvalidValueError
 
 PREFIX = "POLLERD_"
-SECRETS = frozenset({"token", "read_token", "secret_key", "proxy", "database", "browser"})
-SECRET_FILES = frozenset(f"{name}_file" for name in SECRETS)
 DEFAULT_URL = "http://127.0.0.1:8080"
 _FOR_CLIENTS = frozenset({"url", "token", "token_file"})
 
@@ -31,11 +29,15 @@ def variable(name: str) -> str:
     return PREFIX + name.upper()
 
 
-def with_secrets_read(values: Mapping[str, Any], spelled: Callable[[str], str]) -> dict[str, Any]:
-    """Replaces secret files by their contents. Raises ConfigError; `spelled` formats option names."""
-    found = {name: value for name, value in values.items() if name not in SECRET_FILES}
-    for name in sorted(SECRET_FILES & values.keys()):
-        secret = name.removesuffix("_file")
+def with_secrets_read(
+    values: Mapping[str, Any], secrets: Collection[str], spelled: Callable[[str], str]
+) -> dict[str, Any]:
+    """Replaces the files of secrets (`NAME_file`) by their contents. Raises ConfigError; `spelled` formats names."""
+    files = {f"{secret}_file": secret for secret in sorted(secrets)}
+    found = {name: value for name, value in values.items() if name not in files}
+    for name, secret in files.items():
+        if name not in values:
+            continue
         if secret in found:
             raise ConfigError(f"{spelled(secret)} and {spelled(name)} are both set; one is allowed")
         found[secret] = _secret(spelled(name), values[name])
@@ -48,7 +50,7 @@ def client_defaults(environ: Mapping[str, str] | None = None) -> tuple[str, str 
     Raises ConfigError for a secret file that cannot be read, InvalidValueError for a token's hash.
     """
     found = variables(os.environ if environ is None else environ)
-    given = with_secrets_read({name: found[name] for name in _FOR_CLIENTS & found.keys()}, variable)
+    given = with_secrets_read({name: found[name] for name in _FOR_CLIENTS & found.keys()}, {"token"}, variable)
     token = given.get("token")
     if token is not None and is_hash(token):
         allowed = "the token itself: its hash is enough for the daemon, not for commands that call it"

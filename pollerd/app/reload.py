@@ -13,8 +13,10 @@ import structlog
 from pollerd.api.auth.recognition import Tokens
 from pollerd.api.settings import SHORTEST_TOKEN
 from pollerd.app.config import Config
+from pollerd.app.options import NEEDS_RESTART, OPTIONS, Applies
 from pollerd.app.url_list import list_at_once, read_list
 from pollerd.daemon.daemon import Daemon
+from pollerd.daemon.settings import ALLOCATION_SETTINGS
 from pollerd.errors import PollerdError
 from pollerd.fetching.fetcher import Fetcher
 from pollerd.logs import set_up_logs
@@ -22,16 +24,6 @@ from pollerd.storage.store import Store
 
 if TYPE_CHECKING:  # loaded where a browser is named
     from pollerd.rendering.renderer import Renderer
-
-_BROWSER = ("browser", "browser_no_sandbox", "browser_proxy")
-_ENTRANCE = ("sign_in", "trusted_proxy", "user_header")
-_NOTIFICATIONS = ("public_url", "allow_private_channels")
-_SINGLE = ("database", "node", "node_address", "listen", "secret_key", "max_inflight", "topic", "seeds", "no_web")
-_SIGNALS = ("callback_url", "indexnow")
-NEEDS_RESTART = frozenset({*_SIGNALS, *_SINGLE, *_BROWSER, *_ENTRANCE, *_NOTIFICATIONS})
-_ALLOCATION = ("allocator", "objective", "deadline", "budget")
-_NOTHING_TO_APPLY = frozenset({"urls", "sync", "no_wait"})
-"""Options read whenever they are needed."""
 
 
 def warn_of_short_tokens(config: Config) -> None:
@@ -85,7 +77,7 @@ class Reload:
         if waiting:
             self._log.warning("restart_needed", settings=", ".join(waiting))
         in_force = {name: getattr(self._config.options, name) for name in waiting}
-        self._config = replace(config, options=config.options.model_copy(update=in_force))
+        self._config = replace(config, options=replace(config.options, **in_force))
         warn_of_short_tokens(config)
         self._log.info("reloaded", changed=", ".join(sorted(changed - NEEDS_RESTART)) or "nothing")
         if lines is not None and config.options.urls is not None:
@@ -103,7 +95,8 @@ class Reload:
     def _changed(self, config: Config) -> frozenset[str]:
         """Returns the options that differ from before. Others keep what was set over REST meanwhile."""
         before, after = self._config.options, config.options
-        return frozenset(name for name, value in after if value != getattr(before, name)) - _NOTHING_TO_APPLY
+        applied = (name for name, one in OPTIONS.items() if one.applies is not Applies.USE)
+        return frozenset(name for name in applied if getattr(after, name) != getattr(before, name))
 
     async def _apply(self, config: Config, changed: frozenset[str]) -> None:
         """Applies the steps that may be refused first: then nothing has changed."""
@@ -114,7 +107,7 @@ class Reload:
             keepalive_seconds=self._fetcher.settings.keepalive_seconds,
         )
         with self._fetcher.prepared(fetching) as take_over:
-            allocation = {name: getattr(config.options, name) for name in _ALLOCATION if name in changed}
+            allocation = {name: getattr(config.options, name) for name in ALLOCATION_SETTINGS if name in changed}
             if "shadow" in changed:
                 allocation["shadows"] = config.options.shadow
             if allocation:

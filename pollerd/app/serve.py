@@ -26,8 +26,9 @@ from pollerd.api.server import MAX_CONNECTIONS, Admission, ApiServer
 from pollerd.api.settings import ApiSettings, is_loopback
 from pollerd.app import gc_tuning
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.app.config import Config, Options
+from pollerd.app.config import Config
 from pollerd.app.environment import DEFAULT_URL
+from pollerd.app.options import Options
 from pollerd.app.reload import Reload, warn_of_short_tokens
 from pollerd.app.url_list import read_list
 from pollerd.daemon.control.control import Control

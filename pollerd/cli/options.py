@@ -8,7 +8,7 @@ import json
 import math
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path, PurePath
@@ -115,6 +115,36 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
     called.__annotations__ = {one.name: one.annotation for one in parameters}
     return called
+
+
+def with_options(
+    name: str, options: Sequence[Parameter], finish: Callable[[dict[str, Any]], Mapping[str, Any]] = dict
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Has a command take options of a table in place of its parameter `name`, which gets those that were given.
+
+    finish: what is made of them. In the help the options stand where the parameter stands; those after it are passed by
+    name.
+    """
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        parameters = list[Parameter]()
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if parameter.name == name:
+                parameters += options
+            else:
+                parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+
+        @wraps(command)
+        def called(**given: Any) -> None:
+            values = {one.name: given.pop(one.name) for one in options}
+            taken = {option: value for option, value in values.items() if value is not None}
+            command(**{name: finish(taken)}, **given)
+
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
+        called.__annotations__ = {one.name: one.annotation for one in parameters}
+        return called
+
+    return decorated
 
 
 def _options(group: type) -> Iterator[Parameter]:

@@ -17,6 +17,7 @@ import typer
 
 from pollerd import quantities
 from pollerd.errors import PollerdError
+from pollerd.site_settings import SITE_SETTINGS, Kind
 
 # Untrusted text, made safe for a terminal.
 
@@ -41,20 +42,9 @@ class UnansweredError(CallError):
 
 T = TypeVar("T")
 _DURATIONS = frozenset(
-    {
-        "min_interval",
-        "max_interval",
-        "half_life",
-        "half_life_low",
-        "half_life_high",
-        "half_life_in_force",
-        "learned_half_life",
-        "deadline",
-        "elapsed",
-        "expected_interval",
-        "interval",
-        "learned_interval",
-    }
+    {name for name, one in SITE_SETTINGS.items() if one.kind is Kind.SECONDS}
+    | {"half_life_low", "half_life_high", "half_life_in_force", "learned_half_life"}
+    | {"elapsed", "expected_interval", "interval", "learned_interval"}
 )
 """Fields of the API in seconds: shown as 30s, 5m, 1.5h."""
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Mapping
-from functools import wraps
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.options import DURATION, NONE, TRUST, duration, json_in, settings_in, trust, windows
+from pollerd.cli.options import DURATION, NONE, TRUST, duration, json_in, settings_in, trust, windows, with_options
 from pollerd.site_settings import ACCESS_SETTINGS, INHERITED, SITE_SETTINGS, Kind, Setting
 
 _SELECTIONS = ("css", "xpath", "jsonpath")
@@ -27,29 +25,13 @@ def with_settings(
     """Has a command take an option for each setting that has help, and passes those given as its parameter `settings`.
 
     none: the help of the word that takes a setting away; empty: that word is refused. before: starts each help text.
-    In the help the options stand where the parameter stands; those that follow are passed by name.
     """
     offered = {name: one for name, one in settings.items() if one.cli}
 
-    def decorated(command: Callable[..., None]) -> Callable[..., None]:
-        parameters = list[Parameter]()
-        for parameter in inspect.signature(command, eval_str=True).parameters.values():
-            if parameter.name == "settings":
-                parameters += [_parameter(one, none, before) for one in offered.values()]
-            else:
-                parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+    def finish(given: dict[str, Any]) -> Settings:
+        return {name: _taken_away(offered[name]) if value == NONE else value for name, value in given.items()}
 
-        @wraps(command)
-        def called(**given: Any) -> None:
-            values = {name: given.pop(name) for name in offered}
-            taken = {name: _taken_away(offered[name]) if v == NONE else v for name, v in values.items()}
-            command(settings={name: taken[name] for name, value in values.items() if value is not None}, **given)
-
-        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
-        called.__annotations__ = {one.name: one.annotation for one in parameters}
-        return called
-
-    return decorated
+    return with_options("settings", [_parameter(one, none, before) for one in offered.values()], finish)
 
 
 def _taken_away(setting: Setting) -> Any:

@@ -14,6 +14,7 @@ from pollerd.cli.output import CallError, UnansweredError, show_fields, show_jso
 from pollerd.cli.setting_options import OF_SITES, Settings, with_settings
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteState
+from pollerd.site_settings import NUMERIC_SETTINGS
 from pollerd.urls import normalise_url
 
 # Sites named on the command line by id or URL, several at once.
@@ -206,18 +207,7 @@ def _show_list(sites: Iterable[dict[str, Any]], as_json: bool) -> None:
 
 # `pollerd sites edit`.
 
-_EDITED_COLUMNS = (
-    "id",
-    "url",
-    "weight",
-    "cost",
-    "tags",
-    "min_interval",
-    "max_interval",
-    "min_yield",
-    "half_life",
-    "deadline",
-)
+_EDITED_COLUMNS = ("id", "url", "tags", *NUMERIC_SETTINGS)
 
 
 @with_settings(OF_SITES, none="inherited.")

@@ -63,4 +63,4 @@ def test_respect_ttl_is_a_flag_still_and_takes_words(
     monkeypatch.setattr(serving, "serve", lambda flags, config: given.update(flags))
     done = CliRunner().invoke(run_app, words)
     assert done.exit_code == 0, done.output
-    assert (given["respect_ttl"], None if given["urls"] is None else str(given["urls"])) == (value, urls)
+    assert (given.get("respect_ttl"), None if given["urls"] is None else str(given["urls"])) == (value, urls)

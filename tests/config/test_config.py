@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from typer.testing import CliRunner
 
 from pollerd.api.settings import ApiSettings, hash_of
-from pollerd.app.config import Config, Options, load
+from pollerd.app.config import Config, load
 from pollerd.app.environment import client_defaults
-from pollerd.app.reload import NEEDS_RESTART
+from pollerd.app.options import NEEDS_RESTART, OPTIONS, SECRETS, Applies, Option, Options, options_of
+from pollerd.cli import serving
+from pollerd.cli.run import app as run_app
+from pollerd.cli.run import flag_of
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.site_settings import RespectTtl
+from pollerd.site_settings import Kind, RespectTtl
 
 Loading = Callable[..., Config]
 
@@ -36,7 +41,7 @@ def test_nothing_set_is_all_defaults(loading: Loading) -> None:
     config = loading()
     assert config.options == Options()
     assert set(config.sources.values()) == {"default"}
-    assert not any(config.is_set(name) for name in Options.model_fields)
+    assert not any(config.is_set(name) for name in OPTIONS)
     assert (config.daemon.budget, config.scheduling.host_interval_seconds, config.api.port) == (5.0, 1.0, 8080)
 
 
@@ -61,32 +66,138 @@ def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
         load({}, environ={"POLLERD_CONFIG": str(tmp_path / "absent.toml")})
 
 
-@pytest.mark.parametrize("name", sorted(Options.model_fields))
-def test_every_option_has_its_variable(loading: Loading, name: str) -> None:
-    samples = {
-        "allow_private": "true",
-        "allow_private_channels": "true",
-        "public_url": "https://a.org",
-        "indexnow": "yes",
-        "callback_url": "https://hooks.a.org/x",
-        "sync": "1",
-        "no_wait": "1",
-        "no_web": "1",
-        "objective": "freshness",
-        "listen": "127.0.0.1:99",
-    }
-    samples |= {"log_format": "json", "log_level": "debug", "token": "t", "read_token": "r", "urls": "u.txt"}
-    samples |= {"database": "sqlite:///x.db", "ca_file": "ca.pem", "allocator": "uniform", "contact": "me@example.org"}
-    samples |= {"min_yield": "2%", "respect_ttl": "yes"}
-    samples |= {"shadow": "htraa, uniform", "proxy": "http://p:3128", "secret_key": "A" * 43 + "="}
-    samples |= {"metrics_version": "yes", "browser": "/usr/bin/chromium", "browser_proxy": "pollerd:3129"}
-    samples |= {"browser_pages": "7", "browser_deadline": "7", "browser_no_sandbox": "yes"}
-    samples |= {"sign_in": "yes", "allowed_host": "a.example, b.example:8080", "trusted_proxy": "10.0.0.0/8, ::1"}
-    samples |= {"user_header": "X-Remote-User"}
-    needed = {"user_header": {"POLLERD_TRUSTED_PROXY": "::1"}}
-    config = loading(**{f"POLLERD_{name.upper()}": samples.get(name, "60")} | needed.get(name, {}))
-    assert config.sources[name] == "environment"
-    assert getattr(config.options, name) != getattr(Options(), name)
+BY_KIND: dict[Kind, tuple[str, Any]] = {
+    Kind.SECONDS: ("1.5m", 90.0),
+    Kind.RATE: ("120/min", 2.0),
+    Kind.SHARE: ("2%", 0.02),
+    Kind.COUNT: ("60", 60),
+    Kind.SIZE: ("2MiB", 2 * 1024**2),
+    Kind.SWITCH: ("yes", True),
+    Kind.TRUST: ("strict", RespectTtl.STRICT),
+    Kind.PATH: ("some/file.toml", Path("some/file.toml")),
+}
+BY_NAME: dict[str, tuple[str, Any]] = {
+    "allocator": ("uniform", "uniform"),
+    "objective": ("freshness", "freshness"),
+    "shadow": ("htraa, uniform", ("htraa", "uniform")),
+    "database": ("sqlite:///x.db", "sqlite:///x.db"),
+    "node": ("auto", "auto"),
+    "node_address": ("http://n.example:8080", "http://n.example:8080"),
+    "listen": ("127.0.0.1:99", "127.0.0.1:99"),
+    "contact": ("me@example.org", "me@example.org"),
+    "public_url": ("https://a.org", "https://a.org"),
+    "callback_url": ("https://hooks.a.org/x", "https://hooks.a.org/x"),
+    "token": ("sesame-sesame-16", "sesame-sesame-16"),
+    "read_token": ("peek-peek-peek-16", "peek-peek-peek-16"),
+    "allowed_host": ("a.example, b.example:8080", ("a.example", "b.example:8080")),
+    "trusted_proxy": ("10.0.0.0/8, ::1", ("10.0.0.0/8", "::1")),
+    "user_header": ("X-Remote-User", "X-Remote-User"),
+    "secret_key": ("A" * 43 + "=", "A" * 43 + "="),
+    "proxy": ("http://me:sesame@p.example:3128", "http://me:sesame@p.example:3128"),
+    "log_format": ("json", "json"),
+    "log_level": ("debug", "debug"),
+    "ca_file": ("ca.pem", "ca.pem"),
+    "browser": ("/usr/bin/chromium", "/usr/bin/chromium"),
+    "browser_proxy": ("pollerd:3129", "pollerd:3129"),
+}
+VALUES = {name: BY_NAME[name] if name in BY_NAME else BY_KIND[one.kind] for name, one in OPTIONS.items()}
+"""Setting -> a value as users write it, and what it is. A setting without one here fails below."""
+SHOWN = {"proxy": "http://p.example:3128", **dict.fromkeys(("token", "read_token", "secret_key"), "***")}
+NEEDED = {"user_header": {"POLLERD_TRUSTED_PROXY": "::1"}}
+
+
+def of_flags(monkeypatch: pytest.MonkeyPatch, *words: str) -> dict[str, Any]:
+    """The flags that `pollerd run` hands on."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(serving, "serve", lambda flags, config: given.update(flags))
+    done = CliRunner().invoke(run_app, words)
+    assert done.exit_code == 0, done.output
+    return given
+
+
+def assert_set(config: Config, name: str, source: str) -> None:
+    """Every way out has the value: the options, `config show`, and what differs from the defaults."""
+    text, value = VALUES[name]
+    assert getattr(config.options, name) == value != getattr(Options(), name)
+    assert config.sources[name].startswith(source)
+    needed = {"trusted_proxy"} if name == "user_header" else set()
+    assert {other for other in OPTIONS if config.is_set(other)} == {name} | needed
+    shown, origin = config.shown()[name]
+    assert origin == config.sources[name]
+    as_text = ", ".join(value) if isinstance(value, tuple) else str(value)
+    assert shown == (value.name.lower() if isinstance(value, RespectTtl) else SHOWN.get(name, as_text))
+    assert text not in repr(config.options)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_setting_by_each_way_in_is_read_by_each_way_out(
+    loading: Loading, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text, _ = VALUES[name]
+    needed = NEEDED.get(name, {})
+    assert_set(loading(**{f"POLLERD_{name.upper()}": text}, **needed), name, "environment")
+    assert_set(loading(f'{name} = "{text}"', **needed), name, "file ")
+    if name in SECRETS:
+        (tmp_path / "secret").write_text(f"{text}\n")
+        path = str(tmp_path / "secret")
+        assert_set(loading(**{f"POLLERD_{name.upper()}_FILE": path}, **needed), name, "environment")
+        assert_set(loading(f'{name}_file = "{path}"', **needed), name, "file ")
+    option = OPTIONS[name]
+    words = [option.flag_name, str(tmp_path / "secret") if option.flag else text]
+    if option.kind is Kind.SWITCH:
+        words = words[:1]
+    if name == "urls":
+        words = words[1:]
+    assert_set(loading(flags=of_flags(monkeypatch, *words), **needed), name, "flag")
+
+
+def test_a_setting_more_in_the_table_is_found_by_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True, repr=False)
+    class WithGrace(Options):
+        grace: Annotated[float, Option(Kind.SECONDS, "How long.", applies=Applies.RESTART)] = 5.0
+
+    more = options_of(WithGrace)
+    assert list(more) == [*OPTIONS, "grace"]
+    monkeypatch.setattr("pollerd.app.config.OPTIONS", more)
+    monkeypatch.setattr("pollerd.app.config.Options", WithGrace)
+    for config in (
+        load({"grace": "1.5m"}, environ={}),
+        load({}, environ={"POLLERD_GRACE": "1.5m"}),
+    ):
+        assert config.options.grace == 90.0  # type: ignore[attr-defined]
+        assert config.shown()["grace"][0] == "90.0"
+    with pytest.raises(InvalidValueError, match="grace: must be seconds"):
+        load({}, environ={"POLLERD_GRACE": "soon"})
+    flag = flag_of(more["grace"])
+    assert (flag.name, flag.annotation.__metadata__[0].help) == ("grace", "How long. Default: 5s.")
+    assert flag.annotation.__metadata__[0].default == "--grace"  # where Typer keeps the first name
+
+
+@pytest.mark.parametrize(("text", "size"), [("7", 7), ("1KiB", 1024), ("1.5 mib", 1_572_864), ("2GiB", 2 * 1024**3)])
+def test_sizes(loading: Loading, text: str, size: int) -> None:
+    assert loading(POLLERD_MAX_BODY_BYTES=text).fetching.max_body_bytes == size
+    with pytest.raises(InvalidValueError, match="max_body_bytes: must be a whole number of bytes"):
+        loading(POLLERD_MAX_BODY_BYTES=f"{text}x")
+
+
+@pytest.mark.parametrize(
+    ("toml", "sentence"),
+    [
+        ("budget = true", "budget: must be polls per second"),
+        ("min_interval = [1]", "min_interval: must be seconds"),
+        ("max_inflight = 1.5", "max_inflight: must be a whole number"),
+        ("max_inflight = true", "max_inflight: must be a whole number"),
+        ("sync = 2", "sync: must be true or false"),
+        ("shadow = [1]", "shadow: must be names"),
+        ("contact = 5", "contact: must be text"),
+        ("urls = 5", "urls: must be text"),
+        ("token = 5", r"token: must be text; given: '\(not shown\)'"),
+        ("objective = 1", "objective: must be text"),
+    ],
+)
+def test_toml_of_another_type_is_refused(loading: Loading, toml: str, sentence: str) -> None:
+    with pytest.raises(InvalidValueError, match=sentence):
+        loading(toml)
 
 
 @pytest.mark.parametrize(
@@ -359,18 +470,9 @@ def test_short_tokens_are_named(environ: dict[str, str], short: list[str], tmp_p
     assert load({}, environ=files).short_tokens() == short
 
 
-APPLIED_BY_A_RELOAD = """
-    budget allocator objective deadline shadow host_interval min_interval max_interval min_yield max_silence
-    respect_ttl contact allow_private token read_token allowed_host metrics_version proxy log_format log_level
-    total_timeout connect_timeout max_body_bytes tls_session_bytes ca_file full_get_every keep_contents
-    content_retention content_cap_bytes change_retention poll_retention browser_pages browser_deadline
-    browser_page_bytes
-"""
-
-
-def test_each_option_is_applied_by_a_reload_or_needs_a_restart() -> None:
-    """What a reload names as changed is in force; so a new option has to be put in one of these."""
-    read_when_needed = {"urls", "sync", "no_wait"}
-    applied = set(APPLIED_BY_A_RELOAD.split())
-    assert set(Options.model_fields) == applied | NEEDS_RESTART | read_when_needed
-    assert not applied & NEEDS_RESTART
+def test_what_a_reload_does_not_apply_is_named() -> None:
+    """A setting that no reload applies is reported, instead of being taken as changed."""
+    read_when_needed = {name for name, one in OPTIONS.items() if one.applies is Applies.USE}
+    assert read_when_needed == {"urls", "sync", "no_wait"}
+    assert {"database", "listen", "max_inflight", "browser", "public_url"} <= NEEDS_RESTART
+    assert not NEEDS_RESTART & {"budget", "host_interval", "token", "log_level", "keep_contents", "browser_pages"}
