@@ -30,6 +30,7 @@ from pollerd.app.live_parts import (
     signal_parts,
     source_reader,
 )
+from pollerd.app.rooms import CRAWLER
 from pollerd.daemon.budget import Budget
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.control import Control, NodeAnswerer
@@ -341,7 +342,8 @@ async def _common(
     chooser = Chooser(scheduler.sites, scheduler.hosts, scheduler.settings)
     hook: PageHook = NoCrawl()
     if settings.topic is not None:
-        from pollerd.crawler.room import crawl_hook  # 1.5 MB that a daemon without a topic does not need
+        with CRAWLER.needed():
+            from pollerd.crawler.room import crawl_hook  # 1.5 MB that a daemon without a topic does not need
 
         hook = await crawl_hook(store.crawl, scheduler, chooser, settings.topic, settings.seeds, runtime)
     budget = Budget(

@@ -30,6 +30,7 @@ from pollerd.app.config import Config
 from pollerd.app.environment import DEFAULT_URL
 from pollerd.app.options import Options
 from pollerd.app.reload import Reload, warn_of_short_tokens
+from pollerd.app.rooms import CRAWLER
 from pollerd.app.url_list import read_list
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.daemon import Daemon
@@ -152,7 +153,8 @@ def mission(options: Options) -> tuple[TopicSettings | None, list[str]]:
     """Reads the topic and the seeds of the focused crawler, an optional room. Raises as `read_mission` does."""
     if options.topic is None and options.seeds is None:
         return None, []
-    from pollerd.crawler.room import read_mission
+    with CRAWLER.needed():
+        from pollerd.crawler.room import read_mission
 
     return read_mission(options.topic, options.seeds)
 

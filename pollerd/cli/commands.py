@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from pollerd import __version__
+from pollerd.app.rooms import LAB
 from pollerd.cli.loading import loading
 
 Commands = Mapping[str, tuple[str, str]]
@@ -36,7 +37,7 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str) -> type
 
 def _loaded(name: str, where: str) -> Any:
     module, attribute = where.split(":")
-    with loading():
+    with loading(), LAB.needed():
         found = getattr(import_module(f"pollerd.cli.{module}"), attribute)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import typer
 
 from pollerd.api.formats import SUFFIXES, Format
+from pollerd.app.rooms import MOVING
 from pollerd.cli.client import TIMEOUT_SECONDS, WRONG, ApiClient, daemon_at
 from pollerd.cli.options import Json, Timeout, Token, Url, by_suffix
 from pollerd.cli.output import CallError, clean, show_json, showing_progress, write
@@ -286,7 +287,8 @@ def import_(
     """
     with daemon_at(url, token, timeout) as daemon:
         if program is not None:
-            from pollerd.cli.moving import MovingSource
+            with MOVING.needed():
+                from pollerd.cli.moving import MovingSource
 
             data = None if file is None else file.read()
             source = MovingSource(program, data, config, source_url, source_key_file, timeout, exact)

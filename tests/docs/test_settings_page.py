@@ -30,7 +30,9 @@ def row_of(name: str, setting: Setting) -> str:
         default = f"{setting.default:g}"
     allowed = "" if setting.range is None else setting.range.allowed
     said = setting.help or setting.cli.removesuffix(".")
-    return f"| `{name}` | {'yes' if name in INHERITED else 'no'} | {default} | {allowed} | {said[0].upper()}{said[1:]} |"
+    return (
+        f"| `{name}` | {'yes' if name in INHERITED else 'no'} | {default} | {allowed} | {said[0].upper()}{said[1:]} |"
+    )
 
 
 def tables() -> dict[str, str]:
@@ -61,4 +63,3 @@ def test_the_page_has_every_setting_as_it_is_declared() -> None:
         PAGE.write_text(with_tables(page))
         pytest.skip("the page was written")
     assert page == with_tables(page)
-
