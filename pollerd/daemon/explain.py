@@ -379,7 +379,7 @@ class ScheduleExplainer:
             (hosts.robots_at[host] == -math.inf and hosts.robots_retry_at[host] > now, "robots.txt is unreachable"),
             (bool(hosts.busy[host]), "another request to the host is under way"),
             (hosts.ready_at_of(host) > now, "the host's interval is not over"),
-            (slot in sites.proofs, "its change waits for a second poll: at most a tenth of the budget goes to proofs"),
+            (slot in sites.proofs, "its change waits for a second poll, which shows whether it is only noise"),
             (noisy and waiting, "held to the uniform share: it changes at nearly every poll"),
             (self._quiet_until(slot, now) is not None, self._unchanged_in_words(slot)),
             (waiting, "its min_interval is not over"),

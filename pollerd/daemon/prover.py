@@ -390,6 +390,8 @@ class ProofUpdates:
             self._prover.gave_up(slot, result.context.baseline.mask)
         if status.result is not None:
             self._instruments.proofs[status.result.value].inc()
+            if status.result in (ProofResult.NOISE, ProofResult.CHANGE) or status.same is not None:
+                sites.proofs.note(slot, noise=status.result is not ProofResult.CHANGE)
         if status.same is not None:
             sites.note_proof(slot, result.outcome.started_at, same=status.same)
         elif status.result is ProofResult.UNPROVEN:
@@ -406,8 +408,7 @@ class ProofUpdates:
             leave_until_regular(self._scheduler, slot, result.outcome.started_at)
             return
         sites.proofs.ask(slot, self._prover.prompt_until(slot, status.waiting.at))
-        if not sites.proofs.affordable_in(float(sites.cost[slot])):
-            self._scheduler.due.set()
+        self._scheduler.due.set()
 
 
 def _learned_a_mask(result: PollResult) -> bool:

@@ -74,6 +74,9 @@ class Trials:
 _ROUNDS = 6
 """Maximum number of calls to the allocator per group when it returns several sites of one host."""
 
+_MOSTLY = 0.5
+"""Chance of showing a change from which proofs come before other polls of sites with the same weight and cost."""
+
 _ENOUGH_SHARE = 0.1
 """Share of places that may stay empty until the next tick: with many sites, another call costs more than they yield."""
 
@@ -93,6 +96,9 @@ class Selector(Protocol):
 
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         """Returns the urgency of each slot; called only while sites are on trial."""
+
+    def rates_of(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns the believed rate of each slot, 1/s; called only while proofs compete with sites of other weights."""
 
     def readings_due(self) -> NDArray[np.int64]:
         """Returns the slots whose polls read a source of signals that is due."""
@@ -116,6 +122,11 @@ class _Wants:
     def urgency(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Returns the urgency of each slot, float64[k]."""
         return self.allocator.urgency_of(slots, self.sites.elapsed_of(slots, self.now), self.now)
+
+    def chance(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns the believed chance that a poll of each slot finds a change, float64[k]; 0.5 if nothing is known."""
+        mean = self.allocator.rates_of(slots) * self.sites.elapsed_of(slots, self.now)
+        return np.where(np.isfinite(mean), -np.expm1(-mean), 0.5)
 
 
 @dataclass
@@ -188,15 +199,14 @@ class Chooser:
                 self.hosts.lines.end_polls_turn(host)
 
     def _to_prove(self, now: float, open_hosts: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Returns the slots for proof polls, int64[k], as many as can be paid, one a host, whose host is ready."""
+        """Returns the slots that wait for a proof poll and can have it now, int64[k], one a host, in their order."""
         sites = self.sites
         slots = sites.proofs.in_order(now)
         if not len(slots):
             return slots
         slots = slots[sites.askable(now, slots) & open_hosts[sites.host[slots]]]
         _, first = np.unique(sites.host[slots], return_index=True)
-        slots = slots[np.sort(first)]
-        return slots[: sites.proofs.affordable(slots, sites.cost[slots], now)]
+        return slots[np.sort(first)]
 
     def choose(self, allocator: Selector, now: float, k: int, uniform_period: float, robots_room: int) -> Choice:
         """Picks at most k sites to poll, plus at most `robots_room` whose host needs its robots.txt first."""
@@ -214,14 +224,21 @@ class Chooser:
         turn = _Turn(self.sites.host[:n], wanted, mask, choice, k, robots_room)
         turn.take(np.flatnonzero(mask & self.sites.asap[:n]))
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
-        taken = turn.take(to_prove)
-        self.sites.proofs.choose(choice.polls[len(choice.polls) - taken :])
         eligibility, long = self.sites.eligibility, self.sites.eligibility.is_kept
+        wants = _Wants(allocator, self.sites, None if long else self.sites.elapsed(now), now)
+        noisy = self.sites.proofs.is_noisy(to_prove)
+        clean, noise = to_prove[~noisy], to_prove[noisy]
+        alike = self.sites.is_default("weight") and self.sites.is_default("cost")
+        first = alike and self.sites.proofs.confirms >= _MOSTLY
+        if first:  # no other poll is worth more, as its chance to find a change is at most 1
+            self._take_proofs(turn, clean)
+        affordable = self.sites.proofs.affordable(noise, self.sites.cost[noise], now)
+        self._take_proofs(turn, noise[:affordable], paid=True)
+        before_others = len(choice.polls)
         known = eligibility.known[:n] if long else np.isfinite(self.sites.last_poll[:n])
         if readings.size and (mask & ~known).any():
             # Before new sites: those of its own host would leave it no turn.
             turn.take(readings[mask[readings]])
-        wants = _Wants(allocator, self.sites, None if long else self.sites.elapsed(now), now)
         rivals = self.trials.rivals(now)
         if rivals is None:
             for group, limit in self._shares(turn, known, ~known):
@@ -232,8 +249,50 @@ class Chooser:
             for fresh, share in new:
                 turn.take_from(wants, fresh, share)
             turn.take_by_value(wants, group & ~on_trial, rivals, limit)
+        if not first:
+            self._displace(turn, before_others, clean, wants)
+        self._take_proofs(turn, to_prove)  # those for which budget is left over
         self._end_turns(open_hosts & ~turn.claimed)
         return choice
+
+    def _take_proofs(self, turn: _Turn, slots: NDArray[np.int64], *, paid: bool = False) -> None:
+        before = len(turn.choice.polls)
+        turn.take(slots)
+        self.sites.proofs.choose(turn.choice.polls[before:], paid=paid)
+
+    def _displace(self, turn: _Turn, begin: int, slots: NDArray[np.int64], wants: _Wants) -> None:
+        """Puts proof polls of slots int64[k], not noisy, in place of chosen ones from `begin` on that are worth less.
+
+        A proof is worth weight / cost · the chance that it shows a change, another poll weight / cost · the chance that
+        it finds one. One host has one poll: a proof takes the place of the poll of its host.
+        """
+        sites, polls = self.sites, turn.choice.polls
+        others = np.array(polls[begin:], np.int64)
+        value = np.where(np.isnan(sites.value[others]), wants.chance(others), np.inf)  # inf: a trial of the crawler
+        value_of = dict(zip(others.tolist(), (value * sites.weight[others] / sites.cost[others]).tolist(), strict=True))
+        of_host = {int(sites.host[slot]): slot for slot in value_of}
+        worth = sites.proofs.confirms * sites.weight[slots] / sites.cost[slots]
+        order = np.argsort(-worth, kind="stable")
+        for slot, host, gain in zip(
+            slots[order].tolist(), sites.host[slots[order]].tolist(), worth[order].tolist(), strict=True
+        ):
+            rival = of_host.get(host)
+            if rival is None:
+                if turn.claimed[host] or turn.robots_wanted[host]:
+                    continue
+                if turn.left <= 0:
+                    rival = min(value_of, key=value_of.__getitem__, default=None)
+                    if rival is None or value_of[rival] >= gain:
+                        return  # those that follow are worth less
+            if rival is not None:
+                if value_of[rival] >= gain:
+                    continue
+                del value_of[rival], of_host[int(sites.host[rival])]
+                polls.remove(rival)
+            turn.claimed[host] = True
+            polls.insert(begin, slot)
+            begin += 1
+            sites.proofs.choose([slot])
 
     def _shares(
         self, turn: _Turn, is_known: NDArray[np.bool_], is_new: NDArray[np.bool_]
@@ -380,13 +439,12 @@ def _due_of_many(sites: SiteTable, now: float) -> float:
 
 
 def _proof_due(sites: SiteTable, host_at: NDArray[np.float64], now: float) -> float:
-    """Returns when the first proof poll may start, epoch s; of those under way the commit tells."""
+    """Returns when the first proof poll can start, epoch s: whatever it may cost, as budget is left over by then."""
     slots = sites.proofs.in_order(now)
     slots = slots[sites.watched(slots) & ~sites.in_flight[slots]]
     if not len(slots):
         return np.inf
-    at = np.maximum(sites.not_before[slots], host_at[sites.host[slots]])
-    return max(float(at.min()), now + sites.proofs.affordable_in(float(sites.cost[slots].min())))
+    return float(np.maximum(sites.not_before[slots], host_at[sites.host[slots]]).min())
 
 
 def _first_due(

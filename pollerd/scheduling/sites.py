@@ -164,7 +164,7 @@ class SiteTable(Columns):
     def remove(self, slot: int) -> None:
         """Clears the slot for reuse."""
         self._slot_by_id[self.site_id[slot]] = -1
-        self.proofs.drop(slot)
+        self.proofs.clear(slot)
         self.clear(slot)
         self._free.append(slot)
         self.touch([slot])

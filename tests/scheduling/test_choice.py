@@ -41,6 +41,9 @@ class ByElapsed:
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         return elapsed
 
+    def rates_of(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.full(len(slots), 1e-3)
+
     def readings_due(self) -> NDArray[np.int64]:
         return np.array(self.sources, np.int64)
 

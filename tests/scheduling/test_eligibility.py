@@ -35,6 +35,9 @@ class Oldest:
     def urgency_of(self, slots: np.ndarray, elapsed: np.ndarray, now: float) -> np.ndarray:
         return elapsed
 
+    def rates_of(self, slots: np.ndarray) -> np.ndarray:
+        return np.zeros(len(slots))
+
     def readings_due(self) -> np.ndarray:
         return np.empty(0, np.int64)
 

@@ -37,6 +37,9 @@ class First:
     def urgency_of(self, slots: NDArray[Any], elapsed: NDArray[Any], now: float) -> NDArray[Any]:
         return np.zeros(len(slots))
 
+    def rates_of(self, slots: NDArray[Any]) -> NDArray[Any]:
+        return np.zeros(len(slots))
+
     def readings_due(self) -> NDArray[Any]:
         return np.empty(0, np.int64)
 
