@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pollerd.daemon.faults import RETRY_CAP_SECONDS
 from pollerd.daemon.runtime import Runtime
 from pollerd.errors import DatabaseUnavailableError, TooManyError
-from pollerd.limits import LeakyBucket, LeakyBuckets
+from pollerd.limits import LeakyBuckets
 from pollerd.lists.index_now import IndexNowReport, holds_key
 from pollerd.model import Outcome, OutcomeKind
 from pollerd.storage.signals import ListedDate, SignalStore
@@ -107,8 +107,9 @@ class IndexNowReports:
         self.allowed = allowed
         self.bodies = asyncio.Semaphore(_BODIES_AT_ONCE)
         """Held while the body of a report is read."""
-        self._checks = LeakyBucket(_CHECKS, _CHECKS_PER_SECOND, runtime.clock)
-        self._of_hosts = LeakyBuckets(_CHECKS_OF_HOST, _CHECKS_OF_HOST_PER_SECOND, runtime.clock, most_keys=_MAX_LIMITS)
+        self._checks = LeakyBuckets(_CHECKS, _CHECKS_PER_SECOND)
+        self._of_hosts = LeakyBuckets(_CHECKS_OF_HOST, _CHECKS_OF_HOST_PER_SECOND, most_keys=_MAX_LIMITS)
+        self._clock = runtime.clock
         self._waiting: OrderedDict[tuple[str, str], IndexNowReport] = OrderedDict()
         """(key, its place) -> what was reported under it."""
         self._arrived = asyncio.Event()
@@ -173,11 +174,11 @@ class IndexNowReports:
             return
         if len(self._waiting) >= MAX_WAITING:
             raise TooManyError("reports whose key is to be checked", 60.0)
-        seconds = self._of_hosts.wait(report.host) or self._checks.wait()
+        now = self._clock()
+        seconds = self._of_hosts.wait(now, report.host) or self._checks.take(now)
         if seconds > 0:
             raise TooManyError("signals", seconds)
-        self._of_hosts.add(report.host)
-        self._checks.add()
+        self._of_hosts.add(now, report.host)
         self._waiting[place] = report
         self._arrived.set()
 

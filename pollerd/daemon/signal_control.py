@@ -11,7 +11,7 @@ from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.signals import SignalSources, SourceNews
 from pollerd.errors import DuplicateError, InvalidValueError, TooManyError
-from pollerd.limits import ReportLimit
+from pollerd.limits import REPORT_COST, LeakyBuckets
 from pollerd.lists.sitemaps import newer
 from pollerd.quantities import counted
 from pollerd.storage.signals import (
@@ -106,7 +106,7 @@ class SignalControl:
         """on_delete: called after a source was deleted; its hub is left then."""
         self._store, self._sources, self._scheduler, self._on_delete = store, sources, scheduler, on_delete
         self._clock, self._instruments = runtime.clock, runtime.instruments
-        self._limit = ReportLimit(runtime.clock, most=_MAX_AT_ONCE, per_second=_PER_SECOND, what="signals")
+        self._limit = LeakyBuckets(_MAX_AT_ONCE, _PER_SECOND)
 
     async def add(self, spec: SignalSourceSpec, *, origin: SignalOrigin = SignalOrigin.API) -> SignalSource:
         """Adds a signal source; its site is polled soon. Raises DuplicateError, InvalidValueError."""
@@ -193,11 +193,10 @@ class SignalControl:
 
     def take_urls(self, urls: int) -> None:
         """Counts the URLs of a report. Raises TooManyError; they are not counted then."""
-        try:
-            self._limit.take(urls)
-        except TooManyError:
+        wait = self._limit.take(self._clock(), units=max(urls, REPORT_COST))
+        if wait > 0:
             self._instruments.signal_reports_refused.inc()
-            raise
+            raise TooManyError("signals", wait)
 
     async def _take(self, source_id: int, reports: Sequence[ListedDate]) -> tuple[int, int]:
         newest = dict[str, float | None]()

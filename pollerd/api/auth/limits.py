@@ -28,28 +28,29 @@ class SignInLimits:
     """Counts attempts to sign in; those that succeed are taken back."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._addresses = LeakyBuckets(BURST, 1 / ADDRESS_SECONDS, clock)
-        self._names = LeakyBuckets(BURST, 1 / NAME_SECONDS, clock)
+        self._addresses, self._names = LeakyBuckets(BURST, 1 / ADDRESS_SECONDS), LeakyBuckets(BURST, 1 / NAME_SECONDS)
+        self._clock = clock
         self._familiar: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def wait(self, address: str, name: str | None) -> float:
         """Returns the seconds until an attempt may be made; 0: now. `name`: None for tokens and codes."""
-        wait = self._addresses.wait(address)
+        now = self._clock()
+        wait = self._addresses.wait(now, address)
         if name is None or (address, _counted(name)) in self._familiar:
             return wait
-        return max(wait, self._names.wait(_counted(name)))
+        return max(wait, self._names.wait(now, _counted(name)))
 
     def begin(self, address: str, name: str | None) -> None:
         """Counts an attempt, before it is known how it ends: so many at once are counted, too."""
-        self._addresses.add(address)
+        self._addresses.add(self._clock(), address)
         if name is not None:
-            self._names.add(_counted(name))
+            self._names.add(self._clock(), _counted(name))
 
     def take_back(self, address: str, name: str | None) -> None:
         """Takes an attempt back that was not wrong."""
-        self._addresses.take_back(address)
+        self._addresses.take_back(self._clock(), address)
         if name is not None:
-            self._names.take_back(_counted(name))
+            self._names.take_back(self._clock(), _counted(name))
 
     def right(self, address: str, name: str | None) -> None:
         """Notes that an attempt was right."""
@@ -87,8 +88,9 @@ class WrongTokens:
     """Counts wrong tokens by address, for the last `MAX_ADDRESSES` addresses that sent one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._wrong = LeakyBuckets(BURST, PER_SECOND, clock)
-        self._unfamiliar = LeakyBuckets(FAMILIAR_BURST, FAMILIAR_PER_SECOND, clock)
+        self._wrong = LeakyBuckets(BURST, PER_SECOND)
+        self._unfamiliar = LeakyBuckets(FAMILIAR_BURST, FAMILIAR_PER_SECOND)
+        self._clock = clock
         self._familiar: OrderedDict[str, deque[bytes]] = OrderedDict()
 
     @property
@@ -101,18 +103,20 @@ class WrongTokens:
 
         `digest`: the token's. A token that was right there before is not delayed by the limit.
         """
-        wait = self._wrong.wait(address)
-        if wait <= 0 or self._unfamiliar.wait(address) > 0:
+        now = self._clock()
+        wait = self._wrong.wait(now, address)
+        if wait <= 0 or self._unfamiliar.wait(now, address) > 0:
             return wait
         if is_among(self._familiar.get(address, ()), digest):
             return 0.0
-        self._unfamiliar.add(address)
+        self._unfamiliar.add(now, address)
         return wait
 
     def wrong(self, address: str) -> bool:
         """Counts a wrong token. Returns whether the address has reached its limit."""
-        self._wrong.add(address)
-        return self._wrong.wait(address) > 0
+        now = self._clock()
+        self._wrong.add(now, address)
+        return self._wrong.wait(now, address) > 0
 
     def right(self, address: str, digest: bytes) -> None:
         """Records a right token with this digest."""
@@ -150,20 +154,5 @@ def counted_address(peer: str) -> str:
 HUB_PATHS = "/websub/"
 """Beginning of the paths that WebSub hubs call."""
 INDEXNOW_PATH = "/indexnow"
-MAX_AT_ONCE, OPEN_CALLS_PER_SECOND = 300.0, 10.0
-
-
-class OpenCalls:
-    """A leaky bucket for each of the last 10,000 addresses."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._buckets = LeakyBuckets(MAX_AT_ONCE, OPEN_CALLS_PER_SECOND, clock)
-
-    def wait(self, path: str, address: str) -> float:
-        """Counts a call; returns the seconds to wait if there were too many, and does not count it then."""
-        if not path.startswith((HUB_PATHS, INDEXNOW_PATH)):
-            return 0.0
-        wait = self._buckets.wait(address)
-        if wait <= 0:
-            self._buckets.add(address)
-        return wait
+OPEN_BURST, OPEN_PER_SECOND = 300.0, 10.0
+"""Calls at once, and calls per second."""

@@ -17,13 +17,21 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
 
-from pollerd.api.auth.limits import HUB_PATHS, INDEXNOW_PATH, OpenCalls, WrongTokens, counted_address
+from pollerd.api.auth.limits import (
+    HUB_PATHS,
+    INDEXNOW_PATH,
+    OPEN_BURST,
+    OPEN_PER_SECOND,
+    WrongTokens,
+    counted_address,
+)
 from pollerd.api.auth.policies import READING, RoutePolicies, RoutePolicy
 from pollerd.api.auth.recognition import CallerRecognition, RevokedError, clear_cookie, secret_in
 from pollerd.api.http import API_FORM, CALLER, CSRF_HEADER, By, SignedIn, csrf_is_right
 from pollerd.api.problems import ProblemResponse, problem, unavailable
 from pollerd.api.settings import digest_of, is_loopback
 from pollerd.errors import DatabaseUnavailableError
+from pollerd.limits import LeakyBuckets
 
 # Detects calls by pages of other sites in a browser, as opposed to programs and users.
 #
@@ -135,7 +143,7 @@ class AuthMiddleware:
 
     def __init__(self, app: ASGIApp, recognition: CallerRecognition, policies: RoutePolicies) -> None:
         self._app, self._recognition, self._policies = app, recognition, policies
-        self._wrong, self._open_calls = WrongTokens(), OpenCalls(time.monotonic)
+        self._wrong, self._open_calls = WrongTokens(), LeakyBuckets(OPEN_BURST, OPEN_PER_SECOND)
         self._log = structlog.get_logger("pollerd.api")
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
@@ -184,9 +192,10 @@ class AuthMiddleware:
         """Returns who is admitted, None if the call needs nobody; or the refusal."""
         settings, writes = self._recognition.tokens.settings, scope["method"] not in READING
         if policy is RoutePolicy.OPEN:
-            wait = self._open_calls.wait(scope["path"], scope[ADDRESS])
-            if wait > 0:
-                return _too_many_calls(wait)
+            if scope["path"].startswith((HUB_PATHS, INDEXNOW_PATH)):
+                wait = self._open_calls.take(time.monotonic(), scope[ADDRESS])
+                if wait > 0:
+                    return _too_many_calls(wait)
             if scope["path"] == METRICS_PATH:
                 scope[KNOWN_CALLER] = await self._shows_a_token(scope, headers)
             return None

@@ -12,7 +12,7 @@ from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.errors import InvalidValueError, TooManyError
 from pollerd.inheritance import inherit
-from pollerd.limits import ReportLimit
+from pollerd.limits import REPORT_COST, LeakyBuckets
 from pollerd.storage.reads import ReadReport, ReadResult, ReadRules, ReportedRead
 from pollerd.storage.site_store import SiteStore
 from pollerd.storage.store import Store
@@ -40,7 +40,7 @@ class ReadControl:
     def __init__(self, *, store: Store, scheduler: SchedulerState, runtime: Runtime) -> None:
         self._store, self._scheduler = store, scheduler
         self._clock, self._instruments = runtime.clock, runtime.instruments
-        self._limit = ReportLimit(runtime.clock, most=_MAX_AT_ONCE, per_second=_PER_SECOND, what="reads")
+        self._limit = LeakyBuckets(_MAX_AT_ONCE, _PER_SECOND)
 
     async def report(self, name: str, reads: Sequence[ReportedRead], complete_until: float | None = None) -> ReadResult:
         """Takes a report; one of the same name as another of the last two days changes nothing.
@@ -48,12 +48,11 @@ class ReadControl:
         complete_until: with it all reads of its sites until then, epoch s, are told; None: that is not known. Raises
         TooManyError before anything is looked up, InvalidValueError for times in the future or before the history.
         """
-        try:
-            self._limit.take(len(reads))
-        except TooManyError:
-            self._instruments.read_reports_refused.inc()
-            raise
         now = self._clock()
+        wait = self._limit.take(now, units=max(len(reads), REPORT_COST))
+        if wait > 0:
+            self._instruments.read_reports_refused.inc()
+            raise TooManyError("reads", wait)
         if complete_until is not None:
             complete_until = self._within("complete_until", complete_until, now)
         times = [self._within(f"reads[{place}].at", one.at, now) for place, one in enumerate(reads)]
