@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Literal
+from typing import AnyStr, Literal
 
-import numpy as np
-
+from pollerd.detection.edits import unmatched
 from pollerd.detection.feed import key_of, left_at_end
 from pollerd.detection.media import parsed
 from pollerd.detection.noise.learning import without_noise
@@ -16,14 +15,16 @@ from pollerd.model import Media
 from pollerd.quantities import counted
 
 
-def common_affix_length(a: bytes, b: bytes, end: Literal[1, -1]) -> int:
-    """Returns the length in bytes of the common prefix (1) or suffix (-1)."""
-    number = min(len(a), len(b))
-    first, second = (np.frombuffer(text, np.uint8, number, 0 if end == 1 else len(text) - number) for text in (a, b))
-    differs: bytes = (first != second).tobytes()  # as bytes, because find and rfind are vectorised
-    if end == 1:
-        return found if (found := differs.find(1)) >= 0 else number
-    return number - 1 - differs.rfind(1)
+def common_affix_length(a: AnyStr, b: AnyStr, end: Literal[1, -1]) -> int:
+    """Returns the length of the common prefix (1) or suffix (-1), by halving: each step compares half of the last."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle] if end == 1 else a[-middle : len(a) - low] == b[-middle : len(b) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 LONGEST = 200
@@ -73,7 +74,7 @@ def noise_named(content: bytes) -> bytes:
 
 def _lines(before: bytes, after: bytes) -> str:
     old, new = (part.splitlines() for part in differing_part(before, after))
-    added, removed = _without(new, old), _without(old, new)
+    added, removed = [new[n] for n in unmatched(new, old)], [old[n] for n in unmatched(old, new)]
     parts = [f"{counted(len(added), 'line')} added"] if added else []
     if removed:
         parts.append(f"{len(removed):,} removed" if added else f"{counted(len(removed), 'line')} removed")
@@ -81,20 +82,6 @@ def _lines(before: bytes, after: bytes) -> str:
         return "lines reordered" if before != after else "no line changed"
     example = next((line for line in (added or removed) if line.strip()), b"")
     return f"{', '.join(parts)}: «{_excerpt(example)}»" if example else ", ".join(parts)
-
-
-def _without(lines: list[bytes], others: list[bytes]) -> list[bytes]:
-    """Returns the lines that are not matched, one to one, among the others."""
-    spare: dict[bytes, int] = {}
-    for line in others:
-        spare[line] = spare.get(line, 0) + 1
-    left = []
-    for line in lines:
-        if spare.get(line):
-            spare[line] -= 1
-        else:
-            left.append(line)
-    return left
 
 
 def differing_part(before: bytes, after: bytes) -> tuple[bytes, bytes]:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pollerd.detection.noise.alignment import Gap, crossings, gaps
+from pollerd.detection.edits import Gap
+from pollerd.detection.noise.alignment import crossings, gaps
 from pollerd.detection.noise.learning import learn
 from pollerd.detection.noise.mask import BYTES_MAX, NO_MASK, RULES_MAX, Mask, apply, from_bytes, to_bytes, units
 from pollerd.detection.noise.templates import MARK, MARK_END, TokenKind, shape, tokens

@@ -13,7 +13,8 @@ from itertools import pairwise
 import xxhash
 from msgspec import Struct, structs
 
-from pollerd.detection.noise.alignment import Gap, NoisyBlock, NoisyLine, crossings, gaps, noise_of
+from pollerd.detection.edits import Gap
+from pollerd.detection.noise.alignment import NoisyBlock, NoisyLine, crossings, gaps, noise_of
 from pollerd.detection.noise.mask import (
     ANCHORS_MAX,
     DEPTH_MAX,

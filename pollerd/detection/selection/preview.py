@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from pollerd.detection.edits import unmatched
 from pollerd.detection.normalise import normalise
 from pollerd.detection.selection.comparing import SelectionDifference, judge, readings_of
 from pollerd.detection.selection.selection import compiled
@@ -88,14 +88,10 @@ def _difference(
 
 
 def _removed(lines: Sequence[str], kept: Sequence[str]) -> tuple[str, ...]:
-    spare = Counter(kept)
     removed, size = [], 0
-    for line in lines:
-        if spare[line] > 0:
-            spare[line] -= 1
-            continue
-        size += len(line) + 1
+    for n in unmatched(lines, kept):
+        size += len(lines[n]) + 1
         if size > SHOWN_BYTES:
             break
-        removed.append(line)
+        removed.append(lines[n])
     return tuple(removed)

@@ -1,24 +1,23 @@
 """The size of a change in characters, its added and removed lines, and hashes of lines that recognise new ones later.
 
-Characters are counted in time that grows little faster than the contents. Lines that are equally often in both contents
-are paired in order of occurrence; of the pairs the longest sequence in the same order is kept (patience diff;
-O(n log n)). Lines between kept pairs were added, removed, or, where there are lines on both sides, replaced. In a
-replaced stretch the same is done with words, and in words that differ the common beginning and end do not count. A
-moved line counts as removed and added: it stands elsewhere now. Line feeds count nothing. A replaced stretch of more
-than `MAX_COMPARED` characters is compared by its beginning and end alone, so its size is an upper bound.
+Characters are counted in time that grows little faster than the contents. Lines in a gap between the contents (`edits`)
+were added, removed, or, where there are lines on both sides, replaced. In a replaced stretch the same is done with
+words, and in words that differ the common beginning and end do not count. A moved line counts as removed and added: it
+stands elsewhere now. Line feeds count nothing. A replaced stretch of more than `MAX_COMPARED` characters is compared by
+its beginning and end alone, so its size is an upper bound.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import xxhash
 
-from pollerd.detection.noise.alignment import longest_rising
+from pollerd.detection.edits import gaps, unmatched
+from pollerd.detection.summary import common_affix_length
 from pollerd.errors import InvalidValueError
 
 # Lines that a change added and removed: a difference of multisets, linear in both contents.
@@ -56,22 +55,12 @@ def line_changes(before: str, after: str) -> LineChanges:
 
 def _without(lines: list[str], others: list[str]) -> tuple[str, ...]:
     """Returns the lines that have no partner among the others; of equal ones the last have none."""
-    partners = Counter(others)
-    found = []
-    for line in lines:
-        if partners[line] > 0:
-            partners[line] -= 1
-        elif line.strip():
-            found.append(line)
-    return tuple(found)
+    return tuple(lines[n] for n in unmatched(lines, others) if lines[n].strip())
 
 
 MAX_COMPARED = 1_000_000
 """Characters, old and new together, that are compared word by word in one change."""
 _WORD = re.compile(r"\w+|[^\w\n]|\n")
-
-_Span = tuple[int, int, int, int]
-"""Start and end in the one sequence, start and end in the other; ends exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +92,9 @@ def change_size(before: str, after: str) -> ChangeSize:
     a, b = ([keys.setdefault(line, len(keys)) for line in lines] for lines in (old, new))
     removed = added = 0
     work_left = MAX_COMPARED
-    for i, i_end, j, j_end in _gaps(a, b):
-        ours, theirs = "\n".join(old[i:i_end]), "\n".join(new[j:j_end])
-        if i < i_end and j < j_end:
+    for gap in gaps(a, b):
+        ours, theirs = "\n".join(old[gap.a_start : gap.a_end]), "\n".join(new[gap.b_start : gap.b_end])
+        if gap.a_start < gap.a_end and gap.b_start < gap.b_end:
             parts, work_left = _replaced(ours, theirs, work_left)
         else:
             parts = (_visible(ours), _visible(theirs))
@@ -124,8 +113,9 @@ def _replaced(ours: str, theirs: str, work_left: int) -> tuple[tuple[int, int], 
     a, b = ([keys.setdefault(match[0], len(keys)) for match in _WORD.finditer(text)] for text in (ours, theirs))
     words = list(keys)
     removed = added = 0
-    for i, i_end, j, j_end in _gaps(a, b):
-        parts = _without_affix("".join(words[key] for key in a[i:i_end]), "".join(words[key] for key in b[j:j_end]))
+    for gap in gaps(a, b):
+        spans = a[gap.a_start : gap.a_end], b[gap.b_start : gap.b_end]
+        parts = _without_affix(*("".join(words[key] for key in span) for span in spans))
         removed, added = removed + _visible(parts[0]), added + _visible(parts[1])
     return (removed, added), work_left - work
 
@@ -140,71 +130,10 @@ def _visible(text: str) -> int:
 
 def _without_affix(a: str, b: str) -> tuple[str, str]:
     """Returns two texts without their common beginning and end."""
-    start = _common_start(a, b)
+    start = common_affix_length(a, b, 1)
     a, b = a[start:], b[start:]
-    end = _common_end(a, b)
+    end = common_affix_length(a, b, -1)
     return a[: len(a) - end], b[: len(b) - end]
-
-
-def _common_start(a: str, b: str) -> int:
-    """Length of the common beginning, by halving: each step compares half of what the last one did."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _common_end(a: str, b: str) -> int:
-    """Length of the common end, by halving."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-# --- alignment of two sequences of keys ------------------------------------------------------------------------------
-
-
-def _gaps(a: Sequence[int], b: Sequence[int]) -> Iterator[_Span]:
-    """Yields the chunks between common keys, in order, without empty ones."""
-    i, j = 0, 0
-    for next_i, next_j in [*_anchors(a, b), (len(a), len(b))]:
-        gap = _trimmed((i, next_i, j, next_j), a, b)
-        if gap[0] < gap[1] or gap[2] < gap[3]:
-            yield gap
-        i, j = next_i + 1, next_j + 1
-
-
-def _trimmed(span: _Span, a: Sequence[int], b: Sequence[int]) -> _Span:
-    i, i_end, j, j_end = span
-    while i < i_end and j < j_end and a[i] == b[j]:
-        i, j = i + 1, j + 1
-    while i < i_end and j < j_end and a[i_end - 1] == b[j_end - 1]:
-        i_end, j_end = i_end - 1, j_end - 1
-    return i, i_end, j, j_end
-
-
-def _anchors(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns pairs of equal keys, ascending in both."""
-    start, a_end, _, b_end = _trimmed((0, len(a), 0, len(b)), a, b)
-    counts, others = Counter(a[start:a_end]), Counter(b[start:b_end])
-    places: dict[int, list[int]] = {}
-    for j in range(start, b_end):
-        if counts[b[j]] == others[b[j]]:
-            places.setdefault(b[j], []).append(j)
-    queues = {key: iter(found) for key, found in places.items()}
-    pairs = [(i, next(queues[a[i]])) for i in range(start, a_end) if a[i] in queues]
-    head = [(n, n) for n in range(start)]
-    tail = [(a_end + n, b_end + n) for n in range(len(a) - a_end)]
-    return [*head, *longest_rising(pairs), *tail]
 
 
 # Hashes of a version's lines, kept to decide later whether a line is new.

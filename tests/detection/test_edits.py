@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.api.diff import Block, StepBudget, compare, hunks, marks
+from pollerd.detection.edits import Block, Gap, StepBudget, compare, gaps, hunks, marks, unmatched
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f", "longer"]), max_size=30)
 
@@ -84,3 +85,18 @@ def test_the_parts_of_a_line_that_differ() -> None:
     assert [right[slice(*span)] for span in at_right] == ["9", " today"]
     assert marks("x " * 5_000, "y", StepBudget()) == ([], [])
     assert marks("a b", "a c", StepBudget(0)) == ([], [])
+
+
+@given(LINES, LINES)
+def test_what_has_no_partner_is_the_difference_of_multisets(left: list[str], right: list[str]) -> None:
+    assert Counter(left[n] for n in unmatched(left, right)) == Counter(left) - Counter(right)
+    assert list(unmatched("abab", "ba")) == [2, 3], "of equal items the last have none"
+
+
+@given(LINES, LINES)
+def test_what_is_between_gaps_is_equal(left: list[str], right: list[str]) -> None:
+    i = j = 0
+    for gap in [*gaps(left, right), Gap(len(left), len(left), len(right), len(right))]:
+        assert left[i : gap.a_start] == right[j : gap.b_start]
+        i, j = gap.a_end, gap.b_end
+    assert all(gaps(left, right)), "none is empty"
