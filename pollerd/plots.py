@@ -1,7 +1,7 @@
-"""Plots of values: ticks of axes, a line plot as SVG, and a sparkline as text.
+"""What all plots are drawn with: scales, ticks of axes, texts and the frame of an SVG; a line plot, and a sparkline.
 
-The SVG holds no script and refers to nothing outside of itself; colours follow the reader's light or dark scheme. All
-texts are escaped: they may come from a page.
+An SVG has no script and refers to nothing outside of itself. All texts are escaped: they may come from a page. Colours
+follow the reader's light or dark scheme: by the page's stylesheet, or by that of a plot that stands alone.
 """
 
 from __future__ import annotations
@@ -67,20 +67,75 @@ def moment_text(at: float, form: str = "%Y-%m-%d %H:%M") -> str:
     return datetime.fromtimestamp(min(max(at, _EARLIEST), _LATEST), UTC).strftime(form)
 
 
-WIDTH, HEIGHT = 720, 280
-_LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 36, 34
-_MAX_X_TICKS, _MAX_Y_TICKS = 7, 6
-_NARROWEST_SECONDS = 3_600.0
+# Scales, texts and the frame.
+
 _PRINTED_MOST = 200
-_LARGEST = 1e300
-"""Beyond it a range may be larger than numbers can be."""
 _STYLE = """\
+<style>
 .plot{font:12px system-ui,sans-serif;fill:#222}
 .plot .back{fill:#fff}.plot .grid{stroke:#ddd;stroke-width:1}
 .plot .line{fill:none;stroke:#0b57d0;stroke-width:2}.plot .dot{fill:#0b57d0}.plot .head{font-weight:600}
 @media (prefers-color-scheme:dark){
 .plot{fill:#e3e3e3}.plot .back{fill:#1b1b1f}.plot .grid{stroke:#3c3c40}
-.plot .line{stroke:#a8c7fa}.plot .dot{fill:#a8c7fa}}"""
+.plot .line{stroke:#a8c7fa}.plot .dot{fill:#a8c7fa}}
+</style><rect class="back" width="100%" height="100%"/>"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Maps values to coordinates, linearly or by their logarithm; those beyond the ends to the ends."""
+
+    low: float
+    high: float
+    start: int
+    end: int
+    log: bool = False
+    digits: int | None = None
+    """Of coordinates, behind the point; None: they are whole."""
+
+    def __call__(self, value: float) -> float:
+        """Returns the coordinate."""
+        low, high, at = self.low, self.high, min(max(value, self.low), self.high)
+        if self.log:
+            low, high, at = math.log(low), math.log(high), math.log(at)
+        return round(self.start + (at - low) / (high - low) * (self.end - self.start), self.digits)
+
+
+def framed(inside: str, width: int, height: int, *, key: str, title: str, description: str, alone: bool = False) -> str:
+    """Returns an SVG of shapes and texts.
+
+    key: letters and hyphens, unique on the page. alone: it is a file of its own, with its colours; otherwise part of a
+    page, as wide as there is room.
+    """
+    size = f'xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"' if alone else 'width="100%"'
+    name = "plot" if alone else f"plot {key}"
+    return (
+        f'<svg viewBox="0 0 {width} {height}" {size} class="{name}" role="img" '
+        f'aria-labelledby="{key}-title {key}-desc"><title id="{key}-title">{escape(title)}</title>'
+        f'<desc id="{key}-desc">{escape(description)}</desc>{_STYLE if alone else ""}{inside}</svg>'
+    )
+
+
+def text(x: float, y: float, words: str, *, anchor: str = "start", name: str = "") -> str:
+    """Returns a text at a place."""
+    marked = f' class="{name}"' if name else ""
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}"{marked}>{escape(words)}</text>'
+
+
+def printable(words: str) -> str:
+    """Returns a text from a page as XML can hold it: shortened, without characters that XML does not have."""
+    shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in words[:_PRINTED_MOST])
+    return shown.encode("utf-8", "replace").decode()
+
+
+# A line plot of values over time.
+
+WIDTH, HEIGHT = 720, 280
+_LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 36, 34
+_MAX_X_TICKS, _MAX_Y_TICKS = 7, 6
+_NARROWEST_SECONDS = 3_600.0
+_LARGEST = 1e300
+"""Beyond it a range may be larger than numbers can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,45 +161,21 @@ class PlotLabels:
     """Makes the ids of its parts unique where a page shows several; letters, digits and hyphens."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """Maps values to places."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> str:
-        share = (value - self.low) / (self.high - self.low)
-        return f"{self.start + share * (self.end - self.start):.1f}"
-
-
 def line_plot(points: Sequence[PlotPoint], labels: PlotLabels, until: float) -> str:
     """Returns the SVG of points in the order of their times; the last value holds until `until` (epoch s)."""
-    points = [point if _readable(point) else PlotPoint(point.at, None) for point in points]
+    points = [point if _drawable(point.value) else PlotPoint(point.at, None) for point in points]
     values = [point.value for point in points if point.value is not None]
-    inside = f'<text class="head" x="{_LEFT}" y="20">{_text(_headline(labels))}</text>\n'
+    inside = text(_LEFT, 20, printable(_headline(labels)), name="head")
     if values:
         until = max(until, points[-1].at)
-        x = _Scale(*_times(points[0].at, until), _LEFT, WIDTH - _RIGHT)
-        y = _Scale(*_range(min(values), max(values)), HEIGHT - _BOTTOM, _TOP)
+        x = Scale(*_times(points[0].at, until), _LEFT, WIDTH - _RIGHT, digits=1)
+        y = Scale(*_range(min(values), max(values)), HEIGHT - _BOTTOM, _TOP, digits=1)
         inside += _axes(x, y, dates=labels.dates) + _line(points, until, x, y)
     else:
-        inside += f'<text x="{_LEFT}" y="{HEIGHT // 2}">no value could be read</text>\n'
+        inside += text(_LEFT, HEIGHT // 2, "no value could be read")
     key = "".join(letter for letter in labels.key if letter.isascii() and (letter.isalnum() or letter == "-")) or "plot"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        f'class="plot" role="img" aria-labelledby="{key}-title {key}-desc">\n'
-        f'<title id="{key}-title">{_text(labels.title)}</title>\n'
-        f'<desc id="{key}-desc">{_text(_described(points, labels))}</desc>\n'
-        f"<style>{_STYLE}</style>\n"
-        f'<rect class="back" width="{WIDTH}" height="{HEIGHT}"/>\n{inside}</svg>\n'
-    )
-
-
-def _readable(point: PlotPoint) -> bool:
-    return point.value is not None and math.isfinite(point.value) and abs(point.value) <= _LARGEST
+    title, description = printable(labels.title), printable(_described(points, labels))
+    return framed(inside, WIDTH, HEIGHT, key=key, title=title, description=description, alone=True)
 
 
 def _headline(labels: PlotLabels) -> str:
@@ -186,28 +217,21 @@ def _range(low: float, high: float) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _axes(x: _Scale, y: _Scale, *, dates: bool) -> str:
-    across = (time_ticks if dates else number_ticks)(y.low, y.high, _MAX_Y_TICKS)
-    return _across(across, y) + _upright(time_ticks(x.low, x.high, _MAX_X_TICKS), x)
+def _axes(x: Scale, y: Scale, *, dates: bool) -> str:
+    left, right, top, bottom = _LEFT, WIDTH - _RIGHT, _TOP, HEIGHT - _BOTTOM
+    drawn = []
+    for tick in (time_ticks if dates else number_ticks)(y.low, y.high, _MAX_Y_TICKS):
+        at = y(tick.at)
+        drawn.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{at}" y2="{at}"/>')
+        drawn.append(text(left - 8, at + 4, tick.text, anchor="end"))
+    for tick in time_ticks(x.low, x.high, _MAX_X_TICKS):
+        at = x(tick.at)
+        drawn.append(f'<line class="grid" x1="{at}" x2="{at}" y1="{top}" y2="{bottom}"/>')
+        drawn.append(text(at, HEIGHT - 12, tick.text, anchor="middle"))
+    return "".join(drawn)
 
 
-def _across(ticks: Iterable[Tick], y: _Scale) -> str:
-    return "".join(
-        f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y(tick.at)}" y2="{y(tick.at)}"/>'
-        f'<text x="{_LEFT - 8}" y="{y(tick.at)}" dy="4" text-anchor="end">{_text(tick.text)}</text>\n'
-        for tick in ticks
-    )
-
-
-def _upright(ticks: Iterable[Tick], x: _Scale) -> str:
-    return "".join(
-        f'<line class="grid" x1="{x(tick.at)}" x2="{x(tick.at)}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}"/>'
-        f'<text x="{x(tick.at)}" y="{HEIGHT - 12}" text-anchor="middle">{_text(tick.text)}</text>\n'
-        for tick in ticks
-    )
-
-
-def _line(points: Sequence[PlotPoint], until: float, x: _Scale, y: _Scale) -> str:
+def _line(points: Sequence[PlotPoint], until: float, x: Scale, y: Scale) -> str:
     """Returns the path of the values, and a dot for the last one."""
     path: list[str] = []
     drawing = False
@@ -219,13 +243,7 @@ def _line(points: Sequence[PlotPoint], until: float, x: _Scale, y: _Scale) -> st
         drawing = True
     last = points[-1]
     dot = f'<circle class="dot" cx="{x(until)}" cy="{y(last.value)}" r="4"/>' if last.value is not None else ""
-    return f'<path class="line" d="{"".join(path)}"/>{dot}\n'
-
-
-def _text(text: str) -> str:
-    """Returns text as XML holds it: escaped, shortened, without characters that XML does not have."""
-    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text[:_PRINTED_MOST])
-    return escape(shown.encode("utf-8", "replace").decode())
+    return f'<path class="line" d="{"".join(path)}"/>{dot}'
 
 
 # Sparklines.

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from pollerd.api.http import Cursor
 from pollerd.model import PageState
+from pollerd.plots import framed, text
 from pollerd.quantities import counted
 from pollerd.web.http import one_of
 from pollerd.web.page import Page, Shown, drawing, page_router
-from pollerd.web.plots import framed, text
 from pollerd.web.words import visible
 
 # Draws the hosts of the collection as a graph: circles by number of pages, lines where hosts link to each other.

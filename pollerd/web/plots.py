@@ -1,58 +1,18 @@
-"""Plots of beliefs, benefits, calibration and polls.
-
-What plots have in common: scales, and the frame with what is read aloud instead.
-"""
+"""Plots of beliefs, benefits, calibration and polls."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.plots import time_ticks
+from pollerd.plots import Scale, framed, text, time_ticks
 from pollerd.quantities import counted
 from pollerd.storage.values import StripColumns
 from pollerd.web.words import figure, how_often, percent
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Maps values to whole coordinates, linearly or by their logarithm."""
-
-    low: float
-    high: float
-    start: int
-    end: int
-    log: bool = False
-
-    def __call__(self, value: float) -> int:
-        low, high, at = self.low, self.high, min(max(value, self.low), self.high)
-        if self.log:
-            low, high, at = math.log(low), math.log(high), math.log(at)
-        return round(self.start + (at - low) / (high - low) * (self.end - self.start))
-
-
-def framed(inside: str, width: int, height: int, *, key: str, title: str, description: str) -> str:
-    """Returns an SVG of shapes and texts, whose colours are those of the page's stylesheet.
-
-    key: letters and hyphens, unique on the page.
-    """
-    return (
-        f'<svg viewBox="0 0 {width} {height}" width="100%" class="plot {key}" role="img" '
-        f'aria-labelledby="{key}-title {key}-desc"><title id="{key}-title">{escape(title)}</title>'
-        f'<desc id="{key}-desc">{escape(description)}</desc>{inside}</svg>'
-    )
-
-
-def text(x: int, y: int, words: str, *, anchor: str = "start", name: str = "") -> str:
-    """Returns a text of ours at a place."""
-    marked = f' class="{name}"' if name else ""
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{marked}>{escape(words)}</text>'
-
 
 # Draws what is believed of a page's rate of change, and how often it is polled.
 
@@ -123,7 +83,7 @@ class BenefitRow:
     """Polls/s."""
     found: float
     """An hour, at the best split."""
-    x: int
+    x: float
     sentence: str
 
     @property
