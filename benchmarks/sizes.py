@@ -10,7 +10,8 @@ What is counted, in `pollerd/` only:
 - twin records: pairs of record classes (dataclasses, structs, pydantic models) of five fields or more, of which one has
   at least three quarters of the other's fields.
 - lists of settings: classes, signatures, calls, mappings and sequences that name at least four settings of a site.
-- wrappers: asynchronous methods of the storage of at most three statements that pass a synchronous one to the database.
+- wrappers: asynchronous methods of the storage of at most three statements that pass a synchronous one to the database,
+  and transactions (`@reads`, `@writes`) that do nothing but hand on what they are given.
 - traces: files and functions of ours that run between two commits of an unchanged page, or between a request's
   arrival and its answer, by `sys.setprofile` in all threads.
 """
@@ -153,15 +154,28 @@ def names_in(node: ast.AST) -> set[object]:
 
 
 def wrappers(trees: dict[Path, ast.Module]) -> int:
-    """Returns how many asynchronous methods of the storage only pass a synchronous one to the database."""
+    """Returns how many methods of the storage only pass a function to the database, or hand on what they are given."""
     found = 0
-    for node, _ in classes_of({path: tree for path, tree in trees.items() if "storage" in path.parts}):
+    for node, _ in classes_of({path: tree for path, tree in trees.items() if path.is_relative_to(PRODUCT / "storage")}):
         for method in node.body:
+            if not isinstance(method, Function):
+                continue
+            body = [each for each in method.body if not isinstance(getattr(each, "value", None), ast.Constant)]
             if isinstance(method, ast.AsyncFunctionDef):
-                body = [each for each in method.body if not isinstance(getattr(each, "value", None), ast.Constant)]
                 source = " ".join(map(ast.unparse, body))
                 found += len(body) <= 3 and (".read(" in source or ".write(" in source)
+            elif any(ast.unparse(each) in ("reads", "writes") for each in method.decorator_list):
+                found += len(body) == 1 and hands_on(body[0])
     return found
+
+
+def hands_on(statement: ast.stmt) -> bool:
+    """Returns whether a statement is a call with the connection and other names alone, as they are."""
+    call = getattr(statement, "value", None)
+    if not isinstance(call, ast.Call):
+        return False
+    given = [ast.unparse(each) for each in (*call.args, *(each.value for each in call.keywords))]
+    return "connection" in given and all(each.removeprefix("self.").isidentifier() for each in given)
 
 
 class Trace:
