@@ -23,6 +23,7 @@ from pollerd.storage.encoding import storable_word
 from pollerd.storage.engine import Database, check_place, database_url
 from pollerd.storage.schema import api_token, user_account, user_session
 from pollerd.storage.settings import StorageSettings
+from pollerd.storage.transactions import Subject, reads, writes
 
 SESSION_IDLE_SECONDS = 12 * 3600.0
 """Time without a request after which a session ends."""
@@ -123,7 +124,7 @@ def name_key(name: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
-# Users. Each function works within the caller's transaction.
+# Users.
 
 _USER = user_account.c
 COLUMNS = [_USER.id, _USER.name, _USER.role, _USER.created_at, _USER.password_hash.is_not(None).label("known")]
@@ -134,26 +135,6 @@ def user_of(row: Any) -> User:
     return User(row.name, Role(row.role), row.created_at, bool(row.known), row.id)
 
 
-def list_users(connection: Connection) -> list[User]:
-    """Returns all users by name."""
-    return [user_of(row) for row in connection.execute(select(*COLUMNS).order_by(_USER.key))]
-
-
-def find_user(connection: Connection, name: str) -> UserPassword | None:
-    """Returns the user of this name, in any case; None: there is none."""
-    wanted = select(*COLUMNS, _USER.password_hash).where(_USER.key == name_key(name))
-    row = connection.execute(wanted).one_or_none()
-    return None if row is None else UserPassword(user_of(row), row.password_hash)
-
-
-def get_user(connection: Connection, name: str) -> User:
-    """Returns the user of this name. Raises `NotFoundError`."""
-    found = find_user(connection, name)
-    if found is None:
-        raise NotFoundError("user", name)
-    return found.user
-
-
 def _of_users(role: Role) -> Role:
     """Returns the role. Raises `InvalidValueError` for one that only tokens have."""
     if role is Role.SIGNALS:
@@ -161,51 +142,7 @@ def _of_users(role: Role) -> Role:
     return role
 
 
-def add_user(connection: Connection, name: str, role: Role, password_hash: str | None, now: float) -> User:
-    """Adds a user. Raises `DuplicateError`, also where names differ in case only, and `InvalidValueError`."""
-    name, role = check_name(name), _of_users(role)
-    found = find_user(connection, name)
-    if found is not None:
-        raise DuplicateError("user", found.user.name, found.user.id)
-    values = {
-        "name": name,
-        "key": name_key(name),
-        "role": role.value,
-        "password_hash": password_hash,
-        "created_at": now,
-    }
-    user_id = connection.execute(insert(user_account).values(values).returning(_USER.id)).scalar_one()
-    return User(name, role, now, password_hash is not None, user_id)
-
-
-def change_user(connection: Connection, name: str, *, role: Role | None, password_hash: str | None) -> User:
-    """Gives a user another role or password, if given; another password ends all sessions. Raises `NotFoundError`."""
-    user = get_user(connection, name)
-    values: dict[str, str] = {}
-    if role is not None:
-        values["role"] = _of_users(role).value
-    if password_hash is not None:
-        values["password_hash"] = password_hash
-        connection.execute(delete(user_session).where(user_session.c.user_id == user.id))
-    if values:
-        connection.execute(update(user_account).where(_USER.id == user.id).values(values))
-    return get_user(connection, name)
-
-
-def rehash(connection: Connection, user_id: int, before: str, after: str) -> None:
-    """Stores another hash of the same password, unless it was changed meanwhile."""
-    unchanged = (_USER.id == user_id) & (_USER.password_hash == before)
-    connection.execute(update(user_account).where(unchanged).values(password_hash=after))
-
-
-def remove_user(connection: Connection, name: str) -> None:
-    """Removes a user with all sessions. Raises `NotFoundError`."""
-    user = get_user(connection, name)
-    connection.execute(delete(user_session).where(user_session.c.user_id == user.id))
-    connection.execute(delete(user_account).where(_USER.id == user.id))
-
-
-# Sessions. Each function works within the caller's transaction.
+# Sessions.
 
 MAX_SESSIONS = 100
 """Most sessions of one user or token: a further one ends the oldest."""
@@ -215,60 +152,6 @@ _OWN = ("token_digest", "created_at", "seen_at", "agent", "address")
 _JOINED = select(
     _SESSION.id.label("session_id"), *(_SESSION[name].label(f"session_{name}") for name in _OWN), *COLUMNS
 ).select_from(user_session.outerjoin(user_account, _SESSION.user_id == user_account.c.id))
-
-
-def begin_session(connection: Connection, new: NewSession, now: float) -> Session:
-    """Stores a session, and deletes those that are over."""
-    connection.execute(delete(user_session).where(_over(now)))
-    holder = _of_holder(new.user_id, new.token_digest)
-    older = select(_SESSION.id).where(holder).order_by(_SESSION.id.desc()).offset(MAX_SESSIONS - 1)
-    for one in connection.execute(older).scalars().all():
-        connection.execute(delete(user_session).where(_SESSION.id == one))
-    values = {
-        "digest": new.digest,
-        "user_id": new.user_id,
-        "token_digest": new.token_digest,
-        "created_at": now,
-        "seen_at": now,
-        "agent": storable_word(new.agent[:_SHOWN]),
-        "address": storable_word(new.address[:_SHOWN]),
-    }
-    made = connection.execute(insert(user_session).values(values).returning(_SESSION.id)).scalar_one()
-    return _session(connection.execute(_JOINED.where(_SESSION.id == made)).one())
-
-
-def find_session(connection: Connection, digest: bytes, now: float) -> Session | None:
-    """Returns the session whose secret has this SHA-256; None: it is unknown or over."""
-    row = connection.execute(_JOINED.where(_SESSION.digest == digest, ~_over(now))).one_or_none()
-    return None if row is None else _session(row)
-
-
-def list_sessions(connection: Connection, now: float) -> list[Session]:
-    """Returns all sessions that are not over, those that were used last first."""
-    rows = connection.execute(_JOINED.where(~_over(now)).order_by(_SESSION.seen_at.desc(), _SESSION.id.desc()))
-    return [_session(row) for row in rows]
-
-
-def note_seen(connection: Connection, session_id: int, now: float) -> None:
-    """Notes that a session was used."""
-    used = (_SESSION.id == session_id) & (_SESSION.seen_at < now)
-    connection.execute(update(user_session).where(used).values(seen_at=now))
-
-
-def end_session(connection: Connection, session_id: int) -> None:
-    """Ends a session. Raises `NotFoundError`."""
-    if not connection.execute(delete(user_session).where(_SESSION.id == session_id)).rowcount:
-        raise NotFoundError("session", session_id)
-
-
-def end_sessions(connection: Connection) -> int:
-    """Ends all sessions; returns how many."""
-    return connection.execute(delete(user_session)).rowcount
-
-
-def end_sessions_of(connection: Connection, user_id: int | None, token_digest: bytes | None) -> int:
-    """Ends all sessions of a user, or of a token; returns how many."""
-    return connection.execute(delete(user_session).where(_of_holder(user_id, token_digest))).rowcount
 
 
 def _of_holder(user_id: int | None, token_digest: bytes | None) -> ColumnElement[bool]:
@@ -293,7 +176,7 @@ def _session(row: Row[Any]) -> Session:
     )
 
 
-# Tokens made while the daemon runs. Each function works within the caller's transaction.
+# Tokens made while the daemon runs.
 
 _TOKEN = api_token.c
 _COLUMNS = [
@@ -305,161 +188,197 @@ _COLUMNS = [
 ]
 
 
-def list_tokens(connection: Connection) -> list[StoredToken]:
-    """Returns all tokens by name."""
-    return [_token(row) for row in connection.execute(select(*_COLUMNS).order_by(_TOKEN.key))]
-
-
-def find_token(connection: Connection, digest: bytes) -> StoredToken | None:
-    """Returns the token with this SHA-256; None: there is none."""
-    row = connection.execute(select(*_COLUMNS).where(_TOKEN.digest == digest)).one_or_none()
-    return None if row is None else _token(row)
-
-
-def add_token(connection: Connection, name: str, role: Role, digest: bytes, now: float) -> StoredToken:
-    """Adds a token. Raises `DuplicateError` for a name that another has, and `InvalidValueError`."""
-    name = check_name(name)
-    found = connection.execute(select(_TOKEN.id, _TOKEN.name).where(_TOKEN.key == name_key(name))).one_or_none()
-    if found is not None:
-        raise DuplicateError("token", found.name, found.id)
-    values = {"name": name, "key": name_key(name), "role": role.value, "digest": digest, "created_at": now}
-    token_id = connection.execute(insert(api_token).values(values).returning(_TOKEN.id)).scalar_one()
-    return StoredToken(token_id, name, role, now, None)
-
-
-def withdraw_token(connection: Connection, token_id: int) -> None:
-    """Withdraws a token, with the sessions that it began. Raises `NotFoundError`."""
-    digest = connection.execute(select(_TOKEN.digest).where(_TOKEN.id == token_id)).scalar_one_or_none()
-    if digest is None:
-        raise NotFoundError("token", token_id)
-    end_sessions_of(connection, None, digest)
-    connection.execute(delete(api_token).where(_TOKEN.id == token_id))
-
-
-def note_used(connection: Connection, token_id: int, now: float) -> None:
-    """Notes that a token was used."""
-    connection.execute(update(api_token).where(_TOKEN.id == token_id).values(used_at=now))
-
-
 def _token(row: Row[Any]) -> StoredToken:
     return StoredToken(row.id, row.name, Role(row.role), row.created_at, row.used_at)
 
 
-# The store: each method is one transaction.
-
-
-class AccountStore:
-    """Users, sessions and tokens.
-
-    Every method raises `DatabaseUnavailableError` as those of `Store` do.
-    """
+class AccountStore(Subject):
+    """Users, sessions and tokens."""
 
     def __init__(self, *, database: Database) -> None:
         self._database = database
 
-    async def existing(self) -> Existing:
+    @reads
+    def existing(self, connection: Connection) -> Existing:
         """Returns whether there are users and tokens."""
-        return await self._database.read(_existing)
+        row = connection.execute(select(exists(select(user_account.c.id)), exists(select(api_token.c.id)))).one()
+        return Existing(bool(row[0]), bool(row[1]))
 
     # Users.
 
-    async def users(self) -> list[User]:
+    @reads
+    def users(self, connection: Connection) -> list[User]:
         """Returns all users by name."""
-        return await self._database.read(list_users)
+        return [user_of(row) for row in connection.execute(select(*COLUMNS).order_by(_USER.key))]
 
-    async def user(self, name: str) -> UserPassword | None:
+    @reads
+    def user(self, connection: Connection, name: str) -> UserPassword | None:
         """Returns the user of this name, in any case; None: there is none."""
-        return await self._database.read(lambda c: find_user(c, name))
+        wanted = select(*COLUMNS, _USER.password_hash).where(_USER.key == name_key(name))
+        row = connection.execute(wanted).one_or_none()
+        return None if row is None else UserPassword(user_of(row), row.password_hash)
 
-    async def add_user(self, name: str, role: Role, password_hash: str | None, now: float) -> User:
+    @writes
+    def add_user(self, connection: Connection, name: str, role: Role, password_hash: str | None, now: float) -> User:
         """Adds a user; without a password the proxy in front signs the user in.
 
         Raises `DuplicateError`, also where names differ in case only, and `InvalidValueError`.
         """
-        return await self._database.write(lambda c: add_user(c, name, role, password_hash, now))
+        name, role = check_name(name), _of_users(role)
+        found = self.user.within(connection, name)
+        if found is not None:
+            raise DuplicateError("user", found.user.name, found.user.id)
+        values = {
+            "name": name,
+            "key": name_key(name),
+            "role": role.value,
+            "password_hash": password_hash,
+            "created_at": now,
+        }
+        user_id = connection.execute(insert(user_account).values(values).returning(_USER.id)).scalar_one()
+        return User(name, role, now, password_hash is not None, user_id)
 
-    async def add_first_user(self, name: str, password_hash: str, now: float) -> User:
+    @writes
+    def add_first_user(self, connection: Connection, name: str, password_hash: str, now: float) -> User:
         """Adds a user who may do everything, if there is none yet. Raises `DuplicateError`, `InvalidValueError`."""
+        there = self.users.within(connection)
+        if there:
+            raise DuplicateError("user", there[0].name, there[0].id)
+        return self.add_user.within(connection, name, Role.WRITE, password_hash, now)
 
-        def work(connection: Connection) -> User:
-            there = list_users(connection)
-            if there:
-                raise DuplicateError("user", there[0].name, there[0].id)
-            return add_user(connection, name, Role.WRITE, password_hash, now)
-
-        return await self._database.write(work)
-
-    async def change_user(self, name: str, *, role: Role | None = None, password_hash: str | None = None) -> User:
+    @writes
+    def change_user(
+        self, connection: Connection, name: str, *, role: Role | None = None, password_hash: str | None = None
+    ) -> User:
         """Gives a user another role or password, if given; another password ends all sessions.
 
         Raises `NotFoundError`.
         """
-        return await self._database.write(lambda c: change_user(c, name, role=role, password_hash=password_hash))
+        user = self._named(connection, name)
+        values: dict[str, str] = {}
+        if role is not None:
+            values["role"] = _of_users(role).value
+        if password_hash is not None:
+            values["password_hash"] = password_hash
+            connection.execute(delete(user_session).where(user_session.c.user_id == user.id))
+        if values:
+            connection.execute(update(user_account).where(_USER.id == user.id).values(values))
+        return self._named(connection, name)
 
-    async def rehash(self, user_id: int, before: str, after: str) -> None:
+    @writes
+    def rehash(self, connection: Connection, user_id: int, before: str, after: str) -> None:
         """Stores another hash of the same password, unless it was changed meanwhile."""
-        await self._database.write(lambda c: rehash(c, user_id, before, after))
+        unchanged = (_USER.id == user_id) & (_USER.password_hash == before)
+        connection.execute(update(user_account).where(unchanged).values(password_hash=after))
 
-    async def remove_user(self, name: str) -> None:
+    @writes
+    def remove_user(self, connection: Connection, name: str) -> None:
         """Removes a user with all sessions. Raises `NotFoundError`."""
-        await self._database.write(lambda c: remove_user(c, name))
+        user = self._named(connection, name)
+        connection.execute(delete(user_session).where(user_session.c.user_id == user.id))
+        connection.execute(delete(user_account).where(_USER.id == user.id))
+
+    def _named(self, connection: Connection, name: str) -> User:
+        found = self.user.within(connection, name)
+        if found is None:
+            raise NotFoundError("user", name)
+        return found.user
 
     # Sessions.
 
-    async def begin_session(self, new: NewSession, now: float) -> Session:
+    @writes
+    def begin_session(self, connection: Connection, new: NewSession, now: float) -> Session:
         """Stores a session, and deletes those that are over."""
-        return await self._database.write(lambda c: begin_session(c, new, now))
+        connection.execute(delete(user_session).where(_over(now)))
+        holder = _of_holder(new.user_id, new.token_digest)
+        older = select(_SESSION.id).where(holder).order_by(_SESSION.id.desc()).offset(MAX_SESSIONS - 1)
+        for one in connection.execute(older).scalars().all():
+            connection.execute(delete(user_session).where(_SESSION.id == one))
+        values = {
+            "digest": new.digest,
+            "user_id": new.user_id,
+            "token_digest": new.token_digest,
+            "created_at": now,
+            "seen_at": now,
+            "agent": storable_word(new.agent[:_SHOWN]),
+            "address": storable_word(new.address[:_SHOWN]),
+        }
+        made = connection.execute(insert(user_session).values(values).returning(_SESSION.id)).scalar_one()
+        return _session(connection.execute(_JOINED.where(_SESSION.id == made)).one())
 
-    async def session(self, digest: bytes, now: float) -> Session | None:
+    @reads
+    def session(self, connection: Connection, digest: bytes, now: float) -> Session | None:
         """Returns the session whose secret has this SHA-256; None: it is unknown or over."""
-        return await self._database.read(lambda c: find_session(c, digest, now))
+        row = connection.execute(_JOINED.where(_SESSION.digest == digest, ~_over(now))).one_or_none()
+        return None if row is None else _session(row)
 
-    async def sessions(self, now: float) -> list[Session]:
+    @reads
+    def sessions(self, connection: Connection, now: float) -> list[Session]:
         """Returns all sessions that are not over, those that were used last first."""
-        return await self._database.read(lambda c: list_sessions(c, now))
+        rows = connection.execute(_JOINED.where(~_over(now)).order_by(_SESSION.seen_at.desc(), _SESSION.id.desc()))
+        return [_session(row) for row in rows]
 
-    async def note_seen(self, session_id: int, now: float) -> None:
+    @writes
+    def note_seen(self, connection: Connection, session_id: int, now: float) -> None:
         """Notes that a session was used."""
-        await self._database.write(lambda c: note_seen(c, session_id, now))
+        used = (_SESSION.id == session_id) & (_SESSION.seen_at < now)
+        connection.execute(update(user_session).where(used).values(seen_at=now))
 
-    async def end_session(self, session_id: int) -> None:
+    @writes
+    def end_session(self, connection: Connection, session_id: int) -> None:
         """Ends a session. Raises `NotFoundError`."""
-        await self._database.write(lambda c: end_session(c, session_id))
+        if not connection.execute(delete(user_session).where(_SESSION.id == session_id)).rowcount:
+            raise NotFoundError("session", session_id)
 
-    async def end_sessions(self) -> int:
+    @writes
+    def end_sessions(self, connection: Connection) -> int:
         """Ends all sessions; returns how many."""
-        return await self._database.write(end_sessions)
+        return connection.execute(delete(user_session)).rowcount
 
-    async def end_sessions_of(self, *, user_id: int | None = None, token_digest: bytes | None = None) -> int:
+    @writes
+    def end_sessions_of(
+        self, connection: Connection, *, user_id: int | None = None, token_digest: bytes | None = None
+    ) -> int:
         """Ends all sessions of a user, or of a token; returns how many."""
-        return await self._database.write(lambda c: end_sessions_of(c, user_id, token_digest))
+        return connection.execute(delete(user_session).where(_of_holder(user_id, token_digest))).rowcount
 
     # Tokens.
 
-    async def tokens(self) -> list[StoredToken]:
+    @reads
+    def tokens(self, connection: Connection) -> list[StoredToken]:
         """Returns all tokens by name."""
-        return await self._database.read(list_tokens)
+        return [_token(row) for row in connection.execute(select(*_COLUMNS).order_by(_TOKEN.key))]
 
-    async def token(self, digest: bytes) -> StoredToken | None:
+    @reads
+    def token(self, connection: Connection, digest: bytes) -> StoredToken | None:
         """Returns the token with this SHA-256; None: there is none."""
-        return await self._database.read(lambda c: find_token(c, digest))
+        row = connection.execute(select(*_COLUMNS).where(_TOKEN.digest == digest)).one_or_none()
+        return None if row is None else _token(row)
 
-    async def add_token(self, name: str, role: Role, digest: bytes, now: float) -> StoredToken:
+    @writes
+    def add_token(self, connection: Connection, name: str, role: Role, digest: bytes, now: float) -> StoredToken:
         """Adds a token, of which its SHA-256 is kept. Raises `DuplicateError`, `InvalidValueError`."""
-        return await self._database.write(lambda c: add_token(c, name, role, digest, now))
+        name = check_name(name)
+        found = connection.execute(select(_TOKEN.id, _TOKEN.name).where(_TOKEN.key == name_key(name))).one_or_none()
+        if found is not None:
+            raise DuplicateError("token", found.name, found.id)
+        values = {"name": name, "key": name_key(name), "role": role.value, "digest": digest, "created_at": now}
+        token_id = connection.execute(insert(api_token).values(values).returning(_TOKEN.id)).scalar_one()
+        return StoredToken(token_id, name, role, now, None)
 
-    async def withdraw_token(self, token_id: int) -> None:
+    @writes
+    def withdraw_token(self, connection: Connection, token_id: int) -> None:
         """Withdraws a token, with the sessions that it began. Raises `NotFoundError`."""
-        await self._database.write(lambda c: withdraw_token(c, token_id))
+        digest = connection.execute(select(_TOKEN.digest).where(_TOKEN.id == token_id)).scalar_one_or_none()
+        if digest is None:
+            raise NotFoundError("token", token_id)
+        self.end_sessions_of.within(connection, token_digest=digest)
+        connection.execute(delete(api_token).where(_TOKEN.id == token_id))
 
-    async def note_used(self, token_id: int, now: float) -> None:
+    @writes
+    def note_used(self, connection: Connection, token_id: int, now: float) -> None:
         """Notes that a token was used."""
-        await self._database.write(lambda c: note_used(c, token_id, now))
-
-
-def _existing(connection: Connection) -> Existing:
-    row = connection.execute(select(exists(select(user_account.c.id)), exists(select(api_token.c.id)))).one()
-    return Existing(bool(row[0]), bool(row[1]))
+        connection.execute(update(api_token).where(_TOKEN.id == token_id).values(used_at=now))
 
 
 # Opening of the accounts alone, for commands: next to a running daemon, or before its first start.
