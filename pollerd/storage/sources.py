@@ -1,7 +1,4 @@
-"""Sources of sites in the database, and the sites that each lists. Times are epoch seconds, durations seconds.
-
-Each method of `SourceStore` is one transaction.
-"""
+"""Sources of sites in the database, and the sites that each lists. Times are epoch seconds, durations seconds."""
 
 from __future__ import annotations
 
@@ -27,6 +24,7 @@ from pollerd.storage.encoding import decode_header, encode_header, storable_word
 from pollerd.storage.engine import Database
 from pollerd.storage.schema import site, site_state, source, source_site
 from pollerd.storage.statements import Statements
+from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.values import AddResult, ListPage
 
 _NO_VALIDATORS = Validators()
@@ -146,7 +144,7 @@ class SourceRead:
     """None: those of the reading before stay."""
 
 
-# Members: the sites that a source lists, and how its readings change them. Works within the caller's transaction.
+# Members: the sites that a source lists. These work within the transactions of sites that are added and changed.
 
 _OTHER = source_site.alias("other")
 _JOINED, _VANISHED = MemberState.JOINED.value, MemberState.VANISHED.value
@@ -180,131 +178,10 @@ def join(
         connection.execute(sql.insert_for(source_site).on_conflict_do_nothing(), rows)
 
 
-def members(connection: Connection, source_id: int) -> list[Member]:
-    """Returns all pages of the source."""
-    c = source_site.c
-    rows = connection.execute(select(c.url, c.site_id, c.state).where(c.source_id == source_id))
-    return [Member(url, site_id, state == _JOINED) for url, site_id, state in rows]
-
-
-def vanish(connection: Connection, sql: Statements, source_id: int, urls: Sequence[str], now: float) -> list[int]:
-    """Notes pages as no longer listed; returns ids of the sites that this pauses.
-
-    Those are sites that a source added, that no source lists, and that are not paused yet.
-    """
-    ids = _turned(connection, sql, source_id, urls, {"state": _VANISHED, "since": now})
-    here = source_site.c
-    listed = exists().where(here.site_id == site.c.id, here.state == _JOINED)
-    added = exists().where(here.site_id == site.c.id, here.added)
-    wanted = and_(sql.in_list(site.c.id, "ids"), site.c.paused.is_(False), added, ~listed)
-    parameters = {"ids": sql.id_list(ids)}
-    paused = list(connection.execute(select(site.c.id).where(wanted), parameters).scalars())
-    if paused:
-        parameters = {"ids": sql.id_list(paused)}
-        connection.execute(update(site).where(sql.in_list(site.c.id, "ids")).values(paused=True), parameters)
-        own = and_(here.source_id == source_id, sql.in_list(here.site_id, "ids"))
-        connection.execute(update(source_site).where(own).values(paused=True), parameters)
-    return paused
-
-
-def come_back(connection: Connection, sql: Statements, source_id: int, urls: Sequence[str], now: float) -> list[int]:
-    """Notes pages as listed again; returns ids of the sites that this resumes: those that a source had paused.
-
-    They begin anew, without the backoff that they had.
-    """
-    ids = _turned(connection, sql, source_id, urls, {"state": _JOINED, "since": now})
-    here = source_site.c
-    by_source = exists().where(here.site_id == site.c.id, here.paused)
-    wanted = and_(sql.in_list(site.c.id, "ids"), site.c.paused.is_(True), by_source)
-    resumed = list(connection.execute(select(site.c.id).where(wanted), {"ids": sql.id_list(ids)}).scalars())
-    if resumed:
-        parameters = {"ids": sql.id_list(resumed)}
-        connection.execute(update(site).where(sql.in_list(site.c.id, "ids")).values(paused=False), parameters)
-        anew = {"state": SiteState.ACTIVE.value, "not_before": None, "failures": 0}
-        connection.execute(update(site_state).where(sql.in_list(site_state.c.site_id, "ids")).values(anew), parameters)
-        forget_pauses(connection, sql, resumed)
-    return resumed
-
-
-def _turned(
-    connection: Connection, sql: Statements, source_id: int, urls: Sequence[str], values: Mapping[str, Any]
-) -> list[int]:
-    """Sets the state of these pages of the source; returns the ids of their sites."""
-    c = source_site.c
-    wanted = and_(c.source_id == source_id, sql.in_list(c.url, "urls"), c.state != values["state"])
-    changed = update(source_site).where(wanted).values(values).returning(c.site_id)
-    return list(dict.fromkeys(connection.execute(changed, {"urls": sql.text_list(urls)}).scalars()))
-
-
 def forget_pauses(connection: Connection, sql: Statements, site_ids: Sequence[int] | NDArray[np.int64]) -> None:
     """Notes that what these sites' pauses are is the user's doing: no source resumes them."""
     wanted = and_(sql.in_list(source_site.c.site_id, "ids"), source_site.c.paused)
     connection.execute(update(source_site).where(wanted).values(paused=False), {"ids": sql.id_list(site_ids)})
-
-
-def removable(connection: Connection, source_id: int, limit: int) -> list[int]:
-    """Returns ids of sites that the source added, and that no other source lists."""
-    here, other = source_site.c, _OTHER.c
-    elsewhere = exists().where(other.site_id == here.site_id, other.source_id != source_id, other.state == _JOINED)
-    wanted = select(here.site_id).where(here.source_id == source_id, here.added, ~elsewhere).distinct().limit(limit)
-    return list(connection.execute(wanted).scalars())
-
-
-def bequeath(connection: Connection, source_id: int) -> None:
-    """Hands on to other sources of its sites what a source that goes has added or paused."""
-    here, other = source_site.c, _OTHER.c
-    for flag in ("added", "paused"):
-        own = exists().where(other.site_id == here.site_id, other.source_id == source_id, other[flag])
-        connection.execute(update(source_site).where(here.source_id != source_id, own).values({flag: True}))
-
-
-def stored(connection: Connection, source_id: int, after: str, limit: int) -> list[StoredMember]:
-    """Returns pages of the source by URL, after `after`."""
-    c = source_site.c
-    wanted = (
-        select(c.url, site.c.url.label("site"), c.state, c.added, c.paused, c.since)
-        .join_from(source_site, site, site.c.id == c.site_id)
-        .where(c.source_id == source_id, c.url > after)
-        .order_by(c.url)
-        .limit(limit)
-    )
-    return [
-        StoredMember(url, at, state == _JOINED, added, paused, since)
-        for url, at, state, added, paused, since in connection.execute(wanted)
-    ]
-
-
-def known(connection: Connection, sql: Statements, given: Sequence[tuple[str, StoredMember]]) -> set[tuple[str, str]]:
-    """Returns (URL of the source, URL of the page) of those that are noted already."""
-    c = source_site.c
-    wanted = select(source.c.url, c.url).join_from(source_site, source, source.c.id == c.source_id)
-    wanted = wanted.where(sql.in_list(c.url, "urls"), sql.in_list(source.c.url, "sources"))
-    parameters = {"urls": sql.text_list(one.url for _, one in given), "sources": sql.text_list({at for at, _ in given})}
-    there = {(at, url) for at, url in connection.execute(wanted, parameters)}
-    return there & {(at, one.url) for at, one in given}
-
-
-def put(connection: Connection, sql: Statements, given: Sequence[tuple[str, StoredMember]]) -> tuple[int, int]:
-    """Notes pages of sources and sites that are there; returns how many are new, and how many are not noted anew."""
-    sources = _ids(connection, sql, source, [at for at, _ in given])
-    sites = _ids(connection, sql, site, [one.site for _, one in given])
-    there = known(connection, sql, given)
-    rows = [
-        {
-            "source_id": sources[at],
-            "url": one.url,
-            "site_id": sites[one.site],
-            "state": _JOINED if one.joined else _VANISHED,
-            "since": one.since,
-            "added": one.added,
-            "paused": one.paused,
-        }
-        for at, one in {(at, one.url): (at, one) for at, one in given}.values()
-        if at in sources and one.site in sites and (at, one.url) not in there
-    ]
-    if rows:
-        connection.execute(sql.insert_for(source_site).on_conflict_do_nothing(), rows)
-    return len(rows), len(given) - len(rows)
 
 
 def _ids(connection: Connection, sql: Statements, table: Table, urls: Sequence[str]) -> dict[str, int]:
@@ -317,119 +194,162 @@ _SHOWN = [column for column in source.c if column.name != "documents"]
 _PLAIN = ("url", "kind", "weight", "site_limit", "pattern", "hosts", "interval", "most_shrink", "paused")
 
 
-class SourceStore:
-    """Sources, and which sites they list.
-
-    Every method raises `DatabaseUnavailableError` as those of `Store` do.
-    """
+class SourceStore(Subject):
+    """Sources, and which sites they list."""
 
     def __init__(self, *, database: Database, sql: Statements) -> None:
         self._database, self._sql = database, sql
 
-    async def all(self) -> list[Source]:
+    @reads
+    def all(self, connection: Connection) -> list[Source]:
         """Returns all sources, by id, without the numbers of their sites."""
-        return await self._database.read(
-            lambda c: [_source(row) for row in c.execute(select(*_SHOWN).order_by(source.c.id))]
-        )
+        return [_source(row) for row in connection.execute(select(*_SHOWN).order_by(source.c.id))]
 
-    async def page(self, limit: int = 100, cursor: str | None = None) -> ListPage[Source]:
+    @reads
+    def page(self, connection: Connection, limit: int = 100, cursor: str | None = None) -> ListPage[Source]:
         """Returns sources by id. Raises `InvalidValueError` for a bad cursor or limit (1 to 1000)."""
+        wanted = select(*_SHOWN).order_by(source.c.id).limit(encoding.check_limit(limit) + 1)
+        last = encoding.decode("q", cursor)
+        rows = connection.execute(wanted if last is None else wanted.where(source.c.id > last)).all()
+        counts = _counts(connection, self._sql, [row.id for row in rows[:limit]])
+        items = [_source(row, counts[row.id]) for row in rows[:limit]]
+        return ListPage(items, encoding.encode("q", items[-1].id) if len(rows) > limit else None)
 
-        def work(connection: Connection) -> ListPage[Source]:
-            wanted = select(*_SHOWN).order_by(source.c.id).limit(encoding.check_limit(limit) + 1)
-            last = encoding.decode("q", cursor)
-            rows = connection.execute(wanted if last is None else wanted.where(source.c.id > last)).all()
-            counts = _counts(connection, self._sql, [row.id for row in rows[:limit]])
-            items = [_source(row, counts[row.id]) for row in rows[:limit]]
-            return ListPage(items, encoding.encode("q", items[-1].id) if len(rows) > limit else None)
-
-        return await self._database.read(work)
-
-    async def get(self, source_id: int) -> Source:
+    @reads
+    def get(self, connection: Connection, source_id: int) -> Source:
         """Returns the source. Raises `NotFoundError`."""
-        return await self._database.read(lambda c: _one(c, self._sql, source_id))
+        row = connection.execute(select(*_SHOWN).where(source.c.id == source_id)).one_or_none()
+        if row is None:
+            raise NotFoundError("source", source_id)
+        return _source(row, _counts(connection, self._sql, [source_id])[source_id])
 
-    async def at(self, urls: Sequence[str]) -> dict[str, Source]:
+    @reads
+    def at(self, connection: Connection, urls: Sequence[str]) -> dict[str, Source]:
         """Returns the sources at these URLs, by URL."""
         wanted = select(*_SHOWN).where(self._sql.in_list(source.c.url, "urls"))
+        return {row.url: _source(row) for row in connection.execute(wanted, {"urls": self._sql.text_list(urls)})}
 
-        def work(connection: Connection) -> dict[str, Source]:
-            return {row.url: _source(row) for row in connection.execute(wanted, {"urls": self._sql.text_list(urls)})}
-
-        return await self._database.read(work)
-
-    async def add(self, spec: SourceSpec, now: float, *, read_at: float) -> Source:
+    @writes
+    def add(self, connection: Connection, spec: SourceSpec, now: float, *, read_at: float) -> Source:
         """Adds a source, to be read at `read_at` (epoch s). Raises `DuplicateError`."""
+        there = connection.execute(select(source.c.id).where(source.c.url == spec.url)).scalar()
+        if there is not None:
+            raise DuplicateError("source", spec.url, there)
+        values = {**_values(spec), "created_at": now, "next_read_at": read_at}
+        new = connection.execute(insert(source).values(values).returning(source.c.id)).scalar_one()
+        return self.get.within(connection, new)
 
-        def work(connection: Connection) -> Source:
-            there = connection.execute(select(source.c.id).where(source.c.url == spec.url)).scalar()
-            if there is not None:
-                raise DuplicateError("source", spec.url, there)
-            values = {**_values(spec), "created_at": now, "next_read_at": read_at}
-            new = connection.execute(insert(source).values(values).returning(source.c.id)).scalar_one()
-            return _one(connection, self._sql, new)
-
-        return await self._database.write(work)
-
-    async def update(self, source_id: int, spec: SourceSpec, *, read_at: float | None) -> Source:
+    @writes
+    def update(self, connection: Connection, source_id: int, spec: SourceSpec, *, read_at: float | None) -> Source:
         """Sets the settings, but for the URL. read_at: when to read all of it next, None: as before.
 
         Raises `NotFoundError`.
         """
+        values = _values(spec)
+        del values["url"]
+        if read_at is not None:
+            values |= {"next_read_at": read_at, "documents": None}
+        connection.execute(update(source).where(source.c.id == source_id).values(values))
+        return self.get.within(connection, source_id)
 
-        def work(connection: Connection) -> Source:
-            values = _values(spec)
-            del values["url"]
-            if read_at is not None:
-                values |= {"next_read_at": read_at, "documents": None}
-            connection.execute(update(source).where(source.c.id == source_id).values(values))
-            return _one(connection, self._sql, source_id)
-
-        return await self._database.write(work)
-
-    async def delete(self, source_id: int) -> None:
+    @writes
+    def delete(self, connection: Connection, source_id: int) -> None:
         """Deletes the source; its sites stay as they are. Raises `NotFoundError`."""
+        # What it has added or paused is handed on to other sources of these sites.
+        here, other = source_site.c, _OTHER.c
+        for flag in ("added", "paused"):
+            own = exists().where(other.site_id == here.site_id, other.source_id == source_id, other[flag])
+            connection.execute(update(source_site).where(here.source_id != source_id, own).values({flag: True}))
+        if not connection.execute(delete(source).where(source.c.id == source_id)).rowcount:
+            raise NotFoundError("source", source_id)
 
-        def work(connection: Connection) -> None:
-            bequeath(connection, source_id)
-            if not connection.execute(delete(source).where(source.c.id == source_id)).rowcount:
-                raise NotFoundError("source", source_id)
-
-        await self._database.write(work)
-
-    async def removable(self, source_id: int, limit: int) -> list[int]:
+    @reads
+    def removable(self, connection: Connection, source_id: int, limit: int) -> list[int]:
         """Returns ids of at most `limit` sites that the source added, and that no other source lists."""
-        return await self._database.read(lambda c: removable(c, source_id, limit))
+        here, other = source_site.c, _OTHER.c
+        elsewhere = exists().where(other.site_id == here.site_id, other.source_id != source_id, other.state == _JOINED)
+        wanted = select(here.site_id).where(here.source_id == source_id, here.added, ~elsewhere).distinct().limit(limit)
+        return list(connection.execute(wanted).scalars())
 
-    async def ask_read(self, source_id: int, now: float) -> Source:
+    @writes
+    def ask_read(self, connection: Connection, source_id: int, now: float) -> Source:
         """Makes the source due now. Raises `NotFoundError`."""
-
-        def work(connection: Connection) -> Source:
-            connection.execute(update(source).where(source.c.id == source_id).values(next_read_at=now))
-            return _one(connection, self._sql, source_id)
-
-        return await self._database.write(work)
+        connection.execute(update(source).where(source.c.id == source_id).values(next_read_at=now))
+        return self.get.within(connection, source_id)
 
     # Readings.
 
-    async def documents(self, source_id: int) -> list[ReadDocument]:
+    @reads
+    def documents(self, connection: Connection, source_id: int) -> list[ReadDocument]:
         """Returns what the last complete reading fetched."""
         wanted = select(source.c.documents).where(source.c.id == source_id)
-        return await self._database.read(lambda c: _documents(c.execute(wanted).scalar() or b""))
+        data = connection.execute(wanted).scalar()
+        if not data:
+            return []
+        return [
+            ReadDocument(url, Validators(decode_header(etag), decode_header(modified)), tuple(sitemaps), entries, keys)
+            for url, etag, modified, sitemaps, entries, keys in msgspec.msgpack.decode(data)
+        ]
 
-    async def members(self, source_id: int) -> list[Member]:
+    @reads
+    def members(self, connection: Connection, source_id: int) -> list[Member]:
         """Returns all pages of the source."""
-        return await self._database.read(lambda c: members(c, source_id))
+        c = source_site.c
+        rows = connection.execute(select(c.url, c.site_id, c.state).where(c.source_id == source_id))
+        return [Member(url, site_id, state == _JOINED) for url, site_id, state in rows]
 
-    async def vanish(self, source_id: int, urls: Sequence[str], now: float) -> list[int]:
-        """Notes pages as no longer listed; returns ids of the sites that this pauses."""
-        return await self._database.write(lambda c: vanish(c, self._sql, source_id, urls, now))
+    @writes
+    def vanish(self, connection: Connection, source_id: int, urls: Sequence[str], now: float) -> list[int]:
+        """Notes pages as no longer listed; returns ids of the sites that this pauses.
 
-    async def come_back(self, source_id: int, urls: Sequence[str], now: float) -> list[int]:
-        """Notes pages as listed again; returns ids of the sites that this resumes."""
-        return await self._database.write(lambda c: come_back(c, self._sql, source_id, urls, now))
+        Those are sites that a source added, that no source lists, and that are not paused yet.
+        """
+        ids = self._turned(connection, source_id, urls, {"state": _VANISHED, "since": now})
+        here = source_site.c
+        listed = exists().where(here.site_id == site.c.id, here.state == _JOINED)
+        added = exists().where(here.site_id == site.c.id, here.added)
+        wanted = and_(self._sql.in_list(site.c.id, "ids"), site.c.paused.is_(False), added, ~listed)
+        parameters = {"ids": self._sql.id_list(ids)}
+        paused = list(connection.execute(select(site.c.id).where(wanted), parameters).scalars())
+        if paused:
+            parameters = {"ids": self._sql.id_list(paused)}
+            connection.execute(update(site).where(self._sql.in_list(site.c.id, "ids")).values(paused=True), parameters)
+            own = and_(here.source_id == source_id, self._sql.in_list(here.site_id, "ids"))
+            connection.execute(update(source_site).where(own).values(paused=True), parameters)
+        return paused
 
-    async def end_read(self, source: Source, read: SourceRead) -> bool:
+    @writes
+    def come_back(self, connection: Connection, source_id: int, urls: Sequence[str], now: float) -> list[int]:
+        """Notes pages as listed again; returns ids of the sites that this resumes: those that a source had paused.
+
+        They begin anew, without the backoff that they had.
+        """
+        ids = self._turned(connection, source_id, urls, {"state": _JOINED, "since": now})
+        here = source_site.c
+        by_source = exists().where(here.site_id == site.c.id, here.paused)
+        wanted = and_(self._sql.in_list(site.c.id, "ids"), site.c.paused.is_(True), by_source)
+        resumed = list(connection.execute(select(site.c.id).where(wanted), {"ids": self._sql.id_list(ids)}).scalars())
+        if resumed:
+            parameters = {"ids": self._sql.id_list(resumed)}
+            connection.execute(update(site).where(self._sql.in_list(site.c.id, "ids")).values(paused=False), parameters)
+            anew = {"state": SiteState.ACTIVE.value, "not_before": None, "failures": 0}
+            connection.execute(
+                update(site_state).where(self._sql.in_list(site_state.c.site_id, "ids")).values(anew), parameters
+            )
+            forget_pauses(connection, self._sql, resumed)
+        return resumed
+
+    def _turned(
+        self, connection: Connection, source_id: int, urls: Sequence[str], values: Mapping[str, Any]
+    ) -> list[int]:
+        """Sets the state of these pages of the source; returns the ids of their sites."""
+        c = source_site.c
+        wanted = and_(c.source_id == source_id, self._sql.in_list(c.url, "urls"), c.state != values["state"])
+        changed = update(source_site).where(wanted).values(values).returning(c.site_id)
+        return list(dict.fromkeys(connection.execute(changed, {"urls": self._sql.text_list(urls)}).scalars()))
+
+    @writes
+    def end_read(self, connection: Connection, source: Source, read: SourceRead) -> bool:
         """Notes the end of a reading of the source as it was; returns False if it is gone.
 
         If its settings have changed meanwhile, it is due at once, and read whole.
@@ -443,56 +363,97 @@ class SourceStore:
             "last_detail": storable_word(read.detail),
             **({} if read.documents is None else {"documents": _written(read.documents)}),
         }
-
-        def work(connection: Connection) -> bool:
-            row = connection.execute(select(*_SHOWN).where(_TABLE.c.id == source.id)).one_or_none()
-            if row is None:
-                return False
-            anew = {} if _source(row).spec == source.spec else {"next_read_at": read.at, "documents": None}
-            connection.execute(update(_TABLE).where(_TABLE.c.id == source.id).values({**values, **anew}))
-            return True
-
-        return await self._database.write(work)
+        row = connection.execute(select(*_SHOWN).where(_TABLE.c.id == source.id)).one_or_none()
+        if row is None:
+            return False
+        anew = {} if _source(row).spec == source.spec else {"next_read_at": read.at, "documents": None}
+        connection.execute(update(_TABLE).where(_TABLE.c.id == source.id).values({**values, **anew}))
+        return True
 
     # Exports.
 
-    async def stored_members(self, source_id: int, after: str, limit: int) -> list[StoredMember]:
+    @reads
+    def stored_members(self, connection: Connection, source_id: int, after: str, limit: int) -> list[StoredMember]:
         """Returns pages of the source by URL, after `after`."""
-        return await self._database.read(lambda c: stored(c, source_id, after, limit))
+        c = source_site.c
+        wanted = (
+            select(c.url, site.c.url.label("site"), c.state, c.added, c.paused, c.since)
+            .join_from(source_site, site, site.c.id == c.site_id)
+            .where(c.source_id == source_id, c.url > after)
+            .order_by(c.url)
+            .limit(limit)
+        )
+        return [
+            StoredMember(url, at, state == _JOINED, added, paused, since)
+            for url, at, state, added, paused, since in connection.execute(wanted)
+        ]
 
-    async def put_members(self, pieces: Callable[[], Iterator[Sequence[tuple[str, StoredMember]]]]) -> tuple[int, int]:
+    @writes
+    def put_members(
+        self, connection: Connection, pieces: Callable[[], Iterator[Sequence[tuple[str, StoredMember]]]]
+    ) -> tuple[int, int]:
         """Notes pages of the sources at these URLs, all or none; known ones stay. Returns how many: new, others."""
+        counts = [self._put_piece(connection, piece) for piece in pieces()]
+        return sum(new for new, _ in counts), sum(others for _, others in counts)
 
-        def work(connection: Connection) -> tuple[int, int]:
-            counts = [put(connection, self._sql, piece) for piece in pieces()]
-            return sum(new for new, _ in counts), sum(others for _, others in counts)
+    def _put_piece(self, connection: Connection, given: Sequence[tuple[str, StoredMember]]) -> tuple[int, int]:
+        """Returns how many are new, and how many are not noted anew."""
+        sources = _ids(connection, self._sql, source, [at for at, _ in given])
+        sites = _ids(connection, self._sql, site, [one.site for _, one in given])
+        there = self._known(connection, given)
+        rows = [
+            {
+                "source_id": sources[at],
+                "url": one.url,
+                "site_id": sites[one.site],
+                "state": _JOINED if one.joined else _VANISHED,
+                "since": one.since,
+                "added": one.added,
+                "paused": one.paused,
+            }
+            for at, one in {(at, one.url): (at, one) for at, one in given}.values()
+            if at in sources and one.site in sites and (at, one.url) not in there
+        ]
+        if rows:
+            connection.execute(self._sql.insert_for(source_site).on_conflict_do_nothing(), rows)
+        return len(rows), len(given) - len(rows)
 
-        return await self._database.write(work)
+    def _known(self, connection: Connection, given: Sequence[tuple[str, StoredMember]]) -> set[tuple[str, str]]:
+        """Returns (URL of the source, URL of the page) of those that are noted already."""
+        c, sql = source_site.c, self._sql
+        wanted = select(source.c.url, c.url).join_from(source_site, source, source.c.id == c.source_id)
+        wanted = wanted.where(sql.in_list(c.url, "urls"), sql.in_list(source.c.url, "sources"))
+        urls, sources = (one.url for _, one in given), {at for at, _ in given}
+        rows = connection.execute(wanted, {"urls": sql.text_list(urls), "sources": sql.text_list(sources)})
+        return {(at, url) for at, url in rows} & {(at, one.url) for at, one in given}
 
-    async def known_members(self, given: Sequence[tuple[str, StoredMember]]) -> int:
+    @reads
+    def known_members(self, connection: Connection, given: Sequence[tuple[str, StoredMember]]) -> int:
         """Returns how many of these pages, each with the URL of its source, are noted already."""
-        return await self._database.read(lambda c: len(known(c, self._sql, given)))
+        return len(self._known(connection, given))
 
-    async def sites_of(
-        self, source_id: int, state: MemberState | None = None, limit: int = 100, cursor: str | None = None
+    @reads
+    def sites_of(
+        self,
+        connection: Connection,
+        source_id: int,
+        state: MemberState | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
     ) -> ListPage[ListedPage]:
         """Returns pages of a source by the ids of their sites.
 
         Raises `NotFoundError`, and `InvalidValueError` for a bad cursor or limit (1 to 1000).
         """
-
-        def work(connection: Connection) -> ListPage[ListedPage]:
-            _one(connection, self._sql, source_id)
-            c, last = source_site.c, encoding.decode("m", cursor)
-            wanted = select(c.site_id, c.url, c.state, c.since, c.paused).where(c.source_id == source_id)
-            wanted = wanted.where(c.site_id > last) if last is not None else wanted
-            wanted = wanted.where(c.state == state.value) if state is not None else wanted
-            rows = connection.execute(wanted.order_by(c.site_id).limit(encoding.check_limit(limit) + 1)).all()
-            items = [ListedPage(at, url, MemberState(kept), *rest) for at, url, kept, *rest in rows]
-            more = encoding.encode("m", items[limit - 1].site_id) if len(items) > limit else None
-            return ListPage(items[:limit], more)
-
-        return await self._database.read(work)
+        self.get.within(connection, source_id)
+        c, last = source_site.c, encoding.decode("m", cursor)
+        wanted = select(c.site_id, c.url, c.state, c.since, c.paused).where(c.source_id == source_id)
+        wanted = wanted.where(c.site_id > last) if last is not None else wanted
+        wanted = wanted.where(c.state == state.value) if state is not None else wanted
+        rows = connection.execute(wanted.order_by(c.site_id).limit(encoding.check_limit(limit) + 1)).all()
+        items = [ListedPage(at, url, MemberState(kept), *rest) for at, url, kept, *rest in rows]
+        more = encoding.encode("m", items[limit - 1].site_id) if len(items) > limit else None
+        return ListPage(items[:limit], more)
 
 
 def _values(spec: SourceSpec) -> dict[str, Any]:
@@ -510,22 +471,6 @@ def _written(documents: Sequence[ReadDocument]) -> bytes:
 
 def _rest(one: ReadDocument) -> tuple[tuple[str, ...], int, bytes]:
     return one.sitemaps, one.entries, one.keys
-
-
-def _documents(data: bytes) -> list[ReadDocument]:
-    if not data:
-        return []
-    return [
-        ReadDocument(url, Validators(decode_header(etag), decode_header(modified)), tuple(sitemaps), entries, keys)
-        for url, etag, modified, sitemaps, entries, keys in msgspec.msgpack.decode(data)
-    ]
-
-
-def _one(connection: Connection, sql: Statements, source_id: int) -> Source:
-    row = connection.execute(select(*_SHOWN).where(source.c.id == source_id)).one_or_none()
-    if row is None:
-        raise NotFoundError("source", source_id)
-    return _source(row, _counts(connection, sql, [source_id])[source_id])
 
 
 def _counts(connection: Connection, sql: Statements, source_ids: Sequence[int]) -> dict[int, dict[str, int]]:
