@@ -16,6 +16,7 @@ from pollerd.storage.encoding import storable_word
 from pollerd.storage.encryption import Encryption
 from pollerd.storage.engine import Database
 from pollerd.storage.schema import hub_subscription, signal_source
+from pollerd.storage.transactions import Subject, reads, writes
 
 SILENT_GAPS = 3.0
 """A hub from which nothing came for this many times its longest gap counts as silent."""
@@ -90,94 +91,96 @@ _SECRET_BYTES = 32
 _COLUMNS = tuple(hub_subscription.c[field.name] for field in fields(HubSubscription))
 
 
-class HubStore:
-    """Subscriptions at hubs. Every method raises `DatabaseUnavailableError` as those of `Store` do."""
+class HubStore(Subject):
+    """Subscriptions at hubs."""
 
     def __init__(self, *, database: Database, encryption: Encryption) -> None:
         self._database, self._encryption = database, encryption
 
-    async def all(self) -> list[HubSubscription]:
+    @reads
+    def all(self, connection: Connection) -> list[HubSubscription]:
         """Returns all subscriptions, by id."""
         wanted = select(*_COLUMNS).order_by(hub_subscription.c.id)
-        return await self._database.read(lambda c: [_subscription(row) for row in c.execute(wanted)])
+        return [_subscription(row) for row in connection.execute(wanted)]
 
-    async def at_callback(self, callback: str) -> HubSubscription | None:
+    @reads
+    def at_callback(self, connection: Connection, callback: str) -> HubSubscription | None:
         """Returns the subscription with this end of its callback URL."""
         wanted = select(*_COLUMNS).where(hub_subscription.c.callback == callback)
-        row = await self._database.read(lambda c: c.execute(wanted).one_or_none())
+        row = connection.execute(wanted).one_or_none()
         return None if row is None else _subscription(row)
 
-    async def of_source(self, source_id: int) -> HubSubscription | None:
+    @reads
+    def of_source(self, connection: Connection, source_id: int) -> HubSubscription | None:
         """Returns the subscription at the hub that a source offers."""
         wanted = select(*_COLUMNS).where(hub_subscription.c.source_id == source_id)
-        row = await self._database.read(lambda c: c.execute(wanted).one_or_none())
+        row = connection.execute(wanted).one_or_none()
         return None if row is None else _subscription(row)
 
-    async def secret_of(self, subscription_id: int) -> bytes | None:
+    @reads
+    def secret_of(self, connection: Connection, subscription_id: int) -> bytes | None:
         """Returns the secret that the hub signs with; None if the subscription is gone, or the key is another."""
         wanted = select(hub_subscription.c.secret).where(hub_subscription.c.id == subscription_id)
-        stored = await self._database.read(lambda c: c.execute(wanted).scalar())
+        stored = connection.execute(wanted).scalar()
         return None if stored is None else self._opened(stored)
 
-    async def offered(self, source_id: int, topic: str, hubs: tuple[str, ...], now: float) -> bool:
+    @writes
+    def offered(self, connection: Connection, source_id: int, topic: str, hubs: tuple[str, ...], now: float) -> bool:
         """Notes what a source's answer offers: a subscription is asked for, unless there is one at one of the hubs.
 
         One for another topic or hub is left. Returns whether that made a difference. Raises `InvalidValueError` if
         there is no key for the secret.
         """
         c = hub_subscription.c
+        there = connection.execute(select(c.hub, c.topic).where(c.source_id == source_id)).one_or_none()
+        known = select(signal_source.c.id).where(signal_source.c.id == source_id)
+        if (there is not None and there.topic == topic and there.hub in hubs) or not connection.scalar(known):
+            return False
+        secret = self._encryption.encrypt_text(secrets.token_urlsafe(_SECRET_BYTES), _FIELD)
+        _leave(connection, c.source_id == source_id, now)
+        values = {
+            "source_id": source_id,
+            "hub": hubs[0],
+            "topic": topic,
+            "callback": secrets.token_urlsafe(_SECRET_BYTES),
+            "secret": secret,
+            "state": HubState.PENDING.value,
+            "created_at": now,
+            "next_at": now,
+        }
+        connection.execute(insert(hub_subscription).values(values))
+        return True
 
-        def work(connection: Connection) -> bool:
-            there = connection.execute(select(c.hub, c.topic).where(c.source_id == source_id)).one_or_none()
-            known = select(signal_source.c.id).where(signal_source.c.id == source_id)
-            if (there is not None and there.topic == topic and there.hub in hubs) or not connection.scalar(known):
-                return False
-            secret = self._encryption.encrypt_text(secrets.token_urlsafe(_SECRET_BYTES), _FIELD)
-            _leave(connection, c.source_id == source_id, now)
-            values = {
-                "source_id": source_id,
-                "hub": hubs[0],
-                "topic": topic,
-                "callback": secrets.token_urlsafe(_SECRET_BYTES),
-                "secret": secret,
-                "state": HubState.PENDING.value,
-                "created_at": now,
-                "next_at": now,
-            }
-            connection.execute(insert(hub_subscription).values(values))
-            return True
-
-        return await self._database.write(work)
-
-    async def withdrawn(self, source_id: int, now: float) -> bool:
+    @writes
+    def withdrawn(self, connection: Connection, source_id: int, now: float) -> bool:
         """Notes that a source's answer offers no hub; returns whether there was a subscription, which is left."""
         of_source = hub_subscription.c.source_id == source_id
-        return await self._database.write(lambda connection: _leave(connection, of_source, now)) > 0
+        return _leave(connection, of_source, now) > 0
 
-    async def leave_gone(self, now: float) -> None:
+    @writes
+    def leave_gone(self, connection: Connection, now: float) -> None:
         """Leaves the subscriptions of sources that are gone."""
         c = hub_subscription.c
         gone = c.source_id.is_(None) & (c.state != HubState.LEAVING.value)
-        await self._database.write(lambda connection: _leave(connection, gone, now))
+        _leave(connection, gone, now)
 
-    async def delete_unreadable(self) -> None:
+    @writes
+    def delete_unreadable(self, connection: Connection) -> None:
         """Deletes the subscriptions whose secret the key does not open: they are asked for anew."""
         c = hub_subscription.c
+        closed = [id_ for id_, secret in connection.execute(select(c.id, c.secret)) if self._opened(secret) is None]
+        if closed:
+            connection.execute(delete(hub_subscription).where(c.id.in_(closed)))
 
-        def work(connection: Connection) -> None:
-            closed = [id_ for id_, secret in connection.execute(select(c.id, c.secret)) if self._opened(secret) is None]
-            if closed:
-                connection.execute(delete(hub_subscription).where(c.id.in_(closed)))
-
-        await self._database.write(work)
-
-    async def ask(self, subscription_id: int, now: float, next_at: float) -> bool:
+    @writes
+    def ask(self, connection: Connection, subscription_id: int, now: float, next_at: float) -> bool:
         """Notes that the hub is about to be asked, and when again if it does not verify; False if there is no such."""
         c = hub_subscription.c
         values = {"asked_at": now, "attempts": c.attempts + 1, "next_at": next_at}
-        return await self._set(subscription_id, values)
+        return _set(connection, subscription_id, values)
 
-    async def answered(self, subscription_id: int, detail: str, next_at: float | None) -> None:
+    @writes
+    def answered(self, connection: Connection, subscription_id: int, detail: str, next_at: float | None) -> None:
         """Notes what the hub answered to a request, in words, unless it verified meanwhile.
 
         next_at: when it asked to be asked again, at the earliest; None: it did not say.
@@ -186,20 +189,20 @@ class HubStore:
         later = case((c.next_at < next_at, next_at), else_=c.next_at) if next_at is not None else c.next_at
         those = (c.id == subscription_id) & (c.attempts > 0)
         values = {"last_detail": storable_word(detail), "next_at": later}
-        await self._database.write(
-            lambda connection: connection.execute(update(hub_subscription).where(those).values(values))
-        )
+        connection.execute(update(hub_subscription).where(those).values(values))
 
-    async def expire(self, now: float) -> None:
+    @writes
+    def expire(self, connection: Connection, now: float) -> None:
         """Makes subscriptions whose lease ended pending again."""
         c = hub_subscription.c
         ended = (c.state == HubState.ACTIVE.value) & (c.lease_ends_at <= now)
         values = {"state": HubState.PENDING.value, "next_at": now, "last_detail": "the lease ended"}
-        await self._database.write(
-            lambda connection: connection.execute(update(hub_subscription).where(ended).values(values))
-        )
+        connection.execute(update(hub_subscription).where(ended).values(values))
 
-    async def verified(self, subscription_id: int, now: float, lease_seconds: float, next_at: float) -> bool:
+    @writes
+    def verified(
+        self, connection: Connection, subscription_id: int, now: float, lease_seconds: float, next_at: float
+    ) -> bool:
         """Notes that the hub verified the subscription. next_at: when it is renewed. False if there is no such."""
         values = {
             "state": HubState.ACTIVE.value,
@@ -209,9 +212,10 @@ class HubStore:
             "next_at": next_at,
             "last_detail": "the hub verified it",
         }
-        return await self._set(subscription_id, values)
+        return _set(connection, subscription_id, values)
 
-    async def denied(self, subscription_id: int, reason: str, next_at: float) -> bool:
+    @writes
+    def denied(self, connection: Connection, subscription_id: int, reason: str, next_at: float) -> bool:
         """Notes that the hub denies the subscription. next_at: when it is asked again. False if there is no such."""
         values = {
             "state": HubState.DENIED.value,
@@ -220,28 +224,23 @@ class HubStore:
             "next_at": next_at,
             "last_detail": storable_word(f"the hub denies it: {reason}"),
         }
-        return await self._set(subscription_id, values)
+        return _set(connection, subscription_id, values)
 
-    async def received(self, subscription_id: int, now: float) -> None:
+    @writes
+    def received(self, connection: Connection, subscription_id: int, now: float) -> None:
         """Notes that the hub sent something new with a right signature."""
         c = hub_subscription.c
+        row = connection.execute(select(c.last_received_at, c.longest_gap).where(c.id == subscription_id)).one_or_none()
+        if row is None:
+            return
+        gap = 0.0 if row.last_received_at is None else now - row.last_received_at
+        values = {"last_received_at": now, "longest_gap": max(row.longest_gap, gap), "received": c.received + 1}
+        connection.execute(update(hub_subscription).where(c.id == subscription_id).values(values))
 
-        def work(connection: Connection) -> None:
-            row = connection.execute(
-                select(c.last_received_at, c.longest_gap).where(c.id == subscription_id)
-            ).one_or_none()
-            if row is None:
-                return
-            gap = 0.0 if row.last_received_at is None else now - row.last_received_at
-            values = {"last_received_at": now, "longest_gap": max(row.longest_gap, gap), "received": c.received + 1}
-            connection.execute(update(hub_subscription).where(c.id == subscription_id).values(values))
-
-        await self._database.write(work)
-
-    async def delete(self, subscription_id: int) -> None:
+    @writes
+    def delete(self, connection: Connection, subscription_id: int) -> None:
         """Deletes a subscription; an unknown one is ignored."""
-        those = delete(hub_subscription).where(hub_subscription.c.id == subscription_id)
-        await self._database.write(lambda connection: connection.execute(those))
+        connection.execute(delete(hub_subscription).where(hub_subscription.c.id == subscription_id))
 
     def _opened(self, secret: bytes) -> bytes | None:
         """Returns a stored secret; None if the key is another."""
@@ -250,9 +249,11 @@ class HubStore:
         except ConfigError:
             return None
 
-    async def _set(self, subscription_id: int, values: Mapping[str, Any]) -> bool:
-        those = update(hub_subscription).where(hub_subscription.c.id == subscription_id).values(values)
-        return await self._database.write(lambda connection: connection.execute(those).rowcount) > 0
+
+def _set(connection: Connection, subscription_id: int, values: Mapping[str, Any]) -> bool:
+    """Changes a subscription; returns whether it is there."""
+    those = update(hub_subscription).where(hub_subscription.c.id == subscription_id).values(values)
+    return connection.execute(those).rowcount > 0
 
 
 def _leave(connection: Connection, those: Any, now: float) -> int:

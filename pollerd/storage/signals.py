@@ -16,6 +16,7 @@ from pollerd.storage.encoding import storable_word
 from pollerd.storage.engine import Database
 from pollerd.storage.schema import signal_page, signal_source, site, site_state
 from pollerd.storage.statements import Statements
+from pollerd.storage.transactions import Subject, reads, writes
 
 SignalKind = Literal["sitemap", "feed", "list", "links", "push"]
 """How a signal source says that pages changed; "push": programs report to the API."""
@@ -126,36 +127,44 @@ _SPEC = ("kind", "site_id", "name", "hosts")
 _SHOWN = ("created_at", "last_read_at", "last_signal_at", "signals", "last_detail", "index_id", "made_site")
 
 
-class SignalStore:
-    """Signal sources and their signals. Every method raises `DatabaseUnavailableError` as those of `Store` do."""
+class SignalStore(Subject):
+    """Signal sources and their signals."""
 
     def __init__(self, *, database: Database, sql: Statements) -> None:
         self._database, self._sql = database, sql
 
-    async def all(self) -> list[SignalSource]:
+    @reads
+    def all(self, connection: Connection) -> list[SignalSource]:
         """Returns all signal sources, by id."""
-        return await self._database.read(lambda c: [_source(row) for row in c.execute(_sources())])
+        return [_source(row) for row in connection.execute(_sources())]
 
-    async def some(self, source_ids: Collection[int]) -> list[SignalSource]:
+    @reads
+    def some(self, connection: Connection, source_ids: Collection[int]) -> list[SignalSource]:
         """Returns those of the signal sources that are there, by id."""
         wanted = _sources().where(self._sql.in_list(signal_source.c.id, "ids"))
         given = {"ids": self._sql.id_list(source_ids)}
-        return await self._database.read(lambda c: [_source(row) for row in c.execute(wanted, given)])
+        return [_source(row) for row in connection.execute(wanted, given)]
 
-    async def get(self, source_id: int) -> SignalSource:
+    @reads
+    def get(self, connection: Connection, source_id: int) -> SignalSource:
         """Returns the signal source. Raises `NotFoundError`."""
-        return await self._database.read(lambda c: _one(c, source_id))
+        row = connection.execute(_sources().where(signal_source.c.id == source_id)).one_or_none()
+        if row is None:
+            raise NotFoundError("signal source", source_id)
+        return _source(row)
 
-    async def named(self, name: str) -> int:
+    @reads
+    def named(self, connection: Connection, name: str) -> int:
         """Returns the id of the pushed source of this name. Raises `InvalidValueError`."""
-        wanted = select(signal_source.c.id).where(signal_source.c.name == name)
-        found = await self._database.read(lambda c: c.execute(wanted).scalar())
+        found = connection.execute(select(signal_source.c.id).where(signal_source.c.name == name)).scalar()
         if found is None:
             raise InvalidValueError("source", "the name of a signal source of kind push", name)
         return int(found)
 
-    async def add(
+    @writes
+    def add(
         self,
+        connection: Connection,
         spec: SignalSourceSpec,
         now: float,
         *,
@@ -167,24 +176,23 @@ class SignalStore:
 
         Raises `DuplicateError` if its site or name is one, `InvalidValueError` without the site.
         """
+        c = signal_source.c
+        same = c.site_id == spec.site_id if spec.site_id is not None else c.name == spec.name
+        there = connection.execute(select(c.id).where(same)).scalar()
+        if there is not None:
+            raise DuplicateError("signal source", str(spec.name or spec.site_id), there)
+        known = connection.execute(select(site.c.id).where(site.c.id == spec.site_id)).scalar()
+        if spec.site_id is not None and known is None:
+            raise InvalidValueError("site_id", "the id of a site", spec.site_id)
+        values = {**{name: getattr(spec, name) for name in _SPEC}, "created_at": now, "origin": origin.value}
+        values |= {"index_id": index_id, "made_site": made_site}
+        new = connection.execute(insert(signal_source).values(values).returning(c.id)).scalar_one()
+        return self.get.within(connection, new)
 
-        def work(connection: Connection) -> SignalSource:
-            c = signal_source.c
-            same = c.site_id == spec.site_id if spec.site_id is not None else c.name == spec.name
-            there = connection.execute(select(c.id).where(same)).scalar()
-            if there is not None:
-                raise DuplicateError("signal source", str(spec.name or spec.site_id), there)
-            known = connection.execute(select(site.c.id).where(site.c.id == spec.site_id)).scalar()
-            if spec.site_id is not None and known is None:
-                raise InvalidValueError("site_id", "the id of a site", spec.site_id)
-            values = {**{name: getattr(spec, name) for name in _SPEC}, "created_at": now, "origin": origin.value}
-            values |= {"index_id": index_id, "made_site": made_site}
-            new = connection.execute(insert(signal_source).values(values).returning(c.id)).scalar_one()
-            return _one(connection, new)
-
-        return await self._database.write(work)
-
-    async def change(self, source_id: int, kind: str, hosts: str, origin: SignalOrigin) -> SignalSource:
+    @writes
+    def change(
+        self, connection: Connection, source_id: int, kind: str, hosts: str, origin: SignalOrigin
+    ) -> SignalSource:
         """Sets kind, hosts and origin of a signal source; what it said stays. Raises `NotFoundError`.
 
         One that a list names is no longer an index's.
@@ -192,50 +200,46 @@ class SignalStore:
         values: dict[str, Any] = {"kind": kind, "hosts": hosts, "origin": origin.value}
         if origin is not SignalOrigin.INDEX:
             values |= {"index_id": None, "made_site": False}
+        connection.execute(update(signal_source).where(signal_source.c.id == source_id).values(values))
+        return self.get.within(connection, source_id)
 
-        def work(connection: Connection) -> SignalSource:
-            connection.execute(update(signal_source).where(signal_source.c.id == source_id).values(values))
-            return _one(connection, source_id)
-
-        return await self._database.write(work)
-
-    async def delete(self, source_id: int) -> None:
+    @writes
+    def delete(self, connection: Connection, source_id: int) -> None:
         """Deletes the signal source and what it said. Raises `NotFoundError`."""
+        if not connection.execute(delete(signal_source).where(signal_source.c.id == source_id)).rowcount:
+            raise NotFoundError("signal source", source_id)
 
-        def work(connection: Connection) -> None:
-            if not connection.execute(delete(signal_source).where(signal_source.c.id == source_id)).rowcount:
-                raise NotFoundError("signal source", source_id)
-
-        await self._database.write(work)
-
-    async def sites_at(self, urls: Collection[str]) -> dict[str, int]:
+    @reads
+    def sites_at(self, connection: Connection, urls: Collection[str]) -> dict[str, int]:
         """Returns the ids of the sites at those of the normalised URLs that have one."""
         wanted = select(site.c.url, site.c.id).where(self._sql.in_list(site.c.url, "urls"))
-        given = {"urls": self._sql.text_list(urls)}
-        rows = await self._database.read(lambda connection: connection.execute(wanted, given).all())
-        return {row.url: row.id for row in rows}
+        return {row.url: row.id for row in connection.execute(wanted, {"urls": self._sql.text_list(urls)})}
 
-    async def said(self, source_id: int) -> list[StoredSignal]:
+    @reads
+    def said(self, connection: Connection, source_id: int) -> list[StoredSignal]:
         """Returns what the source said last of each of its sites, by site id."""
         c = signal_page.c
         wanted = select(c.site_id, c.said, c.signalled_at).where(c.source_id == source_id).order_by(c.site_id)
-        return await self._database.read(lambda connection: [StoredSignal(*row) for row in connection.execute(wanted)])
+        return [StoredSignal(*row) for row in connection.execute(wanted)]
 
-    async def said_since(self, source_id: int, since: float) -> list[StoredSignal]:
+    @reads
+    def said_since(self, connection: Connection, source_id: int, since: float) -> list[StoredSignal]:
         """Returns what was news at or after epoch s `since`, by site id."""
         c = signal_page.c
         news = (c.source_id == source_id) & (c.signalled_at >= since)
         wanted = select(c.site_id, c.said, c.signalled_at).where(news).order_by(c.site_id)
-        return await self._database.read(lambda connection: [StoredSignal(*row) for row in connection.execute(wanted)])
+        return [StoredSignal(*row) for row in connection.execute(wanted)]
 
-    async def sum_of_sites(self, source_id: int) -> tuple[int, int]:
+    @reads
+    def sum_of_sites(self, connection: Connection, source_id: int) -> tuple[int, int]:
         """Returns the number of sites for which a source speaks, and the sum of their ids: whether others came."""
         c = signal_page.c
         wanted = select(func.count(), func.coalesce(func.sum(c.site_id), 0)).where(c.source_id == source_id)
-        number, total = await self._database.read(lambda connection: connection.execute(wanted).one())
+        number, total = connection.execute(wanted).one()
         return int(number), int(total)
 
-    async def of_site(self, site_id: int) -> list[SourceOfSite]:
+    @reads
+    def of_site(self, connection: Connection, site_id: int) -> list[SourceOfSite]:
         """Returns the signal sources that speak for a site, by id."""
         c, source = signal_page.c, signal_source.c
         key = func.coalesce(site.c.url, source.name, "")
@@ -243,15 +247,13 @@ class SignalStore:
         joined = signal_page.join(signal_source, source.id == c.source_id).outerjoin(site, site.c.id == source.site_id)
         joined = joined.outerjoin(site_state, site_state.c.site_id == c.site_id)
         wanted = select(*columns).select_from(joined).where(c.site_id == site_id).order_by(c.source_id)
+        rows = connection.execute(wanted)
+        return [SourceOfSite(id_, of, said, at, waits(at, seen), n) for id_, of, said, at, n, seen in rows]
 
-        def work(connection: Connection) -> list[SourceOfSite]:
-            rows = connection.execute(wanted)
-            return [SourceOfSite(id_, of, said, at, waits(at, seen), n) for id_, of, said, at, n, seen in rows]
-
-        return await self._database.read(work)
-
-    async def note(
+    @writes
+    def note(
         self,
+        connection: Connection,
         source_id: int,
         listed: Sequence[ListedDate],
         now: float,
@@ -267,59 +269,52 @@ class SignalStore:
         only a later one is news, so that what is sent again brings none. A repeated call returns no news: it is stored.
         One transaction; no news if the source is gone.
         """
+        dates = {one.url: one.date for one in listed}
+        new, moved = list[StoredSignal](), list[StoredSignal]()
+        for row in self._known(connection, source_id, dates):
+            date = dates[row.url]
+            if row.source_id is None:
+                later = date is not None and row.last_seen_at is not None and date > row.last_seen_at
+                news = later or (date is None and undated_is_news)
+                new.append(StoredSignal(row.id, date, now if news else None))
+            elif date is not None and (row.said is None or date > row.said or (date < row.said and not later_only)):
+                moved.append(StoredSignal(row.id, date, now))
+        return self._store(connection, source_id, new, moved)
 
-        def work(connection: Connection) -> tuple[list[StoredSignal], list[int]]:
-            dates = {one.url: one.date for one in listed}
-            new, moved = list[StoredSignal](), list[StoredSignal]()
-            for row in self._known(connection, source_id, dates):
-                date = dates[row.url]
-                if row.source_id is None:
-                    later = date is not None and row.last_seen_at is not None and date > row.last_seen_at
-                    news = later or (date is None and undated_is_news)
-                    new.append(StoredSignal(row.id, date, now if news else None))
-                elif date is not None and (row.said is None or date > row.said or (date < row.said and not later_only)):
-                    moved.append(StoredSignal(row.id, date, now))
-            return self._store(connection, source_id, new, moved)
-
-        return await self._database.write(work)
-
-    async def reported(
-        self, source_id: int, reports: Sequence[ListedDate], now: float
+    @writes
+    def reported(
+        self, connection: Connection, source_id: int, reports: Sequence[ListedDate], now: float
     ) -> tuple[list[StoredSignal], list[int]]:
         """Stores reports of a pushed source, URLs distinct and normalised; unknown ones are ignored.
 
         Each is news unless it has the date of the last one of its site; one without a date is news unless the last one
         had none either and no informative poll has followed it. Returns as `note` does, in one transaction.
         """
+        dates = {one.url: one.date for one in reports}
+        new, moved = list[StoredSignal](), list[StoredSignal]()
+        for row in self._known(connection, source_id, dates):
+            date = dates[row.url]
+            if row.source_id is None:
+                new.append(StoredSignal(row.id, date, now))
+            elif date != row.said or (date is None and not waits(row.signalled_at, row.last_seen_at)):
+                moved.append(StoredSignal(row.id, date, now))
+        return self._store(connection, source_id, new, moved)
 
-        def work(connection: Connection) -> tuple[list[StoredSignal], list[int]]:
-            dates = {one.url: one.date for one in reports}
-            new, moved = list[StoredSignal](), list[StoredSignal]()
-            for row in self._known(connection, source_id, dates):
-                date = dates[row.url]
-                if row.source_id is None:
-                    new.append(StoredSignal(row.id, date, now))
-                elif date != row.said or (date is None and not waits(row.signalled_at, row.last_seen_at)):
-                    moved.append(StoredSignal(row.id, date, now))
-            return self._store(connection, source_id, new, moved)
-
-        return await self._database.write(work)
-
-    async def speak_only_for(self, source_id: int, urls: Collection[str]) -> list[int]:
+    @writes
+    def speak_only_for(self, connection: Connection, source_id: int, urls: Collection[str]) -> list[int]:
         """Forgets what the source said of sites at other URLs; returns their ids."""
         c = signal_page.c
+        wanted = select(c.site_id, site.c.url).join(site, site.c.id == c.site_id).where(c.source_id == source_id)
+        gone = [row.site_id for row in connection.execute(wanted) if row.url not in urls]
+        if gone:
+            those = delete(signal_page).where(c.source_id == source_id, self._sql.in_list(c.site_id, "ids"))
+            connection.execute(those, {"ids": self._sql.id_list(gone)})
+        return gone
 
-        def work(connection: Connection) -> list[int]:
-            wanted = select(c.site_id, site.c.url).join(site, site.c.id == c.site_id).where(c.source_id == source_id)
-            gone = [row.site_id for row in connection.execute(wanted) if row.url not in urls]
-            if gone:
-                those = delete(signal_page).where(c.source_id == source_id, self._sql.in_list(c.site_id, "ids"))
-                connection.execute(those, {"ids": self._sql.id_list(gone)})
-            return gone
-
-        return await self._database.write(work)
-
-    async def end_read(self, source_id: int, now: float, *, signals: int = 0, detail: str | None = None) -> None:
+    @writes
+    def end_read(
+        self, connection: Connection, source_id: int, now: float, *, signals: int = 0, detail: str | None = None
+    ) -> None:
         """Notes that the source was read, or a pushed one reported, and how many signals that brought.
 
         detail: what was found; None: nothing was sent, and the last one stays.
@@ -331,9 +326,7 @@ class SignalStore:
             **({} if detail is None else {"last_detail": storable_word(detail)}),
             **({"last_signal_at": now} if signals else {}),
         }
-        await self._database.write(
-            lambda connection: connection.execute(update(signal_source).where(c.id == source_id).values(values))
-        )
+        connection.execute(update(signal_source).where(c.id == source_id).values(values))
 
     def _known(self, connection: Connection, source_id: int, urls: Mapping[str, float | None]) -> Sequence[Any]:
         """Returns the sites at these URLs, each with what the source said of it; none if the source is gone."""
@@ -378,13 +371,6 @@ def _sources() -> Select[Any]:
     pages = select(func.count()).where(signal_page.c.source_id == c.id).scalar_subquery().label("pages")
     columns = [c[name] for name in ("id", *_SPEC, *_SHOWN, "origin")]
     return select(*columns, site.c.url, pages).outerjoin(site, site.c.id == c.site_id).order_by(c.id)
-
-
-def _one(connection: Connection, source_id: int) -> SignalSource:
-    row = connection.execute(_sources().where(signal_source.c.id == source_id)).one_or_none()
-    if row is None:
-        raise NotFoundError("signal source", source_id)
-    return _source(row)
 
 
 def _source(row: Any) -> SignalSource:

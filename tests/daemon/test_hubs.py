@@ -435,7 +435,7 @@ async def test_too_much_at_once_is_refused_and_sent_again(
             await go.wait()
             return await secret_of(subscription_id)
 
-        running.store.hubs.secret_of = late  # type: ignore[method-assign]
+        running.store.hubs.secret_of = late  # type: ignore[assignment]
         waiting = [asyncio.create_task(hub.publish(atom(entry(origin.url(f"/{n}"), 1e9)))) for n in range(40)]
         done, _ = await asyncio.wait(waiting, timeout=60.0, return_when=asyncio.FIRST_COMPLETED)
         assert {task.result().status for task in done} == {429}

@@ -442,7 +442,7 @@ class Held:
             await self._go.wait()
             return await note(*given, **more)
 
-        running.store.signals.note = late  # type: ignore[method-assign]
+        running.store.signals.note = late  # type: ignore[assignment]
 
     def let_go(self) -> None:
         self._go.set()
