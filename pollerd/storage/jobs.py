@@ -17,6 +17,7 @@ from pollerd.storage.engine import Database
 from pollerd.storage.schema import job, job_change, site
 from pollerd.storage.site_lists import SiteListing
 from pollerd.storage.statements import Statements, run_each
+from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.values import ListPage, SiteFilter
 
 
@@ -82,8 +83,6 @@ class SiteBefore:
     before: Mapping[str, Any]
 
 
-# The store: each method is one transaction.
-
 BATCH = 1_000
 """Sites that are changed in one transaction."""
 UNDO_SECONDS = 86_400.0
@@ -92,17 +91,15 @@ KEPT_SECONDS = 30 * 86_400.0
 """Time for which ended jobs are listed."""
 
 
-class JobStore:
-    """Jobs, and what they changed. Methods raise `DatabaseUnavailableError` as those of `Store` do."""
+class JobStore(Subject):
+    """Jobs, and what they changed."""
 
     def __init__(self, *, database: Database, sql: Statements, listing: SiteListing) -> None:
         self._database, self._sql, self._listing = database, sql, listing
 
-    async def start(self, spec: JobSpec, by: str, now: float) -> Job:
+    @writes
+    def start(self, connection: Connection, spec: JobSpec, by: str, now: float) -> Job:
         """Stores a new job. Raises `InvalidValueError` for a filter with too many words."""
-        return await self._database.write(lambda c: self._start(c, spec, by, now))
-
-    def _start(self, connection: Connection, spec: JobSpec, by: str, now: float) -> Job:
         newest = connection.execute(select(func.coalesce(func.max(site.c.id), 0))).scalar_one()
         total, exact = self._total(connection, spec)
         given = insert(job).values(
@@ -119,7 +116,7 @@ class JobStore:
             undo_until=None if spec.action is JobAction.POLL else now + UNDO_SECONDS,
         )
         [job_id] = connection.execute(given.returning(job.c.id)).scalars()
-        return _get(connection, job_id)
+        return self.get.within(connection, job_id)
 
     def _total(self, connection: Connection, spec: JobSpec) -> tuple[int, bool]:
         if spec.ids is not None:
@@ -129,36 +126,44 @@ class JobStore:
             return counted.sites, counted.is_exact
         return connection.execute(select(func.count()).select_from(site)).scalar_one(), True
 
-    async def get(self, job_id: int) -> Job:
+    @reads
+    def get(self, connection: Connection, job_id: int) -> Job:
         """Returns the job. Raises `NotFoundError`."""
-        return await self._database.read(lambda c: _get(c, job_id))
+        row = connection.execute(select(job).where(job.c.id == job_id)).one_or_none()
+        if row is None:
+            raise NotFoundError("job", job_id)
+        return _job(row)
 
-    async def list_jobs(self, limit: int = 100, cursor: str | None = None) -> ListPage[Job]:
+    @reads
+    def list_jobs(self, connection: Connection, limit: int = 100, cursor: str | None = None) -> ListPage[Job]:
         """Returns jobs, newest first. Raises `InvalidValueError` for a bad cursor or limit (1 to 1000)."""
         position = encoding.Position.of("j", cursor, None, unnamed=encoding.Order.NEWEST)
-        rows = position.select(select(job), job.c.id, limit)
-        found = await self._database.read(lambda c: [_job(row) for row in c.execute(rows)])
-        return position.page(found, limit)
+        rows = connection.execute(position.select(select(job), job.c.id, limit))
+        return position.page([_job(row) for row in rows], limit)
 
-    async def open_jobs(self) -> list[int]:
+    @reads
+    def open_jobs(self, connection: Connection) -> list[int]:
         """Returns the ids of jobs that have not ended, oldest first."""
         wanted = select(job.c.id).where(job.c.ended_at.is_(None)).order_by(job.c.id)
-        return await self._database.read(lambda c: list(c.execute(wanted).scalars()))
+        return list(connection.execute(wanted).scalars())
 
     async def next_sites(self, one: Job) -> list[int]:
         """Returns ids of the sites that come next, ascending; fewer than `BATCH`: there are no more."""
         if one.ids is not None:
             return [site_id for site_id in one.ids if one.position < site_id <= one.newest_id][:BATCH]
+        return await self._next_fitting(one)
+
+    @reads
+    def _next_fitting(self, connection: Connection, one: Job) -> list[int]:
         wanted = one.filter or SiteFilter()
-        return await self._database.read(
-            lambda c: self._listing.ids_after(c, wanted, one.position, one.newest_id, BATCH)
-        )
+        return self._listing.ids_after(connection, wanted, one.position, one.newest_id, BATCH)
 
     async def keep(self, job_id: int, before: Sequence[SiteBefore]) -> None:
         """Keeps what sites were, before they are changed. Those kept already stay, and are not counted twice."""
         if before:
-            await self._database.write(lambda c: self._keep(c, job_id, before))
+            await self._keep(job_id, before)
 
+    @writes
     def _keep(self, connection: Connection, job_id: int, before: Sequence[SiteBefore]) -> None:
         ids = self._sql.id_list(one.site_id for one in before)
         c = job_change.c
@@ -171,75 +176,66 @@ class JobStore:
         changed = job.c.changed + len(rows)
         connection.execute(update(job).where(job.c.id == job_id).values(changed=changed))
 
-    async def advance(self, one: Job, position: int, *, seen: int, refused: int, detail: str) -> Job:
+    @writes
+    def advance(self, connection: Connection, one: Job, position: int, *, seen: int, refused: int, detail: str) -> Job:
         """Notes that sites up to `position` were seen, and how many of them. Returns the job as it is then."""
         values = {"position": position, "seen": job.c.seen + seen, "refused": job.c.refused + refused}
+        mine = update(job).where(job.c.id == one.id)
+        connection.execute(mine.values(**values, detail=one.detail or detail))
+        # Sites that were changed just before a kill may not fit the filter any more.
+        connection.execute(mine.where(job.c.seen < job.c.changed).values(seen=job.c.changed))
+        return self.get.within(connection, one.id)
 
-        def work(connection: Connection) -> Job:
-            mine = update(job).where(job.c.id == one.id)
-            connection.execute(mine.values(**values, detail=one.detail or detail))
-            # Sites that were changed just before a kill may not fit the filter any more.
-            connection.execute(mine.where(job.c.seen < job.c.changed).values(seen=job.c.changed))
-            return _get(connection, one.id)
-
-        return await self._database.write(work)
-
-    async def end(self, one: Job, state: JobState, now: float, detail: str | None = None) -> Job:
+    @writes
+    def end(self, connection: Connection, one: Job, state: JobState, now: float, detail: str | None = None) -> Job:
         """Ends the job in this state."""
         more = {} if detail is None else {"detail": detail}
-        return await self._change(
-            one.id, {"state": state.value, "ended_at": now, "seen": max(one.seen, one.changed), **more}
-        )
+        values = {"state": state.value, "ended_at": now, "seen": max(one.seen, one.changed), **more}
+        return self._change(connection, one.id, values)
 
-    async def begin_undo(self, job_id: int) -> Job:
+    @writes
+    def begin_undo(self, connection: Connection, job_id: int) -> Job:
         """Lets the job be undone."""
-        return await self._change(job_id, {"state": JobState.UNDOING.value, "ended_at": None, "position": 0})
+        return self._change(connection, job_id, {"state": JobState.UNDOING.value, "ended_at": None, "position": 0})
 
-    async def next_changes(self, one: Job) -> list[SiteBefore]:
+    @reads
+    def next_changes(self, connection: Connection, one: Job) -> list[SiteBefore]:
         """Returns what is undone next, by site id; none: that was all."""
         c = job_change.c
         wanted = select(c.site_id, c.before).where(c.job_id == one.id, c.site_id > one.position)
-        rows = await self._database.read(lambda k: k.execute(wanted.order_by(c.site_id).limit(BATCH)).all())
+        rows = connection.execute(wanted.order_by(c.site_id).limit(BATCH))
         return [SiteBefore(site_id, msgspec.json.decode(before)) for site_id, before in rows]
 
-    async def advance_undo(self, one: Job, position: int, *, restored: int) -> Job:
+    @writes
+    def advance_undo(self, connection: Connection, one: Job, position: int, *, restored: int) -> Job:
         """Notes that changes of sites up to `position` are undone, and of how many."""
-        return await self._change(one.id, {"position": position, "restored": job.c.restored + restored})
+        return self._change(connection, one.id, {"position": position, "restored": job.c.restored + restored})
 
     async def forget_expired(self, now: float) -> None:
         """Forgets what jobs changed that can no longer be undone, some at a time, and old jobs."""
-
-        def work(connection: Connection) -> bool:
-            connection.execute(delete(job).where(job.c.ended_at < now - KEPT_SECONDS, job.c.undo_until.is_(None)))
-            expired = select(job.c.id).where(job.c.undo_until < now, job.c.ended_at.is_not(None)).limit(1)
-            job_id = connection.execute(expired).scalar_one_or_none()
-            if job_id is None:
-                return False
-            c = job_change.c
-            some = select(c.site_id).where(c.job_id == job_id).order_by(c.site_id).limit(10 * BATCH)
-            last = connection.execute(select(func.max(some.subquery().c.site_id))).scalar_one()
-            if last is None:
-                connection.execute(update(job).where(job.c.id == job_id).values(undo_until=None))
-            else:
-                connection.execute(delete(job_change).where(c.job_id == job_id, c.site_id <= last))
-            return True
-
-        while await self._database.write(work):
+        while await self._forget_some(now):
             pass
 
-    async def _change(self, job_id: int, values: dict[str, Any]) -> Job:
-        def work(connection: Connection) -> Job:
-            connection.execute(update(job).where(job.c.id == job_id).values(values))
-            return _get(connection, job_id)
+    @writes
+    def _forget_some(self, connection: Connection, now: float) -> bool:
+        """Returns whether there may be more to forget."""
+        connection.execute(delete(job).where(job.c.ended_at < now - KEPT_SECONDS, job.c.undo_until.is_(None)))
+        expired = select(job.c.id).where(job.c.undo_until < now, job.c.ended_at.is_not(None)).limit(1)
+        job_id = connection.execute(expired).scalar_one_or_none()
+        if job_id is None:
+            return False
+        c = job_change.c
+        some = select(c.site_id).where(c.job_id == job_id).order_by(c.site_id).limit(10 * BATCH)
+        last = connection.execute(select(func.max(some.subquery().c.site_id))).scalar_one()
+        if last is None:
+            connection.execute(update(job).where(job.c.id == job_id).values(undo_until=None))
+        else:
+            connection.execute(delete(job_change).where(c.job_id == job_id, c.site_id <= last))
+        return True
 
-        return await self._database.write(work)
-
-
-def _get(connection: Connection, job_id: int) -> Job:
-    row = connection.execute(select(job).where(job.c.id == job_id)).one_or_none()
-    if row is None:
-        raise NotFoundError("job", job_id)
-    return _job(row)
+    def _change(self, connection: Connection, job_id: int, values: dict[str, Any]) -> Job:
+        connection.execute(update(job).where(job.c.id == job_id).values(values))
+        return self.get.within(connection, job_id)
 
 
 def _job(row: Any) -> Job:

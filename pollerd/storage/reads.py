@@ -30,6 +30,7 @@ from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.storage.engine import Database
 from pollerd.storage.schema import change, interest, poll, read_report, site, site_mark, site_reads, site_state
 from pollerd.storage.statements import Statements
+from pollerd.storage.transactions import Subject, reads, writes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,53 +113,18 @@ _OF_CHANGE = ("id", "site_id", "detected_at", "previous_poll_at", "poll_at")
 _LONGEST_POLL_SECONDS = 600
 
 
-class ReadStore:
-    """Reads of changes. Every method raises `DatabaseUnavailableError` as those of `Store` do."""
+class ReadStore(Subject):
+    """Reads of changes."""
 
     def __init__(self, *, database: Database, sql: Statements) -> None:
         self._database, self._sql = database, sql
 
-    async def take(self, report: ReadReport, rules: ReadRules, now: float) -> ReadResult:
+    @writes
+    def take(self, connection: Connection, report: ReadReport, rules: ReadRules, now: float) -> ReadResult:
         """Takes a report, in one transaction; a repeated one changes nothing, and gives what the first one did.
 
         Sites that are gone count as unknown. Raises `InvalidValueError` if its reads span too many changes.
         """
-        return await self._database.write(lambda c: self._take(c, report, rules, now))
-
-    async def of_site(self, site_id: int) -> SiteInterest | None:
-        """Returns what is known of the reads of a site's changes; None: none were told."""
-        r = site_reads.c
-        columns = (r.reads, r.changes, r.last_read_at, r.half_life, r.half_life_low, r.half_life_high)
-        wanted = select(*columns, interest.c.learned_half_life)
-        wanted = wanted.outerjoin_from(site_reads, interest, interest.c.site_id == r.site_id)
-        found = await self._database.read(lambda c: c.execute(wanted.where(r.site_id == site_id)).one_or_none())
-        if found is None or not found.reads:
-            return None
-        half_life = None
-        if found.half_life is not None:
-            half_life = HalfLife(found.half_life, found.half_life_low, found.half_life_high)
-        return SiteInterest(found.reads, found.changes, found.last_read_at, half_life, found.learned_half_life)
-
-    async def half_lives(self, site_ids: Collection[int]) -> dict[int, float]:
-        """Returns the learned half-lives in force of those of these sites that have one, s."""
-        c = interest.c
-        wanted = select(c.site_id, c.learned_half_life).where(self._sql.in_list(c.site_id, "sites"))
-        given = {"sites": self._sql.id_list(site_ids)}
-        return await self._database.read(
-            lambda connection: {row.site_id: row.learned_half_life for row in connection.execute(wanted, given)}
-        )
-
-    async def forget(self, site_id: int) -> None:
-        """Forgets the reads of a site's changes, and what was learned from them. Raises `NotFoundError`."""
-
-        def work(connection: Connection) -> None:
-            if not connection.execute(delete(site_reads).where(site_reads.c.site_id == site_id)).rowcount:
-                raise NotFoundError("reads of site", site_id)
-            connection.execute(delete(interest).where(interest.c.site_id == site_id))
-
-        await self._database.write(work)
-
-    def _take(self, connection: Connection, report: ReadReport, rules: ReadRules, now: float) -> ReadResult:
         c = read_report.c
         connection.execute(delete(read_report).where(c.received_at < now - REMEMBERED_SECONDS))
         named = self._sql.insert_for(read_report).values(report=report.report, received_at=now)
@@ -181,6 +147,36 @@ class ReadStore:
         values = dict(zip(_PARTS, _parts(counts, unknown), strict=True))
         connection.execute(update(read_report).where(c.report == report.report).values(values))
         return ReadResult(counts, unknown, half_lives=half_lives)
+
+    @reads
+    def of_site(self, connection: Connection, site_id: int) -> SiteInterest | None:
+        """Returns what is known of the reads of a site's changes; None: none were told."""
+        r = site_reads.c
+        columns = (r.reads, r.changes, r.last_read_at, r.half_life, r.half_life_low, r.half_life_high)
+        wanted = select(*columns, interest.c.learned_half_life)
+        wanted = wanted.outerjoin_from(site_reads, interest, interest.c.site_id == r.site_id)
+        found = connection.execute(wanted.where(r.site_id == site_id)).one_or_none()
+        if found is None or not found.reads:
+            return None
+        half_life = None
+        if found.half_life is not None:
+            half_life = HalfLife(found.half_life, found.half_life_low, found.half_life_high)
+        return SiteInterest(found.reads, found.changes, found.last_read_at, half_life, found.learned_half_life)
+
+    @reads
+    def half_lives(self, connection: Connection, site_ids: Collection[int]) -> dict[int, float]:
+        """Returns the learned half-lives in force of those of these sites that have one, s."""
+        c = interest.c
+        wanted = select(c.site_id, c.learned_half_life).where(self._sql.in_list(c.site_id, "sites"))
+        given = {"sites": self._sql.id_list(site_ids)}
+        return {row.site_id: row.learned_half_life for row in connection.execute(wanted, given)}
+
+    @writes
+    def forget(self, connection: Connection, site_id: int) -> None:
+        """Forgets the reads of a site's changes, and what was learned from them. Raises `NotFoundError`."""
+        if not connection.execute(delete(site_reads).where(site_reads.c.site_id == site_id)).rowcount:
+            raise NotFoundError("reads of site", site_id)
+        connection.execute(delete(interest).where(interest.c.site_id == site_id))
 
     def _living(self, connection: Connection, site_ids: Collection[int]) -> dict[int, int]:
         """Returns the hosts' ids of those of the sites that are there, by site id; they stay until the commit."""
