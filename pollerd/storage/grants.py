@@ -23,6 +23,7 @@ from pollerd.storage.encoding import split_names
 from pollerd.storage.engine import Database
 from pollerd.storage.schema import allocation, budget_grant, node, shared_budget
 from pollerd.storage.statements import Statements
+from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.values import AllocationRow
 
 if TYPE_CHECKING:
@@ -197,8 +198,8 @@ class BudgetStatus:
     nodes: tuple[GrantRow, ...]
 
 
-class GrantStore:
-    """The grants of all nodes, on PostgreSQL. Methods raise `DatabaseUnavailableError` as those of `Store` do.
+class GrantStore(Subject):
+    """The grants of all nodes, on PostgreSQL.
 
     A report runs on the session on which the node's commits run, so a node whose session ended gets no grant.
     """
@@ -225,8 +226,9 @@ class GrantStore:
         first_budget: the budget, where none is stored yet.
         """
         BUDGET.check(first_budget)
-        return await self._database.write(lambda c: self._report(c, report, living, first_budget))
+        return await self._report(report, living, first_budget)
 
+    @writes
     def _report(self, connection: Connection, report: GrantReport, living: Living, first: float) -> GrantAnswer:
         budget = _locked(connection, first)
         before = _rows(connection)
@@ -254,35 +256,29 @@ class GrantStore:
         Raises InvalidValueError if it is out of range.
         """
         BUDGET.check(budget)
+        await self._set_budget(budget)
 
-        def work(connection: Connection) -> None:
-            _locked(connection, budget)
-            connection.execute(update(shared_budget).where(shared_budget.c.id == _ROW).values(budget=budget))
+    @writes
+    def _set_budget(self, connection: Connection, budget: float) -> None:
+        _locked(connection, budget)
+        connection.execute(update(shared_budget).where(shared_budget.c.id == _ROW).values(budget=budget))
 
-        await self._database.write(work)
-
-    async def leave(self, node: str) -> None:
+    @writes
+    def leave(self, connection: Connection, node: str) -> None:
         """Frees what a node has that stops, and has written its last request; it reports no more."""
+        connection.execute(select(shared_budget.c.id).with_for_update())
+        connection.execute(delete(budget_grant).where(budget_grant.c.node == node))
 
-        def work(connection: Connection) -> None:
-            connection.execute(select(shared_budget.c.id).with_for_update())
-            connection.execute(delete(budget_grant).where(budget_grant.c.node == node))
-
-        await self._database.write(work)
-
-    async def status(self) -> BudgetStatus:
+    @reads
+    def status(self, connection: Connection) -> BudgetStatus:
         """Returns how the budget stands, nodes by name, in one snapshot."""
-
-        def work(connection: Connection) -> BudgetStatus:
-            joined = select(shared_budget.c.budget, *_GRANT_COLUMNS).select_from(
-                shared_budget.outerjoin(budget_grant, shared_budget.c.id == _ROW)
-            )
-            found = connection.execute(joined.order_by(budget_grant.c.node)).all()
-            budget = float(found[0][0]) if found else None
-            nodes = tuple(GrantRow(*row[1:]) for row in found if row[1] is not None)
-            return BudgetStatus(budget, max(budget or 0.0, sum(row.reserved for row in nodes)), nodes)
-
-        return await self._database.read(work)
+        joined = select(shared_budget.c.budget, *_GRANT_COLUMNS).select_from(
+            shared_budget.outerjoin(budget_grant, shared_budget.c.id == _ROW)
+        )
+        found = connection.execute(joined.order_by(budget_grant.c.node)).all()
+        budget = float(found[0][0]) if found else None
+        nodes = tuple(GrantRow(*row[1:]) for row in found if row[1] is not None)
+        return BudgetStatus(budget, max(budget or 0.0, sum(row.reserved for row in nodes)), nodes)
 
 
 def _locked(connection: Connection, first: float) -> float:
@@ -316,8 +312,8 @@ Check = Callable[[AllocationRow, Sequence[str]], None]
 _ALLOCATION_COLUMNS = tuple(allocation.c[name] for name in ("allocator", "objective", "budget", "shadows", "deadline"))
 
 
-class SharedAllocation:
-    """Reads and writes it on the node's own session. Methods raise `DatabaseUnavailableError`."""
+class SharedAllocation(Subject):
+    """Reads and writes it on the node's own session."""
 
     def __init__(self, *, database: Database, sql: Statements, session: NodeSession) -> None:
         self._database, self._sql, self._session = database, sql, session
@@ -327,41 +323,43 @@ class SharedAllocation:
 
         Raises what `check` raises; the node has not joined then.
         """
-
-        def work(connection: Connection) -> AllocationRow:
-            others = self._others(connection)
-            kept = _stored(connection)
-            row = kept if others and kept is not None else choose(kept)
-            check(row, others)
-            if not others or kept is None:
-                self._store(connection, row)
-                # Nobody spends anything now: what is granted is divided anew with the next report.
-                connection.execute(update(shared_budget).values(budget=row.budget))
-            connection.execute(update(node).where(node.c.id == self._session.node_id).values(joined=True))
-            return row
-
-        row = await self._database.write(work)
+        row = await self._join(choose, check)
         self._session.joined = True
         return row
 
-    async def change(self, choose: Choose, check: Check) -> AllocationRow:
+    @writes
+    def _join(self, connection: Connection, choose: Choose, check: Check) -> AllocationRow:
+        others = self._others(connection)
+        kept = self.stored.within(connection)
+        row = kept if others and kept is not None else choose(kept)
+        check(row, others)
+        if not others or kept is None:
+            self._store(connection, row)
+            # Nobody spends anything now: what is granted is divided anew with the next report.
+            connection.execute(update(shared_budget).values(budget=row.budget))
+        connection.execute(update(node).where(node.c.id == self._session.node_id).values(joined=True))
+        return row
+
+    @writes
+    def change(self, connection: Connection, choose: Choose, check: Check) -> AllocationRow:
         """Stores what `choose` makes of the stored allocation, for all nodes, and returns it; they follow the news.
 
         Raises what `check` raises; nothing has changed then.
         """
+        others = self._others(connection)
+        row = choose(self.stored.within(connection))
+        check(row, others)
+        self._store(connection, row)
+        return row
 
-        def work(connection: Connection) -> AllocationRow:
-            others = self._others(connection)
-            row = choose(_stored(connection))
-            check(row, others)
-            self._store(connection, row)
-            return row
-
-        return await self._database.write(work)
-
-    async def stored(self) -> AllocationRow | None:
+    @reads
+    def stored(self, connection: Connection) -> AllocationRow | None:
         """Returns the allocation, without what was learned; None before the first node."""
-        return await self._database.read(_stored)
+        row = connection.execute(select(*_ALLOCATION_COLUMNS)).one_or_none()
+        if row is None:
+            return None
+        names = split_names(row.shadows)
+        return AllocationRow(row.allocator, row.objective, row.budget, deadline=row.deadline, shadows=names)
 
     def _others(self, connection: Connection) -> list[str]:
         """Returns the names of the other nodes that have joined, and keeps out others until the transaction ends."""
@@ -375,11 +373,3 @@ class SharedAllocation:
         values |= {"shadows": ",".join(row.shadows), "deadline": row.deadline}
         statement = self._sql.insert_for(allocation).values(id=1, **values)
         connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
-
-
-def _stored(connection: Connection) -> AllocationRow | None:
-    row = connection.execute(select(*_ALLOCATION_COLUMNS)).one_or_none()
-    if row is None:
-        return None
-    names = split_names(row.shadows)
-    return AllocationRow(row.allocator, row.objective, row.budget, deadline=row.deadline, shadows=names)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Double, cast, delete, extract, func, select, update
@@ -23,6 +24,7 @@ from pollerd.storage.schema import cluster_secret, holding, host, host_partition
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
+from pollerd.storage.transactions import Subject, in_pieces, reads, writes
 from pollerd.storage.values import HostRow
 
 if TYPE_CHECKING:
@@ -68,13 +70,14 @@ def _as_stored(secret: str, encryption: Encryption) -> tuple[bytes, bool]:
 _PIECE = 5_000
 
 
-class HostPartitions:
-    """Reads and fills in the partitions of hosts."""
+class HostPartitions(Subject):
+    """How many partitions there are, and which hosts have one."""
 
-    def __init__(self, sql: Statements) -> None:
-        self._sql = sql
+    def __init__(self, *, database: Database, sql: Statements) -> None:
+        self._database, self._sql = database, sql
         self._number: int | None = None
 
+    @writes
     def number(self, connection: Connection) -> int:
         """Returns the number of partitions; sets it at the first node's start."""
         if self._number is None:
@@ -85,11 +88,12 @@ class HostPartitions:
 
     def assign(self, connection: Connection, hosts: Mapping[str, int]) -> None:
         """Gives hosts, name -> id, their partitions; those that have one keep it."""
-        number = self.number(connection)
+        number = self.number.within(connection)
         rows = [{"host_id": id_, "partition": partition_of(name, number)} for name, id_ in hosts.items()]
         if rows:
             connection.execute(self._sql.insert_for(host_partition).on_conflict_do_nothing(), rows)
 
+    @writes
     def assign_missing(self, connection: Connection) -> int:
         """Gives partitions to up to 5,000 hosts that have none, because a daemon that ran alone added them.
 
@@ -99,34 +103,6 @@ class HostPartitions:
         some = connection.execute(without.where(host_partition.c.host_id.is_(None)).limit(_PIECE)).all()
         self.assign(connection, dict(some))
         return len(some)
-
-    def hosts_in(self, connection: Connection, partition: int, after: int, limit: int) -> list[int]:
-        """Returns ids above `after` of hosts in the partition, ascending."""
-        c = host_partition.c
-        found = select(c.host_id).where(c.partition == partition, c.host_id > after).order_by(c.host_id)
-        return list(connection.execute(found.limit(limit)).scalars())
-
-    def sites_of(self, connection: Connection, host_ids: Iterable[int]) -> list[int]:
-        """Returns the ids of the sites of these hosts, ascending."""
-        found = select(site.c.id).where(self._sql.in_list(site.c.host_id, "hosts"), ~is_soft_deleted(site.c.id))
-        given = {"hosts": self._sql.id_list(list(host_ids))}
-        return list(connection.execute(found.order_by(site.c.id), given).scalars())
-
-    def of_host(self, connection: Connection, name: str) -> int:
-        """Returns the partition of the host "name:port": the stored one, or that which it would get."""
-        found = select(host_partition.c.partition).join(host, host.c.id == host_partition.c.host_id)
-        stored = connection.execute(found.where(host.c.name == name)).scalar_one_or_none()
-        return partition_of(name, self.number(connection)) if stored is None else int(stored)
-
-    def of_sites(self, connection: Connection, site_ids: Iterable[int]) -> dict[int, int]:
-        """Returns site id -> partition, of those of these sites that are there."""
-        found = select(site.c.id, host_partition.c.partition).join(
-            host_partition, host_partition.c.host_id == site.c.host_id
-        )
-        rows = connection.execute(
-            found.where(self._sql.in_list(site.c.id, "sites")), {"sites": self._sql.id_list(site_ids)}
-        )
-        return dict(rows.all())
 
 
 def set_partitions(connection: Connection, sql: Statements, number: int) -> None:
@@ -172,7 +148,7 @@ NOBODY = 0
 _SERVER_NOW = cast(extract("epoch", func.clock_timestamp()), Double)
 
 
-class ClusterStore:
+class ClusterStore(Subject):
     """What a node asks of the database about nodes and partitions. All of it runs on the node's own session."""
 
     def __init__(
@@ -184,7 +160,9 @@ class ClusterStore:
         partitions: HostPartitions,
         encryption: Encryption,
     ) -> None:
-        self._database, self._sql, self._session, self._partitions = database, sql, session, partitions
+        self._database, self._sql, self._session = database, sql, session
+        self.partitions = partitions
+        """How many there are, and of which hosts."""
         self._encryption, self._secret = encryption, b""
         self._known_partitions: dict[str, int] = {}
         self._known_nodes: dict[int, LivingNode] = {}
@@ -235,70 +213,60 @@ class ClusterStore:
         Raises `ConfigError` if the secret was encrypted with another key.
         """
         await self._database.write(lambda c: create_triggers(c, self._sql.locks))
-        while await self._database.write(self._partitions.assign_missing):
+        while await self.partitions.assign_missing():
             """Some more."""
         self._secret = await self._database.write(lambda c: cluster_secret_of(c, self._sql, self._encryption))
-        return await self.partitions()
+        return await self.partitions.number()
 
-    async def partitions(self) -> int:
-        """Returns the number of partitions."""
-        return await self._database.write(self._partitions.number)
-
-    async def look(self) -> LockTable:
+    @writes
+    def look(self, connection: Connection) -> LockTable:
         """Returns who is here and holds what; the server has heard from this node then."""
-        self.last_look = await self._database.write(self._session.look)
+        self.last_look = self._session.look(connection)
         return self.last_look
 
     def living_names(self, connection: Connection) -> set[str]:
         """Returns the living nodes by the names under which they have grants: their ids as text."""
         return {str(one) for one in self._session.look(connection).nodes}
 
-    async def living(self, ids: Sequence[int]) -> list[LivingNode]:
+    @reads
+    def living(self, connection: Connection, ids: Sequence[int]) -> list[LivingNode]:
         """Returns the nodes with these ids."""
+        columns = (node.c[name] for name in LivingNode.__dataclass_fields__)
+        rows = connection.execute(select(*columns).where(node.c.id.in_(ids)).order_by(node.c.id)).mappings()
+        return [LivingNode(**row) for row in rows]
 
-        def work(connection: Connection) -> list[LivingNode]:
-            columns = (node.c[name] for name in LivingNode.__dataclass_fields__)
-            rows = connection.execute(select(*columns).where(node.c.id.in_(ids)).order_by(node.c.id)).mappings()
-            return [LivingNode(**row) for row in rows]
-
-        return await self._database.read(work)
-
-    async def forget_dead(self) -> None:
+    @writes
+    def forget_dead(self, connection: Connection) -> None:
         """Deletes nodes that are gone and hold nothing any more, and what was learned by those long gone."""
-
-        def work(connection: Connection) -> None:
-            # In this order: each node has its lock before its row is seen, so a new one is not taken for dead.
-            known = set(connection.execute(select(node.c.id)).scalars())
-            gone = known - self._session.look(connection).nodes
-            held = select(holding.c.node_id)
-            connection.execute(delete(node).where(node.c.id.in_(gone), node.c.id.not_in(held)))
-            connection.execute(delete(node_state).where(node_state.c.saved_at < _SERVER_NOW - _STATE_SECONDS))
-
-        await self._database.write(work)
+        # In this order: each node has its lock before its row is seen, so a new one is not taken for dead.
+        known = set(connection.execute(select(node.c.id)).scalars())
+        gone = known - self._session.look(connection).nodes
+        held = select(holding.c.node_id)
+        connection.execute(delete(node).where(node.c.id.in_(gone), node.c.id.not_in(held)))
+        connection.execute(delete(node_state).where(node_state.c.saved_at < _SERVER_NOW - _STATE_SECONDS))
 
     async def take(self, units: Sequence[int], now: float) -> list[TakenUnit]:
         """Takes those of the units that are free."""
-        mine = self._session.node_id
-
-        def work(connection: Connection) -> list[TakenUnit]:
-            taken = self._session.lock(connection, units)
-            c = holding.c
-            asked = select(c.unit, c.node_id, _SERVER_NOW - c.since).where(c.unit.in_(taken))
-            last = {unit: (its, ago if its == NOBODY else 0.0) for unit, its, ago in connection.execute(asked)}
-            if taken:
-                upsert = self._sql.insert_for(holding)
-                new = {name: upsert.excluded[name] for name in ("node_id", "since")}
-                rows = [{"unit": unit, "node_id": mine, "since": now} for unit in taken]
-                connection.execute(upsert.on_conflict_do_update(index_elements=["unit"], set_=new), rows)
-            before = [(unit, *last.get(unit, (mine, 0.0))) for unit in taken]
-            return [TakenUnit(unit, its != mine, max(float(ago), 0.0)) for unit, its, ago in before]
-
         try:
-            return await self._database.write(work)
+            return await self._take(units, now)
         except BaseException:
             # Locks may have been taken although this failed: the session's end releases them.
             self._session.end()
             raise
+
+    @writes
+    def _take(self, connection: Connection, units: Sequence[int], now: float) -> list[TakenUnit]:
+        mine, c = self._session.node_id, holding.c
+        taken = self._session.lock(connection, units)
+        asked = select(c.unit, c.node_id, _SERVER_NOW - c.since).where(c.unit.in_(taken))
+        last = {unit: (its, ago if its == NOBODY else 0.0) for unit, its, ago in connection.execute(asked)}
+        if taken:
+            upsert = self._sql.insert_for(holding)
+            new = {name: upsert.excluded[name] for name in ("node_id", "since")}
+            rows = [{"unit": unit, "node_id": mine, "since": now} for unit in taken]
+            connection.execute(upsert.on_conflict_do_update(index_elements=["unit"], set_=new), rows)
+        before = [(unit, *last.get(unit, (mine, 0.0))) for unit in taken]
+        return [TakenUnit(unit, its != mine, max(float(ago), 0.0)) for unit, its, ago in before]
 
     async def release(self, units: Sequence[int], unsettled: Mapping[int, float] | None = None) -> None:
         """Releases units of which nothing of this node is under way; their next holder need not wait.
@@ -306,33 +274,34 @@ class ClusterStore:
         unsettled: those of which something of an earlier holder may be, and how long ago its end was noticed, s: their
         next holder waits for the rest.
         """
-        mine, waits = self._session.node_id, unsettled or {}
-        settled = [unit for unit in units if unit not in waits]
-
-        def work(connection: Connection) -> None:
-            connection.execute(delete(holding).where(holding.c.unit.in_(settled), holding.c.node_id == mine))
-            for unit, ago in waits.items():
-                row = update(holding).where(holding.c.unit == unit, holding.c.node_id == mine)
-                connection.execute(row.values(node_id=NOBODY, since=_SERVER_NOW - ago))
-
-        await self._database.write(work)
+        await self._forget_holding(units, unsettled or {})
         # Only now: who takes them must see that they were released.
-        await self._database.write(lambda c: self._session.unlock(c, units))
+        await self._unlock(units)
 
-    async def contents(self, partition: int) -> AsyncIterator[tuple[list[HostRow], list[int]]]:
+    @writes
+    def _forget_holding(self, connection: Connection, units: Sequence[int], waits: Mapping[int, float]) -> None:
+        mine, settled = self._session.node_id, [unit for unit in units if unit not in waits]
+        connection.execute(delete(holding).where(holding.c.unit.in_(settled), holding.c.node_id == mine))
+        for unit, ago in waits.items():
+            row = update(holding).where(holding.c.unit == unit, holding.c.node_id == mine)
+            connection.execute(row.values(node_id=NOBODY, since=_SERVER_NOW - ago))
+
+    @writes
+    def _unlock(self, connection: Connection, units: Sequence[int]) -> None:
+        self._session.unlock(connection, units)
+
+    def contents(self, partition: int) -> AsyncIterator[tuple[list[HostRow], list[int]]]:
         """Yields hosts of the partition and the ids of their sites, some hundred hosts at a time."""
-        after = -1
-        while True:
+        return in_pieces(lambda after: self._contents(partition, after), lambda piece: [host.id for host in piece[0]])
 
-            def work(connection: Connection, after: int = after) -> tuple[list[HostRow], list[int]]:
-                ids = self._partitions.hosts_in(connection, partition, after, _HOSTS_AT_ONCE)
-                return hosts_among(connection, self._sql, ids), self._partitions.sites_of(connection, ids)
-
-            hosts, sites = await self._database.read(work)
-            if not hosts:
-                return
-            yield hosts, sites
-            after = hosts[-1].id
+    @reads
+    def _contents(self, connection: Connection, partition: int, after: int) -> tuple[list[HostRow], list[int]]:
+        c, sql = host_partition.c, self._sql
+        here = select(c.host_id).where(c.partition == partition, c.host_id > after).order_by(c.host_id)
+        ids = list(connection.execute(here.limit(_HOSTS_AT_ONCE)).scalars())
+        sites = select(site.c.id).where(sql.in_list(site.c.host_id, "hosts"), ~is_soft_deleted(site.c.id))
+        of_hosts = connection.execute(sites.order_by(site.c.id), {"hosts": sql.id_list(ids)})
+        return hosts_among(connection, sql, ids), list(of_hosts.scalars())
 
     async def hosts(self, host_ids: Sequence[int]) -> list[HostRow]:
         """Returns those of these hosts that are there, by id."""
@@ -353,11 +322,18 @@ class ClusterStore:
         """Returns the partition of the host "name:port", also of one without sites."""
         known = self._known_partitions.get(name)
         if known is None:
-            known = await self._database.read(lambda c: self._partitions.of_host(c, name))
+            known = await self._partition_of(name)
             if len(self._known_partitions) >= _MAX_KNOWN:
                 self._known_partitions.clear()
             self._known_partitions[name] = known
         return known
+
+    @reads
+    def _partition_of(self, connection: Connection, name: str) -> int:
+        """Returns the stored partition of a host, or that which it would get."""
+        found = select(host_partition.c.partition).join(host, host.c.id == host_partition.c.host_id)
+        stored = connection.execute(found.where(host.c.name == name)).scalar_one_or_none()
+        return partition_of(name, self.partitions.number.within(connection)) if stored is None else int(stored)
 
     async def last_holder(self, partition: int) -> LivingNode | None:
         """Returns the node that held a partition at the newest `look`; None: none did, or it is gone since."""
@@ -375,19 +351,25 @@ class ClusterStore:
         table = await self.look()
         return await self.living(sorted(table.nodes - {self.node_id}))
 
-    async def partitions_of_sites(self, site_ids: Sequence[int]) -> dict[int, int]:
+    @reads
+    def partitions_of_sites(self, connection: Connection, site_ids: Sequence[int]) -> dict[int, int]:
         """Returns site id -> partition, of those of these sites that are there."""
-        return await self._database.read(lambda c: self._partitions.of_sites(c, site_ids))
+        c, sql = host_partition.c, self._sql
+        found = select(site.c.id, c.partition).join(host_partition, c.host_id == site.c.host_id)
+        rows = connection.execute(found.where(sql.in_list(site.c.id, "sites")), {"sites": sql.id_list(site_ids)})
+        return dict(rows.all())
 
-    async def settings_changed_at(self, site_ids: Sequence[int]) -> dict[int, float]:
+    @reads
+    def settings_changed_at(self, connection: Connection, site_ids: Sequence[int]) -> dict[int, float]:
         """Returns site id -> when its settings changed, epoch s, of those of these sites whose settings ever did."""
         c = site.c
         changed = select(c.id, c.settings_changed_at).where(self._sql.in_list(c.id, "sites"))
         changed = changed.where(c.settings_changed_at.is_not(None))
         given = {"sites": self._sql.id_list(site_ids)}
-        return await self._database.read(lambda connection: dict(connection.execute(changed, given).all()))
+        return dict(connection.execute(changed, given).all())
 
-    async def load_common(self, allocator: str) -> bytes | None:
+    @reads
+    def load_common(self, connection: Connection, allocator: str) -> bytes | None:
         """Returns what this allocator of the node of this name had learned of its sites in common; None: nothing.
 
         Where there was no node of this name: what another one stored last, which is more than nothing.
@@ -395,12 +377,13 @@ class ClusterStore:
         c = node_state.c
         known = select(c.shared_state).where(c.allocator == allocator)
         known = known.order_by((c.name == self.name).desc(), c.saved_at.desc()).limit(1)
-        return await self._database.read(lambda connection: connection.execute(known).scalar_one_or_none())
+        return connection.execute(known).scalar_one_or_none()
 
     async def leave(self) -> None:
         """Deletes this node's row at a clean end, when it holds nothing. A failure is left to the others' tidying."""
-        mine = self._session.node_id
-        try:
-            await self._database.write(lambda c: c.execute(delete(node).where(node.c.id == mine)))
-        except DatabaseUnavailableError:
-            return
+        with suppress(DatabaseUnavailableError):
+            await self._delete_own()
+
+    @writes
+    def _delete_own(self, connection: Connection) -> None:
+        connection.execute(delete(node).where(node.c.id == self._session.node_id))

@@ -68,7 +68,7 @@ class Store:
     ) -> None:
         """writer, locks: where there are several writers, who this one is and what they wait for. session: a node's."""
         sql = Statements(database.engine.dialect, locks)
-        partitions = None if session is None else HostPartitions(sql)
+        partitions = None if session is None else HostPartitions(database=database, sql=sql)
         imports = SiteImport(sql, encryption, partitions)
         self._session = session
         self.cluster: ClusterStore | None = None

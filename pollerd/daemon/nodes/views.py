@@ -33,7 +33,7 @@ class ClusterViewer:
         table = await self._cluster.look()
         living = await self._cluster.living(sorted(table.nodes))
         return view_of(
-            table, living, await self._grants.status(), await self._cluster.partitions(), self._cluster.node_id
+            table, living, await self._grants.status(), await self._cluster.partitions.number(), self._cluster.node_id
         )
 
 
