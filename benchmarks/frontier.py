@@ -96,12 +96,12 @@ class Robot:
             some = [row for row in rows[start : start + 500] if row.value is not None]
             if some:
                 values = self.appraise(frontier_rows(some)).tolist()
-                await self._store.crawl.write_values(list(zip(some, values, strict=True)))
+                await self._store.frontier.write_values(list(zip(some, values, strict=True)))
 
     async def choose(self, wanted: int) -> list[Trial]:
         """Returns the next pages and computes their values."""
         async with self._times.of(f"choosing {wanted}"):
-            trials = await self._store.crawl.promote(wanted, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step))
+            trials = await self._store.frontier.promote(wanted, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step))
             for trial in trials:
                 self.appraise(frontier_rows([trial.around]))
         return trials
@@ -110,7 +110,7 @@ class Robot:
         """Chooses one page of a random host."""
         place = float(self._rng.random())
         async with self._times.of("choosing some host's"):
-            return await self._store.crawl.promote(1, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step), at=place)
+            return await self._store.frontier.promote(1, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step), at=place)
 
     async def answer(self, trials: list[Trial]) -> None:
         """Processes answers of pages on trial: looks up their links, learns, and commits."""
@@ -118,7 +118,7 @@ class Robot:
         async with self._times.of(f"taking in {len(trials)}, {self._links} links each"):
             contexts = await self._store.sites.contexts([trial.site_id for trial in trials])
             urls = sorted({draft.url for found in drafts.values() for draft in found})
-            await self._store.crawl.known(urls)
+            await self._store.frontier.known(urls)
             records = []
             for trial in trials:
                 self._step += 1
@@ -127,18 +127,18 @@ class Robot:
                 records.append(self._record(trial, contexts[trial.site_id], relevance, drafts[trial.page_id]))
             findings = CrawlUpdate(self._step, learned=self._frontier_value.pack())
             committed = await self._store.commit(Batch(records, findings=findings))
-            await self._value(await self._store.crawl.around(committed.stale_pages))
+            await self._value(await self._store.frontier.link_context.around(committed.stale_pages))
 
     async def sweep(self) -> None:
         """Revalues some pages, as after each commit."""
         async with self._times.of("valuing some of the fringe anew"):
-            rows, self._swept = await self._store.crawl.sweep(self._swept)
+            rows, self._swept = await self._store.frontier.sweep(self._swept)
             await self._value(rows)
 
     async def around(self, trials: list[Trial]) -> None:
         """Reads the rows that are needed to revalue pages on trial."""
         async with self._times.of(f"valuing {len(trials)} on trial anew"):
-            await self._store.crawl.around([trial.page_id for trial in trials])
+            await self._store.frontier.link_context.around([trial.page_id for trial in trials])
 
     async def _out_links(self, trial: Trial) -> tuple[OutLinkDraft, ...]:
         """Returns half new links, the rest to siblings and random pages."""
@@ -154,7 +154,7 @@ class Robot:
 
     async def count(self) -> None:
         """Counts the pages."""
-        status = await self._store.crawl.status()
+        status = await self._store.collection.status()
         assert status is not None
         self._pages = sum(status.pages.values())
 
@@ -180,7 +180,7 @@ class Robot:
 
 async def known_urls(store: Store, page_id: int, number: int) -> list[str]:
     """Returns URLs of some pages that were discovered about the same time as this one."""
-    found = await store.crawl.list_pages(limit=number, cursor=encoding.encode("k", page_id))
+    found = await store.collection.list_pages(limit=number, cursor=encoding.encode("k", page_id))
     return [page.url for page in found.items]
 
 
@@ -192,7 +192,7 @@ async def measure(path: Path, given: argparse.Namespace) -> None:
     async with times.of("opening"):
         store = await Store.open(f"sqlite:///{path}")
     async with times.of("taking the collection over"):
-        await store.crawl.begin("benchmark", 2.0)
+        await store.frontier.begin("benchmark", 2.0)
     opened = resident_kb("self") / 1024
     robot = Robot(store, np.random.default_rng(given.seed), given.links, times)
     async with times.of("counting all pages"):

@@ -145,7 +145,7 @@ def fill(path: Path, pages: int, seed: int) -> None:
 
 async def _begin(path: Path) -> None:
     store = await Store.open(f"sqlite:///{path}")
-    await store.crawl.begin("benchmark", 1.0)
+    await store.frontier.begin("benchmark", 1.0)
     await store.close()
 
 

@@ -23,7 +23,7 @@ from pollerd.api.http import ApiPorts, Cursor, Daemon, Limit, Words, api_router
 from pollerd.daemon.collection import CollectionView
 from pollerd.errors import NotFoundError
 from pollerd.model import PageState
-from pollerd.storage.crawler.collection import CrawlStore, StoredPage
+from pollerd.storage.crawler.collection import CollectionStore, StoredPage
 
 router = api_router("/collection", tag="collection")
 
@@ -49,13 +49,13 @@ async def list_pages(
     """By id, those that fit every filter: collected, on the frontier, rejected or gone; 404 where no topic was set."""
     await require_collection(daemon)
     name = None if host is None else host.lower()
-    page = await daemon.store.crawl.list_pages(state, name, min_relevance, limit, cursor)
+    page = await daemon.store.collection.list_pages(state, name, min_relevance, limit, cursor)
     return Listing.of(page.items, page.next_cursor)
 
 
 async def require_collection(daemon: ApiPorts) -> None:
     """Raises `NotFoundError` if there never was a collection."""
-    if not await daemon.store.crawl.exists():
+    if not await daemon.store.collection.exists():
         raise no_collection()
 
 
@@ -158,14 +158,14 @@ async def export_collection(
     """
     await require_collection(daemon)
     if form is CollectionFormat.GRAPHML:
-        name, pieces = "collection", _graph(daemon.store.crawl)
+        name, pieces = "collection", _graph(daemon.store.collection)
     else:
-        name, pieces = part.value, _listed(daemon.store.crawl, form, part)
+        name, pieces = part.value, _listed(daemon.store.collection, form, part)
     headers = {"Content-Disposition": f'attachment; filename="{name}.{form.value}"'}
     return StreamingResponse(pieces, media_type=form.media, headers=headers)
 
 
-async def _listed(store: CrawlStore, form: CollectionFormat, part: CollectionPart) -> AsyncIterator[str]:
+async def _listed(store: CollectionStore, form: CollectionFormat, part: CollectionPart) -> AsyncIterator[str]:
     write = _csv if form is CollectionFormat.CSV else _json_line
     fields = PAGE_FIELDS if part is CollectionPart.PAGES else LINK_FIELDS
     if form is CollectionFormat.CSV:
@@ -178,7 +178,7 @@ async def _listed(store: CrawlStore, form: CollectionFormat, part: CollectionPar
         yield piece
 
 
-async def _graph(store: CrawlStore) -> AsyncIterator[str]:
+async def _graph(store: CollectionStore) -> AsyncIterator[str]:
     """Yields pages as nodes, then links as edges; leaves out links of pages discovered while the nodes were written."""
     yield head()
     last = 0

@@ -297,7 +297,7 @@ async def _restored(
     """Begins a run, and puts the stored state into the scheduler's; a node begins with what all nodes share."""
     run = await store.start_run(pollerd.__version__, clock())
     if settings.topic is None:
-        await store.crawl.recall()
+        await store.frontier.recall()
     if store.cluster is None:
         await restore(scheduler, store, run, settings.daemon, rng=rng, now=clock())
     else:
@@ -345,7 +345,9 @@ async def _common(
         with CRAWLER.needed():
             from pollerd.crawler.room import crawl_hook  # 1.5 MB that a daemon without a topic does not need
 
-        hook = await crawl_hook(store.crawl, scheduler, chooser, settings.topic, settings.seeds, runtime)
+        hook = await crawl_hook(
+            store.collection, store.frontier, scheduler, chooser, settings.topic, settings.seeds, runtime
+        )
     budget = Budget(
         settings.daemon.budget,
         last_start=last_start(run, runtime.clock()),

@@ -346,7 +346,7 @@ def explaining_parts(common: CommonParts, results: ResultParts) -> ExplainingPar
         signal_yield=results.signal_yield,
         clock=runtime.clock,
     )
-    collection = CollectionReporter(store=store.crawl, scheduler=scheduler, clock=runtime.clock)
+    collection = CollectionReporter(store=store.collection, scheduler=scheduler, clock=runtime.clock)
     return ExplainingParts(
         forecast=forecast,
         shadows=shadows,

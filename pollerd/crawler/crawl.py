@@ -22,8 +22,7 @@ from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import PageState
 from pollerd.scheduling.choice import Chooser
 from pollerd.site_settings import SiteSpec
-from pollerd.storage.crawler.collection import CrawlStore
-from pollerd.storage.crawler.frontier import FIRST_VALUE
+from pollerd.storage.crawler.frontier import FIRST_VALUE, Frontier
 from pollerd.storage.page_values import PageRow, Trial
 
 # Trials: pages of the frontier become sites whose first answers decide whether they are kept.
@@ -54,14 +53,14 @@ class TrialStarter:
         self,
         *,
         state: CrawlState,
-        store: CrawlStore,
+        frontier: Frontier,
         scheduler: SchedulerState,
         chooser: Chooser,
         topic: TopicSettings,
         rng: np.random.Generator,
         clock: Callable[[], float],
     ) -> None:
-        self._state, self._store, self._scheduler, self._chooser = state, store, scheduler, chooser
+        self._state, self._frontier, self._scheduler, self._chooser = state, frontier, scheduler, chooser
         self._topic, self._rng, self._clock = topic, rng, clock
         self._swept = 0
         """Id of the last frontier page that was valued in turn."""
@@ -102,7 +101,7 @@ class TrialStarter:
         """Revalues the pages affected by commits, the pages on trial, and part of the frontier."""
         await self._value_stale()
         await self._revalue()
-        rows, swept = await self._store.sweep(self._swept)
+        rows, swept = await self._frontier.sweep(self._swept)
         await self._write_values(rows)
         self._swept = swept
 
@@ -110,7 +109,7 @@ class TrialStarter:
         """Revalues the pages affected by commits since the last call."""
         while self._state.stale:
             some = sorted(self._state.stale)[:_VALUED_AT_ONCE]
-            await self._write_values(await self._store.around(some))
+            await self._write_values(await self._frontier.link_context.around(some))
             self._state.stale.difference_update(some)
 
     async def _write_values(self, rows: Sequence[PageRow]) -> None:
@@ -124,14 +123,14 @@ class TrialStarter:
             if not some:
                 continue
             values = zip(some, self._state.values(frontier_rows(some)).tolist(), strict=True)
-            await self._store.write_values([(row, value) for row, value in values if value != row.value])
+            await self._frontier.write_values([(row, value) for row, value in values if value != row.value])
 
     async def _revalue(self) -> None:
         """Revalues pages on trial: findings about their siblings have changed their features."""
         site_ids = self._scheduler.sites.site_id[self._on_trial()].tolist()
         tried = [(site_id, page) for site_id in site_ids if (page := self._state.pages.get(site_id)) is not None]
         waiting = {page.status.page_id: site_id for site_id, page in tried if page.value < FIRST_VALUE}
-        for row in await self._store.around(list(waiting)):
+        for row in await self._frontier.link_context.around(list(waiting)):
             around, site_id = frontier_rows([row]), waiting[row.id]
             page, slot = self._state.pages.get(site_id), self._scheduler.sites.slot_of(site_id)
             if page is not None and slot is not None and page.status.on_trial:
@@ -163,8 +162,8 @@ class TrialStarter:
         limits = (per_host, self._topic.pages_per_host, self._topic.relevance_min, self._clock())
         chosen: list[Trial] = []
         if self._rng.random() < _EXPLORATION * room:
-            chosen += await self._store.promote(1, *limits, at=float(self._rng.random()))
-        while len(chosen) < room and (more := await self._store.promote(room - len(chosen), *limits)):
+            chosen += await self._frontier.promote(1, *limits, at=float(self._rng.random()))
+        while len(chosen) < room and (more := await self._frontier.promote(room - len(chosen), *limits)):
             chosen += more
         return chosen
 

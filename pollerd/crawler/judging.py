@@ -19,8 +19,7 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.workers import Effort
 from pollerd.lists.sitemaps import robots_sitemaps
 from pollerd.model import Detection, Outcome, PageState
-from pollerd.storage.crawler.collection import CrawlStore
-from pollerd.storage.crawler.frontier import FIRST_VALUE
+from pollerd.storage.crawler.frontier import FIRST_VALUE, Frontier
 from pollerd.storage.page_values import CrawlUpdate, OutLinkDraft, PageRecord
 from pollerd.storage.values import PollRecord, SiteContext
 from pollerd.urls import host_of, origin_of, robots_url
@@ -33,12 +32,12 @@ class PageJudge:
         self,
         *,
         state: CrawlState,
-        store: CrawlStore,
+        frontier: Frontier,
         scheduler: SchedulerState,
         topic: TopicSettings,
         shapes: ShapeLimits,
     ) -> None:
-        self._state, self._store, self._scheduler, self._topic = state, store, scheduler, topic
+        self._state, self._frontier, self._scheduler, self._topic = state, frontier, scheduler, topic
         self._shapes = shapes
         self._price = 0.0
         """Value of the page requested last."""
@@ -47,7 +46,7 @@ class PageJudge:
         """Returns the known URLs among those that the results link to. Raises DatabaseUnavailableError."""
         urls = {out_link.url for result in results if result.reading for out_link in result.reading.out_links}
         urls |= {result.reading.canonical for result in results if result.reading and result.reading.canonical}
-        return await self._store.known(sorted(urls)) if urls else set()
+        return await self._frontier.known(sorted(urls)) if urls else set()
 
     def judge(
         self, results: Sequence[PollResult], effects: Sequence[PollEffect], known: set[str]

@@ -21,11 +21,13 @@ from pollerd.detection.html import visible_text
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.scheduling.choice import Chooser
 from pollerd.site_settings import SiteSpec
-from pollerd.storage.crawler.collection import CrawlStore
+from pollerd.storage.crawler.collection import CollectionStore
+from pollerd.storage.crawler.frontier import Frontier
 
 
 async def crawl_hook(
-    store: CrawlStore,
+    collection: CollectionStore,
+    frontier: Frontier,
     scheduler: SchedulerState,
     chooser: Chooser,
     topic: TopicSettings,
@@ -33,18 +35,18 @@ async def crawl_hook(
     runtime: Runtime,
 ) -> CrawlHook:
     """Loads the collection, adds new seeds, and builds the parts of the crawler. Raises as `load_crawl` does."""
-    state = await load_crawl(store, scheduler, topic, seeds, runtime.clock)
+    state = await load_crawl(collection, frontier, scheduler, topic, seeds, runtime.clock)
     starter = TrialStarter(
         state=state,
-        store=store,
+        frontier=frontier,
         scheduler=scheduler,
         chooser=chooser,
         topic=topic,
         rng=runtime.rng,
         clock=runtime.clock,
     )
-    shapes = await load_shapes(store)
-    judge = PageJudge(state=state, store=store, scheduler=scheduler, topic=topic, shapes=shapes)
+    shapes = await load_shapes(collection)
+    judge = PageJudge(state=state, frontier=frontier, scheduler=scheduler, topic=topic, shapes=shapes)
     reader = PageReader(topic=topic, sites=state.sites, unread=state.unread, runtime=runtime)
     limiter = ConcurrencyLimiter(Learned(runtime.rng))
     return CrawlHook(starter=starter, judge=judge, reader=reader, limiter=limiter)

@@ -21,8 +21,8 @@ from pollerd.daemon.poll_result import PollEffect
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.model import OutcomeKind, PageState
-from pollerd.storage.crawler.collection import CrawlStore
-from pollerd.storage.crawler.frontier import FIRST_VALUE
+from pollerd.storage.crawler.collection import CollectionStore
+from pollerd.storage.crawler.frontier import FIRST_VALUE, Frontier
 from pollerd.storage.page_values import OutLinkDraft, PageRecord, PageRow, Trial
 
 # Stored rows of frontier pages, as the columns that their value is computed from.
@@ -227,16 +227,17 @@ COUNTED_PAGES = 200_000
 """Newest pages whose shapes are counted at a start: a second's work."""
 
 
-async def load_shapes(store: CrawlStore) -> ShapeLimits:
+async def load_shapes(collection: CollectionStore) -> ShapeLimits:
     """Returns the limits of shapes, with the newest pages that are known counted. Raises DatabaseUnavailableError."""
     shapes = ShapeLimits()
-    async for urls in store.newest_urls(COUNTED_PAGES):
+    async for urls in collection.newest_urls(COUNTED_PAGES):
         shapes.count(urls)
     return shapes
 
 
 async def load_crawl(
-    store: CrawlStore,
+    collection: CollectionStore,
+    frontier: Frontier,
     scheduler: SchedulerState,
     topic: TopicSettings,
     seeds: Sequence[str],
@@ -247,20 +248,20 @@ async def load_crawl(
     Raises ConfigError if the database holds a collection on another topic, and if there are no pages to start with.
     """
     log, state = structlog.get_logger("pollerd.crawler"), CrawlState(started_at=clock())
-    row = await store.begin(topic.name, clock(), words_of(topic))
+    row = await frontier.begin(topic.name, clock(), words_of(topic))
     state.requests = row.requests
     if row.learned is not None:
         try:
             state.frontier_value.restore(row.learned)
         except InvalidValueError as error:
             log.warning("learned_state_unusable", reason=str(error), instead="learning anew")
-    async for trial in store.held():
+    async for trial in frontier.held():
         state.hold(trial)
         slot = scheduler.sites.slot_of(trial.site_id)
         if slot is not None and trial.state is PageState.ASKED:
             scheduler.sites.put("value", slot, state.value_of(trial))
-    new = await store.add_seeds([url for url in seeds if topic.permits(url)], clock())
-    status = await store.status()
+    new = await frontier.add_seeds([url for url in seeds if topic.permits(url)], clock())
+    status = await collection.status()
     if status is None or not any(status.pages.values()):
         raise ConfigError("seeds: a new collection needs some, within the topic's domains; there is none")
     state.started_at = status.started_at

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.model import PageState
 from pollerd.shown import SHOWN, Moment, OldName, Share
-from pollerd.storage.crawler.collection import CollectionStatus, CrawlStore
+from pollerd.storage.crawler.collection import CollectionStatus, CollectionStore
 
 _PIECE = 1_000
 
@@ -46,7 +46,7 @@ class CollectionView:
 class CollectionReporter:
     """Reports on the collection."""
 
-    def __init__(self, *, store: CrawlStore, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
+    def __init__(self, *, store: CollectionStore, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
         self._store, self._scheduler, self._clock = store, scheduler, clock
 
     async def view(self) -> CollectionView | None:

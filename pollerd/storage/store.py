@@ -18,7 +18,7 @@ from pollerd.storage import migrate, retention, runs, schedule
 from pollerd.storage.accounts import AccountStore
 from pollerd.storage.changes import last_change_id
 from pollerd.storage.commit import BodyKey, Commit, check_batch
-from pollerd.storage.crawler.collection import CrawlStore
+from pollerd.storage.crawler.collection import CollectionStore
 from pollerd.storage.crawler.frontier import Frontier
 from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.encoding import Base, Packed, pack, pack_all
@@ -80,7 +80,6 @@ class Store:
             self.cluster = ClusterStore(
                 database=database, sql=sql, session=session, partitions=partitions, encryption=encryption
             )
-        frontier = Frontier(sql, imports)
         self._database, self._sql = database, sql
         self._settings = CurrentSettings(settings)
         self._writer = writer
@@ -88,7 +87,6 @@ class Store:
         self._listener = ChangeListener(database=database, locks=sql.locks, news=self._news)
         self._bases: dict[int, Base] = {}
         """Bases of contents read since the last commit, by content id, for delta-encoding the next ones."""
-        self._pages = PageCommit(sql, frontier)
         self._days = DayPartitions(database)
         self._pruning = Pruning(database=database, sql=sql, days=self._days)
         self._run_id: int | None = None
@@ -113,8 +111,11 @@ class Store:
             database=database, sql=sql, settings=self._settings, news=self._news, bases=self._bases
         )
         """Polls, changes and contents."""
-        self.crawl = CrawlStore(database, frontier)
-        """The focused crawler's pages: the collection and the frontier."""
+        self.collection = CollectionStore(database=database)
+        """What the focused crawler has collected, and all pages that it knows."""
+        self.frontier = Frontier(database=database, sql=sql, imports=imports)
+        """The pages from which it requests the next."""
+        self._pages = PageCommit(sql, self.frontier)
 
     @classmethod
     async def open(

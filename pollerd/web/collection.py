@@ -107,7 +107,7 @@ async def _graph(page: Page) -> dict[str, Any] | None:
     kept: _Drawn = page.web.kept.setdefault("host graph", _Drawn())
     if time.monotonic() - kept.at > _GRAPH_SECONDS:
         kept.at = time.monotonic()
-        found = await page.ports.store.crawl.host_graph(_HOSTS)
+        found = await page.ports.store.collection.host_graph(_HOSTS)
         kept.svg = await asyncio.to_thread(host_graph_plot, found.names, found.pages, found.links)
         kept.rows = list(zip(found.names, found.pages, strict=True))
     return {"svg": drawing(kept.svg), "rows": kept.rows} if kept.rows else None
@@ -122,7 +122,7 @@ async def show_collection(
     view: Any = await page.ports.control.collection.view()
     pages = None
     if view is not None:
-        pages = await page.ports.store.crawl.list_pages(chosen, None, None, _ROWS, cursor)
+        pages = await page.ports.store.collection.list_pages(chosen, None, None, _ROWS, cursor)
     graph = None if view is None else await _graph(page)
     return page.show(
         "collection.html",

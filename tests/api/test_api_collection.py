@@ -164,7 +164,7 @@ _TYPES: dict[str, Callable[[str], object]] = {"boolean": _boolean, "long": int, 
 async def test_links_to_pages_that_came_meanwhile_are_left_out(
     api: Api, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = store.crawl.iter_links
+    read = store.collection.iter_links
 
     async def later() -> object:
         async for link in read():
@@ -172,7 +172,7 @@ async def test_links_to_pages_that_came_meanwhile_are_left_out(
         yield 1, 10**6, 0.5
         yield 10**6, 1, 0.5
 
-    monkeypatch.setattr(store.crawl, "iter_links", later)
+    monkeypatch.setattr(store.collection, "iter_links", later)
     body = (await api("GET", "/collection/export?format=graphml")).body
     assert body.count(b"<edge ") == 2
 

@@ -41,7 +41,7 @@ async def test_what_was_seen_last_stays_while_the_database_is_away(
             async def away() -> None:
                 raise DatabaseUnavailableError("gone")
 
-            monkeypatch.setattr(store.crawl, "status", away)
+            monkeypatch.setattr(store.collection, "status", away)
             await gauges.look_at_collection()
             assert shown("pages", state="collected") == 1
     finally:

@@ -62,14 +62,14 @@ class SmallWeb:
 
 
 async def pages_of(store: Store) -> dict[str, StoredPage]:
-    return {page.url: page async for page in store.crawl.iter_pages()}
+    return {page.url: page async for page in store.collection.iter_pages()}
 
 
 async def explored(running: Running) -> CollectionStatus:
     """Waits until nothing is left to be asked for."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
-            status = await running.store.crawl.status()
+            status = await running.store.collection.status()
             assert status is not None
             if not status.pages[PageState.FRONTIER] + status.pages[PageState.ASKED]:
                 return status
@@ -101,7 +101,7 @@ async def test_relevant_pages_are_enrolled_and_no_others(origin: Origin, start: 
     async with start(topic=TOPIC, seeds=[small.seed], allocator="whittle", objective="freshness") as running:
         status = await explored(running)
         found, sites = await pages_of(running.store), await sites_of(running.store)
-        links = [link async for link in running.store.crawl.iter_links()]
+        links = [link async for link in running.store.collection.iter_links()]
     collected = {url for url, page in found.items() if page.state is PageState.COLLECTED}
     assert collected == small.relevant() == set(sites)
     assert all(sites[url].spec.weight == found[url].relevance for url in collected)
@@ -124,7 +124,7 @@ async def test_limits_are_kept(origin: Origin, start: Start) -> None:
                 asked = {hit.host + hit.path for hit in origin.hits()}
                 await asyncio.sleep(0.05)
         await asyncio.sleep(0.5)
-        status = await running.store.crawl.status()
+        status = await running.store.collection.status()
         found = await pages_of(running.store)
     assert status is not None
     assert status.pages[PageState.COLLECTED] == 4
@@ -207,7 +207,7 @@ async def test_sitemaps_tell_of_pages(origin: Origin, start: Start) -> None:
     )
     async with start(topic=TOPIC, seeds=[origin.url("/seed")]) as running:
         page = await page_in_state(running, lonely, PageState.COLLECTED)
-        links = [link async for link in running.store.crawl.iter_links()]
+        links = [link async for link in running.store.collection.iter_links()]
     assert page.modified_at == 1767312000.0
     assert links == [], "no reader saw those"
 
@@ -430,7 +430,7 @@ async def test_killed_in_the_middle_nothing_committed_is_asked_twice(origin: Ori
         await daemon.kill()
     store = await Store.open(database)
     found = await pages_of(store)
-    links = {(source, target) async for source, target, _ in store.crawl.iter_links()}
+    links = {(source, target) async for source, target, _ in store.collection.iter_links()}
     sites = await sites_of(store)
     await store.close()
     assert "Traceback" not in log.read_text(), log.read_text()

@@ -32,17 +32,17 @@ def by_anchor(row: PageRow) -> float:
 
 async def value(store: Store, rows: Sequence[PageRow], of: Callable[[PageRow], float] = by_anchor) -> None:
     """Values pages of the frontier."""
-    await store.crawl.write_values([(row, of(row)) for row in rows if row.value is not None])
+    await store.frontier.write_values([(row, of(row)) for row in rows if row.value is not None])
 
 
 async def promote(store: Store, wanted: int = 10, per_host: int = 1, pages_per_host: int = 100) -> list[Trial]:
-    return await store.crawl.promote(wanted, per_host, pages_per_host, 0.5, 2.0)
+    return await store.frontier.promote(wanted, per_host, pages_per_host, 0.5, 2.0)
 
 
 async def begin(store: Store) -> Trial:
     """A collection whose seed is on trial."""
-    await store.crawl.begin("hats", 1.0)
-    assert await store.crawl.add_seeds([SEED, SEED], 1.0) == 1
+    await store.frontier.begin("hats", 1.0)
+    assert await store.frontier.add_seeds([SEED, SEED], 1.0) == 1
     (trial,) = await promote(store)
     return trial
 
@@ -55,12 +55,12 @@ async def answer(store: Store, trial: Trial, out_links: dict[str, float], at: fl
     context = (await store.sites.contexts([trial.site_id]))[trial.site_id]
     batch = Batch([replace(record(context, at), page=kept)], findings=CrawlUpdate(1))
     committed = await store.commit(batch)
-    await value(store, await store.crawl.around(committed.stale_pages))
+    await value(store, await store.frontier.link_context.around(committed.stale_pages))
     return batch
 
 
 async def pages_of(store: Store) -> dict[str, StoredPage]:
-    return {page.url: page async for page in store.crawl.iter_pages()}
+    return {page.url: page async for page in store.collection.iter_pages()}
 
 
 async def test_a_seed_becomes_a_site_on_trial(store: Store) -> None:
@@ -68,25 +68,25 @@ async def test_a_seed_becomes_a_site_on_trial(store: Store) -> None:
     assert (trial.url, trial.host, trial.state, trial.own, trial.depth) == (SEED, "a:80", PageState.ASKED, True, 0)
     assert (await store.sites.get(trial.site_id)).spec == SiteSpec(SEED, weight=0.5)
     assert await promote(store) == []
-    assert [held.page_id async for held in store.crawl.held()] == [trial.page_id]
+    assert [held.page_id async for held in store.frontier.held()] == [trial.page_id]
 
 
 async def test_the_newest_urls_are_read_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection, "PIECE", 2)
     urls = [f"http://a/{n}" for n in range(5)]
-    await store.crawl.begin("hats", 1.0)
-    assert [piece async for piece in store.crawl.newest_urls(3)] == []
-    await store.crawl.add_seeds(urls, 1.0)
-    assert [piece async for piece in store.crawl.newest_urls(3)] == [urls[2:4], urls[4:]]
-    assert [piece async for piece in store.crawl.newest_urls(5)] == [urls[:2], urls[2:4], urls[4:]]
-    assert [url async for piece in store.crawl.newest_urls(100) for url in piece] == urls
+    await store.frontier.begin("hats", 1.0)
+    assert [piece async for piece in store.collection.newest_urls(3)] == []
+    await store.frontier.add_seeds(urls, 1.0)
+    assert [piece async for piece in store.collection.newest_urls(3)] == [urls[2:4], urls[4:]]
+    assert [piece async for piece in store.collection.newest_urls(5)] == [urls[:2], urls[2:4], urls[4:]]
+    assert [url async for piece in store.collection.newest_urls(100) for url in piece] == urls
 
 
 async def test_a_database_holds_one_topic(store: Store) -> None:
     await begin(store)
-    assert (await store.crawl.begin("hats", 5.0)).requests == 0
+    assert (await store.frontier.begin("hats", 5.0)).requests == 0
     with pytest.raises(ConfigError, match=r"topic: .*'hats', not on 'shoes'"):
-        await store.crawl.begin("shoes", 5.0)
+        await store.frontier.begin("shoes", 5.0)
 
 
 async def test_what_a_page_leads_to_is_the_fringe_best_first(store: Store) -> None:
@@ -99,7 +99,7 @@ async def test_what_a_page_leads_to_is_the_fringe_best_first(store: Store) -> No
     assert [page.url for page in await promote(store)] == ["http://a/2", "http://b/"]
     assert await promote(store) == []
     assert [page.url for page in await promote(store, per_host=2)] == ["http://a/1"]
-    links = [link async for link in store.crawl.iter_links()]
+    links = [link async for link in store.collection.iter_links()]
     assert links == [(seed.page_id, found[url].id, score) for url, score in
                      [("http://a/1", 0.2), ("http://a/2", 0.6), ("http://b/", 0.4)]]  # fmt: skip
     assert (await store.sites.get(seed.site_id)).spec.weight == 0.8
@@ -121,9 +121,9 @@ async def test_a_rejected_page_leaves_no_site_and_is_never_asked_again(store: St
     assert await store.sites.count() == 0
     found = (await pages_of(store))[SEED]
     assert (found.state, found.reason, found.site_id) == (PageState.REJECTED, "irrelevant", None)
-    assert await store.crawl.add_seeds([SEED], 20.0) == 0
+    assert await store.frontier.add_seeds([SEED], 20.0) == 0
     assert await promote(store) == []
-    status = await store.crawl.status()
+    status = await store.collection.status()
     assert status is not None
     assert (status.requests, status.enrolled, status.mean_relevance) == (1, 0, 0.0)
     assert status.pages[PageState.REJECTED] == 1
@@ -133,7 +133,7 @@ async def test_a_batch_that_is_repeated_counts_once(store: Store) -> None:
     seed = await begin(store)
     batch = await answer(store, seed, {"http://b/": 0.4})
     await store.commit(batch)
-    status = await store.crawl.status()
+    status = await store.collection.status()
     assert status is not None
     assert (status.requests, status.enrolled, sum(status.pages.values())) == (1, 1, 2)
 
@@ -156,7 +156,7 @@ async def test_links_that_are_no_more_go(store: Store) -> None:
     await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6})
     await answer(store, seed, {"http://c/": 0.6, "http://e/": 0.3}, at=20.0, on_trial=False)
     ids = {page.id: url for url, page in (await pages_of(store)).items()}
-    assert [ids[target] async for _, target, _ in store.crawl.iter_links()] == ["http://c/", "http://e/"]
+    assert [ids[target] async for _, target, _ in store.collection.iter_links()] == ["http://c/", "http://e/"]
     around = {trial.url: trial.around for trial in await promote(store)}
     assert around["http://b/"].parents == 0
 
@@ -173,7 +173,7 @@ async def test_what_changed_on_a_page_reaches_those_it_links_to(store: Store) ->
     assert (around.parents_best, around.parents) == (0.5, 2)
     assert around.anchors == 1
     assert around.anchor_sum == pytest.approx(0.4)
-    links = [link async for link in store.crawl.iter_links()]
+    links = [link async for link in store.collection.iter_links()]
     assert links == [(seed.page_id, links[0][1], 0.0), (other.page_id, links[0][1], 0.4)]
 
 
@@ -182,12 +182,12 @@ async def test_under_other_words_what_is_held_is_unread_until_it_is_seen(store: 
     await answer(store, seed, {"http://b/": 0.6, "http://c/": 0.2})
     (best,) = await promote(store, wanted=1)
     await answer(store, best, {}, relevance=0.5, weight=0.5)
-    assert [trial.unread async for trial in store.crawl.held()] == [False, False]
-    await store.crawl.begin("hats", 50.0, "others")
-    assert [trial.unread async for trial in store.crawl.held()] == [True, True]
+    assert [trial.unread async for trial in store.frontier.held()] == [False, False]
+    await store.frontier.begin("hats", 50.0, "others")
+    assert [trial.unread async for trial in store.frontier.held()] == [True, True]
     await answer(store, seed, {"http://b/": 0.6, "http://c/": 0.2}, at=60.0, on_trial=False)
-    await store.crawl.begin("hats", 70.0, "others")
-    assert {trial.url: trial.unread async for trial in store.crawl.held()} == {SEED: False, "http://b/": True}
+    await store.frontier.begin("hats", 70.0, "others")
+    assert {trial.url: trial.unread async for trial in store.frontier.held()} == {SEED: False, "http://b/": True}
     (next_one,) = await promote(store, wanted=1)
     assert (next_one.around.child_count, next_one.around.children_retrieved) == (2, 0)
 
@@ -197,7 +197,7 @@ async def test_what_was_learned_reaches_the_next_pages_first_and_all_in_turn(sto
     await answer(store, seed, {"http://b/1": 0.6, "http://b/2": 0.2, "http://c/": 0.4})
 
     async def sweep(after: int) -> int:
-        rows, left = await store.crawl.sweep(after)
+        rows, left = await store.frontier.sweep(after)
         await value(store, rows, lambda row: 1.0 - by_anchor(row))
         return left
 
@@ -219,22 +219,22 @@ async def test_pages_that_make_room_lose_their_sites(store: Store) -> None:
     assert await store.sites.count() == 0
     found = (await pages_of(store))[SEED]
     assert (found.state, found.reason) == (PageState.REJECTED, "crowded out")
-    assert (await store.crawl.begin("hats", 1.0)).learned == b"known"
+    assert (await store.frontier.begin("hats", 1.0)).learned == b"known"
 
 
 async def test_without_the_robot_trials_go_back_to_the_fringe(store: Store) -> None:
     await begin(store)
-    assert await store.crawl.recall() == 1
+    assert await store.frontier.recall() == 1
     assert await store.sites.count() == 0
-    assert await store.crawl.recall() == 0
+    assert await store.frontier.recall() == 0
     (trial,) = await promote(store)
     assert trial.url == SEED
 
 
 async def test_a_users_site_is_held_as_it_is(store: Store) -> None:
-    await store.crawl.begin("hats", 1.0)
+    await store.frontier.begin("hats", 1.0)
     added = await store.sites.add([SiteSpec(SEED, weight=3.0)], ["a:80"], 1.0, respect_deleted=True)
-    await store.crawl.add_seeds([SEED], 1.0)
+    await store.frontier.add_seeds([SEED], 1.0)
     (held,) = await promote(store)
     assert (held.site_id, held.own, held.state) == (added.added[0][0], False, PageState.COLLECTED)
     assert await store.sites.delete_missing([]) == [held.site_id]
@@ -247,15 +247,15 @@ async def test_the_users_word_counts(store: Store) -> None:
     await store.sites.delete(seed.site_id, 5.0)
     found = (await pages_of(store))[SEED]
     assert (found.state, found.reason) == (PageState.REJECTED, "its site was deleted")
-    assert [held async for held in store.crawl.held()] == []
+    assert [held async for held in store.frontier.held()] == []
     assert await promote(store) == []
 
 
 async def test_a_page_whose_site_the_user_deleted_before_is_rejected(store: Store) -> None:
     ids = await store.sites.add([SiteSpec(SEED)], ["a:80"], 1.0, respect_deleted=True)
     await store.sites.delete(ids.added[0][0], 2.0)
-    await store.crawl.begin("hats", 1.0)
-    await store.crawl.add_seeds([SEED], 1.0)
+    await store.frontier.begin("hats", 1.0)
+    await store.frontier.add_seeds([SEED], 1.0)
     assert await promote(store) == []
     assert (await pages_of(store))[SEED].state is PageState.REJECTED
 
@@ -263,11 +263,11 @@ async def test_a_page_whose_site_the_user_deleted_before_is_rejected(store: Stor
 async def test_pages_are_listed_by_state_host_and_relevance(store: Store) -> None:
     seed = await begin(store)
     await answer(store, seed, {f"http://b/{n}": 0.4 for n in range(5)})
-    first = await store.crawl.list_pages(PageState.FRONTIER, host="b:80", limit=3)
-    rest = await store.crawl.list_pages(PageState.FRONTIER, host="b:80", limit=3, cursor=first.next_cursor)
+    first = await store.collection.list_pages(PageState.FRONTIER, host="b:80", limit=3)
+    rest = await store.collection.list_pages(PageState.FRONTIER, host="b:80", limit=3, cursor=first.next_cursor)
     assert [len(first.items), len(rest.items), rest.next_cursor] == [3, 2, None]
-    assert [page.url for page in (await store.crawl.list_pages(min_relevance=0.5)).items] == [SEED]
-    assert (await store.crawl.list_pages(host="c:80")).items == []
+    assert [page.url for page in (await store.collection.list_pages(min_relevance=0.5)).items] == [SEED]
+    assert (await store.collection.list_pages(host="c:80")).items == []
 
 
 async def test_the_robot_looks_pages_up_by_index(sqlite_url: str) -> None:
@@ -283,13 +283,13 @@ async def test_the_robot_looks_pages_up_by_index(sqlite_url: str) -> None:
     try:
         await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6})
         trials = await promote(store, wanted=1)
-        await store.crawl.around([trials[0].page_id])
+        await store.frontier.link_context.around([trials[0].page_id])
         await answer(store, trials[0], {"http://b/": 0.3})
         await answer(store, seed, {"http://c/": 0.5}, at=20.0, on_trial=False, relevance=0.4)
-        rows, _ = await store.crawl.sweep(0)
+        rows, _ = await store.frontier.sweep(0)
         await value(store, rows)
-        await store.crawl.promote(1, 1, 100, 0.5, 2.0, at=0.0)
-        assert await store.crawl.known([SEED, "http://new/"]) == {SEED}
+        await store.frontier.promote(1, 1, 100, 0.5, 2.0, at=0.0)
+        assert await store.frontier.known([SEED, "http://new/"]) == {SEED}
     finally:
         event.remove(Engine, "before_cursor_execute", note)
     await store.close()
@@ -306,7 +306,7 @@ async def test_the_robot_looks_pages_up_by_index(sqlite_url: str) -> None:
 
 
 async def test_exploring_takes_a_page_of_some_host(store: Store) -> None:
-    await store.crawl.begin("hats", 1.0)
-    await store.crawl.add_seeds([f"http://h{n}/" for n in range(4)], 1.0)
-    (trial,) = await store.crawl.promote(1, 1, 100, 0.5, 2.0, at=1.0)
+    await store.frontier.begin("hats", 1.0)
+    await store.frontier.add_seeds([f"http://h{n}/" for n in range(4)], 1.0)
+    (trial,) = await store.frontier.promote(1, 1, 100, 0.5, 2.0, at=1.0)
     assert trial.url == "http://h3/"

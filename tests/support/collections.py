@@ -17,9 +17,9 @@ LEADS = (
 
 async def fill(store: Store) -> None:
     """A collection on mills: of two seeds one was taken, and led to two pages more; the other was not."""
-    await store.crawl.begin("mills", AT)
-    await store.crawl.add_seeds(SEEDS, AT)
-    trials = {trial.url: trial for trial in await store.crawl.promote(10, 1, 100, 0.5, AT)}
+    await store.frontier.begin("mills", AT)
+    await store.frontier.add_seeds(SEEDS, AT)
+    trials = {trial.url: trial for trial in await store.frontier.promote(10, 1, 100, 0.5, AT)}
     taken, refused = (trials[url] for url in SEEDS)
     findings = CrawlUpdate(2)
     records = [
@@ -30,8 +30,8 @@ async def fill(store: Store) -> None:
         ),
     ]
     committed = await store.commit(Batch(records, findings=findings))
-    rows = await store.crawl.around(committed.stale_pages)
-    await store.crawl.write_values([(row, 0.3) for row in rows if row.value is not None])
+    rows = await store.frontier.link_context.around(committed.stale_pages)
+    await store.frontier.write_values([(row, 0.3) for row in rows if row.value is not None])
 
 
 def _record(trial: Trial, page: PageRecord) -> PollRecord:

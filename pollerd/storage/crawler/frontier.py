@@ -6,7 +6,7 @@ hosts, `page.value` the pages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,10 +32,12 @@ from sqlalchemy import (
 from pollerd.errors import ConfigError
 from pollerd.model import PageState
 from pollerd.site_settings import SiteSpec
+from pollerd.storage.engine import Database
 from pollerd.storage.page_values import CollectionRow, PageRow, Trial
 from pollerd.storage.schema import collection, page, page_host, page_link, site, site_state
 from pollerd.storage.site_imports import SiteImport
 from pollerd.storage.statements import ColumnSource, ForEachRow, Statements, run, run_each
+from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.urls import host_of
 
 # The link context of frontier pages: parents, link texts, siblings.
@@ -97,11 +99,11 @@ class LinkContextDelta:
         self.anchor_sum += anchor - before
 
 
-class LinkContext:
-    """Reads and writes the link context and the values of pages; the caller owns the transaction."""
+class LinkContext(Subject):
+    """Parents, link texts and siblings of pages, and the values of pages."""
 
-    def __init__(self, sql: Statements) -> None:
-        self._sql = sql
+    def __init__(self, *, database: Database, sql: Statements) -> None:
+        self._database, self._sql = database, sql
         by = page.alias("discoverer")
         columns = [by.c[_OF_PARENT[n]] if n in _OF_PARENT else page.c[n] for n in PageRow._fields]
         rows = select(*columns).join_from(page, by, by.c.id == page.c.parent_id, isouter=True)
@@ -123,8 +125,9 @@ class LinkContext:
 
         return self._sql.for_each(change, {**{n: page.c[n].type for n in columns}, "key": page.c.id.type}, ["key"])
 
-    def rows(self, connection: Connection, page_ids: Sequence[int]) -> list[PageRow]:
-        """Returns the link context of pages, in no order."""
+    @reads
+    def around(self, connection: Connection, page_ids: Sequence[int]) -> list[PageRow]:
+        """Returns the current link context of the pages, in no order."""
         found: list[PageRow] = []
         for start in range(0, len(page_ids), CONTEXT_PIECE):
             some = self._sql.id_list(page_ids[start : start + CONTEXT_PIECE])
@@ -139,7 +142,9 @@ class LinkContext:
         page_ids, hosts = sorted(deltas), set[int]()
         for start in range(0, len(page_ids), CONTEXT_PIECE):
             rows = [
-                row for row in self.rows(connection, page_ids[start : start + CONTEXT_PIECE]) if row.value is not None
+                row
+                for row in self.around.within(connection, page_ids[start : start + CONTEXT_PIECE])
+                if row.value is not None
             ]
             best = self._fallen(connection, rows, deltas)
             now = [_with(row, deltas[row.id], best.get(row.id)) for row in rows]
@@ -204,12 +209,12 @@ class NewPage(NamedTuple):
     anchor: float = 0.0
 
 
-class Frontier:
-    """The frontier pages, and the sites that some of them become."""
+class Frontier(Subject):
+    """The pages from which the crawler requests the next, and the sites that some of them become."""
 
-    def __init__(self, sql: Statements, imports: SiteImport) -> None:
-        self._sql, self._import = sql, imports
-        self.link_context = LinkContext(sql)
+    def __init__(self, *, database: Database, sql: Statements, imports: SiteImport) -> None:
+        self._database, self._sql, self._import = database, sql, imports
+        self.link_context = LinkContext(database=database, sql=sql)
         self._ids = sql.compiled(select(page.c.key, page.c.id).where(sql.in_list(page.c.key, "keys")), ["keys"])
         self._hosts = sql.compiled(
             select(page_host.c.name, page_host.c.id).where(sql.in_list(page_host.c.name, "names")), ["names"]
@@ -228,11 +233,12 @@ class Frontier:
         self._best_pages = _best_of_hosts(sql)
         self._delete_sites = delete(site).where(sql.in_list(site.c.id, "sites"))
 
-    def begin(self, connection: Connection, topic: str, words: str, now: float) -> CollectionRow:
-        """Returns the collection, or starts one. Raises `ConfigError` if there is one on another topic.
+    @writes
+    def begin(self, connection: Connection, topic: str, now: float, words: str = "") -> CollectionRow:
+        """Returns the collection on this topic, or starts one. Raises `ConfigError` if there is one on another topic.
 
-        words: identifies the scoring terms. If it changed, all pages held become unread, and the sibling statistics are
-        reset.
+        words: identifies the scoring terms. When it changes, the pages held are unread until they are read again, and
+        the sibling statistics are reset.
         """
         c = collection.c
         row = connection.execute(select(c.topic, c.requests, c.learned, c.words)).one_or_none()
@@ -254,8 +260,9 @@ class Frontier:
         connection.execute(update(page_host).where(page_host.c.best.is_(None)).values(best=_best_value()))
         return CollectionRow(row.topic, row.requests, row.learned)
 
+    @writes
     def recall(self, connection: Connection) -> int:
-        """Returns sites on trial to the frontier while no crawler runs; returns how many."""
+        """Without the crawler: deletes sites on trial and returns their pages to the frontier; returns how many."""
         asked = page.c.state == PageState.ASKED.value
         sites = list(connection.execute(select(page.c.site_id).where(asked)).scalars())
         if not sites:
@@ -268,8 +275,9 @@ class Frontier:
         self.renew_hosts(connection, hosts)
         return len(sites)
 
+    @reads
     def known(self, connection: Connection, urls: Sequence[str]) -> set[str]:
-        """Returns the URLs that are already pages."""
+        """Returns the normalised URLs among these that are pages known to the crawler."""
         return self.ids(connection, urls).keys() & set(urls)
 
     def ids(self, connection: Connection, urls: Iterable[str]) -> dict[str, int]:
@@ -315,9 +323,10 @@ class Frontier:
         for start in range(0, len(rows), PIECE):
             run_each(connection, self._new_page, rows[start : start + PIECE])
 
+    @writes
     def add_seeds(self, connection: Connection, urls: Sequence[str], now: float) -> int:
-        """Adds new seeds, to be requested first; returns how many."""
-        known = self.known(connection, urls)
+        """Adds new pages as seeds, to be requested before others; returns how many."""
+        known = self.known.within(connection, urls)
         new = [url for url in dict.fromkeys(urls) if url not in known]
         if new:
             self.add(connection, [NewPage(url, 0, now, FIRST_VALUE) for url in new])
@@ -329,6 +338,7 @@ class Frontier:
         if wanted := set(host_ids):
             run(connection, self._renew_best, self._sql.id_list(wanted))
 
+    @reads
     def sweep(self, connection: Connection, after: int) -> tuple[list[PageRow], int]:
         """Returns the next pages to request, and some frontier pages with ids above `after`, to be revalued.
 
@@ -340,13 +350,15 @@ class Frontier:
         ids = list(connection.execute(some.order_by(page.c.id).limit(SWEEP)).scalars())
         ahead = [page_id for page_id in connection.execute(front).scalars() if page_id is not None]
         both = list(dict.fromkeys([*ids, *ahead]))
-        return self.link_context.rows(connection, both), ids[-1] if len(ids) == SWEEP else 0
+        return self.link_context.around.within(connection, both), ids[-1] if len(ids) == SWEEP else 0
 
+    @writes
     def write_values(self, connection: Connection, values: Sequence[tuple[PageRow, float]]) -> None:
         """Writes the values of pages that are still on the frontier."""
         self.link_context.write_values(connection, [(row.id, value) for row, value in values])
         self.renew_hosts(connection, {row.host_id for row, _ in values})
 
+    @writes
     def promote(
         self,
         connection: Connection,
@@ -357,10 +369,11 @@ class Frontier:
         now: float,
         at: float | None = None,
     ) -> list[Trial]:
-        """Puts the best pages on trial as sites, at most `wanted`, and at most `per_host` of a host at once.
+        """Puts the best frontier pages on trial as sites of this weight: one per host, `wanted` at most.
 
-        A page whose URL is a user's site is added to the collection; one whose URL the user deleted is rejected. at:
-        takes one page of the host at this position in the list of hosts instead, 0 to 1.
+        Leaves out hosts with `per_host` pages on trial, and those with `pages_per_host` pages requested. A page whose
+        URL is a user's site is added to the collection, and returned as held; one whose URL the user deleted is
+        rejected. at: takes one page of the host at this position in the list of hosts instead, 0 to 1.
         """
         h = page_host.c
         free = and_(h.best.is_not(None), h.asked + h.out < pages_per_host, h.out < per_host)
@@ -392,7 +405,7 @@ class Frontier:
         return chosen
 
     def _put_on_trial(self, connection: Connection, page_ids: list[int], weight: float, now: float) -> list[Trial]:
-        rows = {row.id: row for row in self.link_context.rows(connection, page_ids)}
+        rows = {row.id: row for row in self.link_context.around.within(connection, page_ids)}
         order = [rows[page_id] for page_id in page_ids]
         specs = [SiteSpec(row.url, weight=weight) for row in order]
         added = self._import.add(connection, specs, [host_of(row.url) for row in order], now, respect_deleted=True)
@@ -406,12 +419,20 @@ class Frontier:
         held = [_trial(order[i], PageState.COLLECTED, site_id, -1, unread=True) for i, site_id in theirs.items()]
         return trials + held
 
-    def held(self, connection: Connection, after: int) -> list[Trial]:
-        """Returns some pages that are sites, with page ids above `after`, ordered by id; none: there are no more."""
+    async def held(self) -> AsyncIterator[Trial]:
+        """Yields all pages that are sites, on trial or in the collection, read in pieces."""
+        after = 0
+        while rows := await self._held_after(after):
+            for row in rows:
+                yield row
+            after = rows[-1].page_id
+
+    @reads
+    def _held_after(self, connection: Connection, after: int) -> list[Trial]:
         states = (PageState.ASKED.value, PageState.COLLECTED.value)
         some = select(page.c.id).where(page.c.state.in_(states), page.c.site_id.is_not(None), page.c.id > after)
         ids = list(connection.execute(some.order_by(page.c.id).limit(PIECE)).scalars())
-        rows = sorted(self.link_context.rows(connection, ids), key=lambda row: row.id)
+        rows = sorted(self.link_context.around.within(connection, ids), key=lambda row: row.id)
         unread = {page_id for (page_id,) in run(connection, self._unread, self._sql.id_list(ids))}
         return [_trial(row, PageState(row.state), row.site_id or -1, -1, unread=row.id in unread) for row in rows]
 
