@@ -59,7 +59,7 @@ async def opened(url: str, way: str, number: int) -> Store:
         store = await Store.open(url, settings=PATIENT, several_writers=True, writer=f"{way} {number}")
     if way == "none":
         mock.patch.object(store._sql.locks, "number_events").start()  # noqa: SLF001
-    await store.start_run("benchmark", 1.0)
+    await store.runs.start("benchmark", 1.0)
     return store
 
 

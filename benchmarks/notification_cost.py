@@ -172,7 +172,7 @@ async def main() -> None:
         document = {"name": "all", "channels": ["hook"]}
         rule = await store.notifications.add_rule(RuleSpec("all", '{"name": "all", "channels": ["hook"]}'), 1.0)
         runtime = cast(Runtime, SimpleNamespace(clock=time.time, workers=None, faults=None))
-        announcer = Announcer(sites=store.sites, history=store.history, filled=asyncio.Event(), runtime=runtime)
+        announcer = Announcer(sites=store.sites, contents=store.contents, filled=asyncio.Event(), runtime=runtime)
         announcer.put_in_force([parse_rule(document, id=rule.id)], {"hook": row.id})
         plain, with_rule = await outbox(store, announcer, sites, options.turns)
         print(f"outbox: {1e6 * plain:.1f} us a change without a rule, {1e6 * (with_rule - plain):.1f} us more with one")

@@ -46,14 +46,14 @@ async def list_changes(
     To follow the changes read them oldest first, and repeat the last cursor: its page then grows at its end. `/events`
     tells of them as they are found.
     """
-    page = await daemon.store.history.list_changes(wanted, limit, cursor, order)
+    page = await daemon.store.changes.page(wanted, limit, cursor, order)
     return Listing.of(page.items, page.next_cursor)
 
 
 @router.get("/{change_id:id}", summary="One change")
 async def get_change(daemon: Daemon, change_id: ChangeId) -> Change:
     """A change by its id."""
-    return await daemon.store.history.get_change(change_id)
+    return await daemon.store.changes.get(change_id)
 
 
 # The changes as an Atom feed (RFC 4287), newest first.
@@ -79,7 +79,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 @atom_router.get("/changes.atom", response_class=Response, responses=_ANSWERS, summary="Changes as a feed")
 async def changes_feed(request: Request, daemon: Daemon, wanted: Announced, limit: Limit = 100) -> Response:
     """Atom, newest first. Readers that send `If-None-Match` or `If-Modified-Since` get 304 while nothing is new."""
-    found = (await daemon.store.history.list_changes(wanted, limit)).items
+    found = (await daemon.store.changes.page(wanted, limit)).items
     body = _document(found, str(request.url), str(request.base_url), request.app.version)
     headers = {
         "Cache-Control": "private, no-cache",
@@ -174,7 +174,7 @@ async def get_screenshot(request: Request, daemon: Daemon, content_id: ContentId
     404 where none was kept: `keep_screenshots` was not said then, the picture was above 4 MiB, or the content was
     pruned.
     """
-    body = await daemon.store.history.get_screenshot(content_id)
+    body = await daemon.store.contents.screenshot(content_id)
     return picture(body, _MEDIA, f"content-{content_id}.png", request.headers.get("accept", ""))
 
 
@@ -187,7 +187,7 @@ async def get_screenshot(request: Request, daemon: Daemon, content_id: ContentId
 async def get_site_screenshot(request: Request, daemon: Daemon, site_id: SiteId) -> Response:
     """Of a site with selections: with the content of its first, `default`. 404 where none was kept."""
     await daemon.store.sites.get(site_id)
-    body = await daemon.store.history.current_screenshot(site_id)
+    body = await daemon.store.contents.current_screenshot(site_id)
     return picture(body, _MEDIA, f"site-{site_id}.png", request.headers.get("accept", ""))
 
 

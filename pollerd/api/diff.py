@@ -23,8 +23,8 @@ from pollerd.detection.edits import Block, Kind, Span, StepBudget, compare, hunk
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.model import Change, Media
 from pollerd.shown import Moment
-from pollerd.storage.changes import Content
-from pollerd.storage.history import HistoryStore
+from pollerd.storage.changes import ChangeStore
+from pollerd.storage.contents import Content, ContentStore
 from pollerd.timestamps import rfc3339
 
 # Renders the difference of two contents, as unified text or as rows side by side.
@@ -288,16 +288,16 @@ async def diff_change(
     pruned, which names the limit (`content_retention`, `content_cap_bytes`); of binary contents only kind and size
     are told.
     """
-    change = await since_change(daemon.store.history, await daemon.store.history.get_change(change_id), since)
+    change = await since_change(daemon.store.changes, await daemon.store.changes.get(change_id), since)
     comparer: Comparer = request.app.state.comparer
     if comparer.full:
         why, headers = "too many differences are asked for at once", {"Retry-After": str(RETRY_SECONDS)}
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="busy", headers=headers)
     as_json = form is Form.SIDE_BY_SIDE or _prefers_json(request.headers.get("accept", ""))
     async with comparer.turn():
-        pair = await stored_pair(daemon.store.history, change)
+        pair = await stored_pair(daemon.store.contents, change)
         if pair is None:
-            return _pruned(change, *await daemon.store.history.limit_passed(change))
+            return _pruned(change, *await daemon.store.contents.limit_passed(change))
         shown = await asyncio.to_thread(_shown, pair, form, context, as_json)
     headers = {"Vary": "Accept"}
     if not as_json:  # untrusted: a browser must save it, not show it
@@ -311,27 +311,27 @@ def _shown(pair: Pair, form: Form, context: int, as_json: bool) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-async def since_change(store: HistoryStore, change: Change, since: int | None) -> Change:
+async def since_change(store: ChangeStore, change: Change, since: int | None) -> Change:
     """Returns the change as it is seen by who knows what the earlier change `since` led to; None: as it is.
 
     Raises `NotFoundError`, and `InvalidValueError` for a change of another site or selection, or a later one.
     """
     if since is None:
         return change
-    earlier = await store.get_change(since)
+    earlier = await store.get(since)
     known = (earlier.site_id, earlier.selection) == (change.site_id, change.selection)
     if not known or since > (change.id or 0):
         raise InvalidValueError("from", "an earlier change of the same site and selection", since)
     return replace(change, before_content_id=earlier.after_content_id, previous_poll_at=earlier.detected_at)
 
 
-async def stored_pair(store: HistoryStore, change: Change) -> Pair | None:
+async def stored_pair(store: ContentStore, change: Change) -> Pair | None:
     """Returns the contents before and after; None if one was pruned, possibly just now."""
     if change.before_content_id is None or change.after_content_id is None:
         return None
     try:
-        before = await store.get_content(change.before_content_id)
-        return Pair(change, before, await store.get_content(change.after_content_id))
+        before = await store.get(change.before_content_id)
+        return Pair(change, before, await store.get(change.after_content_id))
     except NotFoundError:
         return None
 

@@ -25,8 +25,7 @@ from pollerd.api.problems import RETRY_SECONDS, problem
 from pollerd.daemon.control.control import Control
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.model import Change, OutcomeKind, Poll
-from pollerd.storage.changes import ChangeFilter
-from pollerd.storage.history import HistoryStore
+from pollerd.storage.changes import ChangeFilter, ChangeStore
 
 # Events beside changes: polls as they happen, and how the daemon is. Encoded once for all streams.
 
@@ -136,13 +135,13 @@ class SharedChanges:
         self._reached = 0
         self._reading = asyncio.Lock()
 
-    async def after(self, history: HistoryStore, wanted: ChangeFilter, position: int, limit: int) -> EventsRead:
+    async def after(self, changes: ChangeStore, wanted: ChangeFilter, position: int, limit: int) -> EventsRead:
         """Returns matching events with ids above `position`, oldest first, at most `limit`.
 
         Raises `DatabaseUnavailableError`.
         """
-        if _needs_database(wanted) or not await self._covers(history, position):
-            read = await history.changes_after(wanted, position, limit)
+        if _needs_database(wanted) or not await self._covers(changes, position):
+            read = await changes.after(wanted, position, limit)
             return EventsRead([encoded(change).event for change in read.items], read.reached, read.whole)
         new = takewhile(lambda one: (one.change.id or 0) > position, reversed(self._newest))
         fitting = [one for one in new if _fits(one.change, wanted)][::-1]
@@ -151,23 +150,23 @@ class SharedChanges:
         shown = fitting[:limit]
         return EventsRead([one.event for one in shown], shown[-1].change.id or 0, whole=False)
 
-    async def _covers(self, history: HistoryStore, position: int) -> bool:
+    async def _covers(self, changes: ChangeStore, position: int) -> bool:
         """Reads what is new, once for all who wait; returns whether everything after `position` is kept."""
-        if self._after is None or self._reached < history.newest_change:
+        if self._after is None or self._reached < changes.newest:
             async with self._reading:
-                await self._read(history)
+                await self._read(changes)
         return self._after is not None and position >= self._after
 
-    async def _read(self, history: HistoryStore) -> None:
+    async def _read(self, changes: ChangeStore) -> None:
         if self._after is None:
-            self._after = self._reached = await history.last_change_id()
-        missed = history.newest_change - self._reached
+            self._after = self._reached = await changes.last_id()
+        missed = changes.newest - self._reached
         if missed > MAX_EVENTS:  # nobody followed for a while
             self._newest.clear()
             self._bytes = 0
-            self._after = self._reached = history.newest_change - MAX_EVENTS
-        while self._reached < history.newest_change:
-            read = await history.changes_after(_ALL, self._reached, _SHARED_CHANGES_PAGE)
+            self._after = self._reached = changes.newest - MAX_EVENTS
+        while self._reached < changes.newest:
+            read = await changes.after(_ALL, self._reached, _SHARED_CHANGES_PAGE)
             for change in read.items:
                 one = encoded(change)
                 self._newest.append(one)
@@ -325,7 +324,7 @@ async def follow_changes(
         headers = {"Retry-After": str(RETRY_SECONDS)}
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="no-stream", headers=headers)
     last = last_event_id if last_event_id_header is None else last_event_id_header
-    start = await _start(daemon.store.history, wanted, last)
+    start = await _start(daemon.store.changes, wanted, last)
     source = _Source(request.app.state.shared_changes, request.app.state.live_state, daemon, streams)
     return _EventStream(_events(source, wanted, start, kinds), streams, caller)
 
@@ -356,11 +355,11 @@ class _Source:
     streams: Streams
 
 
-async def _start(store: HistoryStore, wanted: ChangeFilter, last: int | None) -> int:
+async def _start(store: ChangeStore, wanted: ChangeFilter, last: int | None) -> int:
     """Returns the id to start after, read before the answer begins, so that no later commit is missed."""
     if last is None and wanted.since is not None:
         return 0
-    newest = await store.last_change_id()
+    newest = await store.last_id()
     # An id from another, deleted database would hide all new changes.
     return newest if last is None else min(last, newest)
 
@@ -374,7 +373,7 @@ async def _events(source: _Source, wanted: ChangeFilter, position: int, kinds: f
         while not source.streams.ending:
             if "change" in kinds:
                 try:
-                    read = await source.changes.after(source.ports.store.history, wanted, position, _PAGE)
+                    read = await source.changes.after(source.ports.store.changes, wanted, position, _PAGE)
                 except DatabaseUnavailableError:
                     yield format_sse_event(comment="the database does not answer")
                     await source.streams.wait(RETRY_SECONDS)
@@ -400,7 +399,7 @@ async def _pause(source: _Source, position: int, kinds: frozenset[str]) -> bool:
         # All streams wake at the same moments, so that an event is made once for all.
         await source.streams.wait(TICK_SECONDS - time.monotonic() % TICK_SECONDS)
         return True
-    news = source.ports.store.history.news(position) if "change" in kinds else None
+    news = source.ports.store.changes.news(position) if "change" in kinds else None
     most = HEALTH_SECONDS - time.monotonic() % HEALTH_SECONDS if "health" in kinds else HEARTBEAT_SECONDS
     came = await source.streams.wait(most, news)
     if came and news is not None:

@@ -497,7 +497,7 @@ async def list_site_changes(
 ) -> Listing[model.Change]:
     """Newest first, or oldest first."""
     await daemon.store.sites.get(site_id)
-    page = await daemon.store.history.list_changes(ChangeFilter(site_id=site_id), limit, cursor, order)
+    page = await daemon.store.changes.page(ChangeFilter(site_id=site_id), limit, cursor, order)
     return Listing.of(page.items, page.next_cursor)
 
 

@@ -295,7 +295,7 @@ async def _restored(
     store: Store, scheduler: SchedulerState, settings: LiveSettings, rng: np.random.Generator, clock: SteadyClock
 ) -> RunInfo:
     """Begins a run, and puts the stored state into the scheduler's; a node begins with what all nodes share."""
-    run = await store.start_run(pollerd.__version__, clock())
+    run = await store.runs.start(pollerd.__version__, clock())
     if settings.topic is None:
         await store.frontier.recall()
     if store.cluster is None:

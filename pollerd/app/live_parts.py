@@ -178,7 +178,7 @@ def result_parts(common: CommonParts, signals: SignalParts) -> ResultParts:
     """Builds the steps first, then the processor that takes them, the journal, and the outage filter before it."""
     store, scheduler, runtime = common.store, common.scheduler, common.runtime
     outbox_filled = asyncio.Event()
-    announcer = Announcer(sites=store.sites, history=store.history, filled=outbox_filled, runtime=runtime)
+    announcer = Announcer(sites=store.sites, contents=store.contents, filled=outbox_filled, runtime=runtime)
     candidates = Candidates()
     removal = SiteRemoval(
         scheduler=scheduler,
@@ -227,7 +227,7 @@ def _steps(
     return Steps(
         noise=NoiseStep(
             scheduler=scheduler,
-            store=common.store.history,
+            store=common.store.contents,
             prover=prover,
             candidates=candidates,
             still=still,

@@ -434,7 +434,7 @@ async def _opened(config: Config) -> tuple[Store, DaemonSettings]:
     log = structlog.get_logger("pollerd")
     log.warning("node_runs_alone", allocator=settings.allocator, why="its state cannot be split over several nodes")
     store = await _open_store(config, None)
-    return store, _with_kept_shadows(config, await store.load_allocation(), settings)
+    return store, _with_kept_shadows(config, await store.allocation.load(), settings)
 
 
 async def _open_store(config: Config, node: NodeInfo | None) -> Store:
@@ -503,7 +503,7 @@ def _fitted(settings: DaemonSettings, fetching: FetchSettings, limit: int) -> tu
 
 async def _with_kept_allocation(config: Config, store: Store) -> DaemonSettings:
     """Restores what was set over REST before a restart, unless a flag, variable or file overrides it."""
-    kept = await store.load_allocation()
+    kept = await store.allocation.load()
     settings = config.daemon
     if kept is None:
         return settings

@@ -18,7 +18,7 @@ from pollerd.model import (
     Site,
     SiteState,
 )
-from pollerd.storage.history import HistoryStore
+from pollerd.storage.contents import ContentStore
 from pollerd.storage.site_store import SiteStore
 from pollerd.storage.values import PollRecord
 
@@ -37,9 +37,9 @@ def _target(record: PollRecord) -> str:
 class Announcer:
     """Holds the rules in force, and the step that asks them."""
 
-    def __init__(self, *, sites: SiteStore, history: HistoryStore, filled: asyncio.Event, runtime: Runtime) -> None:
+    def __init__(self, *, sites: SiteStore, contents: ContentStore, filled: asyncio.Event, runtime: Runtime) -> None:
         """`filled`: set when committed notices wait to be sent."""
-        self._sites, self._history, self._filled, self._runtime = sites, history, filled, runtime
+        self._sites, self._contents, self._filled, self._runtime = sites, contents, filled, runtime
         self._step: AnnounceStep | None = None
         self._rules: RulesInForce | None = None
 
@@ -58,7 +58,7 @@ class Announcer:
 
             self._rules = RulesInForce()
             self._step = AnnounceStep(
-                rules=self._rules, sites=self._sites, history=self._history, runtime=self._runtime
+                rules=self._rules, sites=self._sites, contents=self._contents, runtime=self._runtime
             )
         self._rules.replace(rules, channels)
         self._sites.tags_of_rules = self._rules.tags

@@ -25,7 +25,7 @@ from pollerd.model import (
 )
 from pollerd.notifications.matching import Facts, SiteHealth
 from pollerd.notifications.messages import changed_lines
-from pollerd.storage.history import HistoryStore
+from pollerd.storage.contents import ContentStore
 from pollerd.storage.site_store import SiteStore
 from pollerd.storage.values import ChangeDraft, PollRecord, SiteContext
 from pollerd.urls import host_of
@@ -53,8 +53,8 @@ class _Compared(NamedTuple):
 class LinesOfChanges:
     """Reads the contents before each change, and compares."""
 
-    def __init__(self, *, store: HistoryStore, runtime: Runtime) -> None:
-        self._store, self._workers, self._faults = store, runtime.workers, runtime.faults
+    def __init__(self, *, contents: ContentStore, runtime: Runtime) -> None:
+        self._contents, self._workers, self._faults = contents, runtime.workers, runtime.faults
 
     async def of(self, results: Sequence[PollResult]) -> tuple[Lines, frozenset[int]]:
         """Returns the lines, and the ids of sites whose results leave the batch. Raises DatabaseUnavailableError."""
@@ -65,7 +65,7 @@ class LinesOfChanges:
         known = {site_id for site_id, _ in found}
         pairs = [(one, change) for one in results if one.site_id not in known for change in _changes_of(one)]
         wanted = [change.before for _, change in pairs if change.before is not None]
-        contents = await self._store.load_contents(wanted) if wanted else {}
+        contents = await self._contents.load(wanted) if wanted else {}
         for result, change in pairs:
             before = contents.get(change.before or 0)
             if before is None:
@@ -148,9 +148,9 @@ def _kept(change: ChangeDraft) -> dict[str, Any]:
 class AnnounceStep:
     """Asks the rules about each event of a batch. Changes nothing itself, so that it may be repeated."""
 
-    def __init__(self, *, rules: RulesInForce, sites: SiteStore, history: HistoryStore, runtime: Runtime) -> None:
+    def __init__(self, *, rules: RulesInForce, sites: SiteStore, contents: ContentStore, runtime: Runtime) -> None:
         self._rules, self._sites = rules, sites
-        self._lines = LinesOfChanges(store=history, runtime=runtime)
+        self._lines = LinesOfChanges(contents=contents, runtime=runtime)
         self._clock = runtime.clock
 
     async def lines_of(self, results: Sequence[PollResult]) -> tuple[Lines, frozenset[int]]:

@@ -112,7 +112,7 @@ class Daemon:
         crashed.
         """
         try:
-            await self.parts.store.end_run(self.parts.runtime.clock())
+            await self.parts.store.runs.end(self.parts.runtime.clock())
         except DatabaseUnavailableError as error:
             self._log.warning("end_not_noted", reason=str(error))
 

@@ -19,7 +19,7 @@ from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, without_rul
 from pollerd.detection.summary import is_large, summarise
 from pollerd.errors import DatabaseUnavailableError, TooHeavyError
 from pollerd.model import Detection, Evidence, Media, OutcomeKind, SelectionDetection, SelectionState, Validators
-from pollerd.storage.history import HistoryStore
+from pollerd.storage.contents import ContentStore
 from pollerd.storage.values import ChangeDraft, SelectionRecord
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ Stored = dict[str, tuple[bytes | None, bytes | None]]
 class SelectionStep:
     """Compares what changed in each selection with what it kept before, which it reads from the store."""
 
-    def __init__(self, *, store: HistoryStore, prover: Prover, runtime: Runtime) -> None:
+    def __init__(self, *, store: ContentStore, prover: Prover, runtime: Runtime) -> None:
         self._store, self._prover = store, prover
         self._workers, self._faults = runtime.workers, runtime.faults
 
@@ -95,7 +95,7 @@ class SelectionStep:
             if state.name in names
         }
         wanted = {one for pair in ids.values() for one in pair if one is not None}
-        contents = await self._store.load_contents(sorted(wanted)) if wanted else {}
+        contents = await self._store.load(sorted(wanted)) if wanted else {}
         return {name: (contents.get(before or 0), contents.get(said or 0)) for name, (before, said) in ids.items()}
 
     async def _counted(
@@ -113,7 +113,7 @@ class SelectionStep:
         state = next(state for state in context.states if state.name == part.name)
         needs = needs_of(context.selections, part.name)
         most = _VERSIONS_MOST if needs.versions == "all" else needs.versions
-        versions = await self._store.load_versions(context.site_id, part.name, most) if most else []
+        versions = await self._store.versions(context.site_id, part.name, most) if most else []
         try:
             found = await self._judgement(result, _difference(part, state, contents.get(part.name), versions))
         except (DatabaseUnavailableError, LeavesBatchError):
@@ -242,7 +242,7 @@ class NoiseStep:
         self,
         *,
         scheduler: SchedulerState,
-        store: HistoryStore,
+        store: ContentStore,
         prover: Prover,
         candidates: Candidates,
         still: StillNoise,
@@ -272,7 +272,7 @@ class NoiseStep:
         out, slow = list(results), set[int]()
         contexts = [results[i].context for i in rows if not results[i].context.selections]
         wanted = [context.content_id for context in contexts if context.content_id is not None]
-        contents = await self._store.load_contents(wanted) if wanted else {}
+        contents = await self._store.load(wanted) if wanted else {}
         for i in rows:
             before = contents.get(results[i].context.content_id or 0)
             try:

@@ -76,7 +76,7 @@ async def restore_node(
     """
     await store.sites.load_tags()
     scheduler.budget_fit.fit()
-    kept = await store.load_allocation()
+    kept = await store.allocation.load()
     common = await cluster.load_common(settings.allocator)
     if common is None and kept is not None and kept.allocator == settings.allocator:
         common = kept.shared_state
@@ -114,7 +114,7 @@ async def _restore_learned(
 
     The present allocation settings are stored: they apply at the next start, too, unless overridden then.
     """
-    kept = await store.load_allocation()
+    kept = await store.allocation.load()
     log = structlog.get_logger("pollerd.daemon")
     row = partial(
         AllocationRow,
@@ -133,7 +133,7 @@ async def _restore_learned(
         polls = await catch_up(newer, scheduler.sites, scheduler.allocator)
         if polls:
             log.info("caught_up_on_polls", polls=polls, allocator=settings.allocator)
-        await store.save_allocation(row(scheduler.allocator.shared_state()))
+        await store.allocation.save(row(scheduler.allocator.shared_state()))
         return
     # Damage may have been detected after part of the state was restored.
     budget = scheduler.allocator.budget
@@ -146,7 +146,7 @@ async def _restore_learned(
     if replay.taken:
         log.info("learned_from_stored_polls", polls=replay.taken, allocator=settings.allocator)
     slots = np.flatnonzero(replay.site_id >= 0)
-    await store.replace_learned(row(scheduler.allocator.shared_state()), _states(scheduler, slots))
+    await store.allocation.replace_learned(row(scheduler.allocator.shared_state()), _states(scheduler, slots))
 
 
 def _states(scheduler: SchedulerState, slots: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:

@@ -1,20 +1,26 @@
-"""Recorded changes and contents, and the changes that a reader has seen."""
+"""Recorded changes, those that a reader has seen, and the news of further ones."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, func, insert, or_, select
 
-from pollerd.errors import NotFoundError
+from pollerd.errors import DatabaseUnavailableError, NotFoundError
 from pollerd.model import DEFAULT_SELECTION, Change, Media
 from pollerd.storage import encoding
-from pollerd.storage.encoding import Order, PackedRow, Position, unpack_all
-from pollerd.storage.schema import change, content, outbox, screenshot, seen_range, site, site_state, site_tag
+from pollerd.storage.encoding import Order, Position
+from pollerd.storage.engine import Database
+from pollerd.storage.locks import WriterLocks
+from pollerd.storage.schema import change, content, outbox, seen_range, site, site_tag
 from pollerd.storage.soft_delete import is_soft_deleted
-from pollerd.storage.statements import Statements, run
+from pollerd.storage.statements import Statements
+from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.values import ListPage
 
 # Changes that a reader has seen: ranges of ids, so that a million seen changes cost one row.
@@ -29,24 +35,6 @@ def seen_ranges(connection: Connection, reader: str) -> list[Range]:
     c = seen_range.c
     found = connection.execute(select(c.first, c.last).where(c.reader == reader).order_by(c.first))
     return [(int(first), int(last)) for first, last in found]
-
-
-def put_seen(connection: Connection, reader: str, ids: Iterable[Range], *, seen: bool) -> None:
-    """Adds ranges of ids to what the reader has seen, or takes them away."""
-    before = seen_ranges(connection, reader)
-    after = merged(before, ids) if seen else without(before, ids)
-    after = closed(after)
-    if after == before:
-        return
-    kept = set(after)
-    gone = [first for first, last in before if (first, last) not in kept]
-    known = set(before)
-    new = [{"reader": reader, "first": first, "last": last} for first, last in after if (first, last) not in known]
-    c = seen_range.c
-    for first in gone:
-        connection.execute(delete(seen_range).where(c.reader == reader, c.first == first))
-    if new:
-        connection.execute(insert(seen_range), new)
 
 
 def merged(ranges: Sequence[Range], more: Iterable[Range]) -> list[Range]:
@@ -96,12 +84,6 @@ def is_unseen(reader: str) -> ColumnElement[bool]:
     from_the_first = of_reader.where(r.first <= 1).scalar_subquery()
     around = of_reader.where(r.first <= c).order_by(r.first.desc()).limit(1).correlate(change).scalar_subquery()
     return and_(c > func.coalesce(from_the_first, 0), func.coalesce(around, 0) < c)
-
-
-def count_unseen(connection: Connection, reader: str, most: int) -> int:
-    """Returns how many changes that matter the reader has not seen; counts no further than `most`."""
-    some = select(change.c.id).where(is_unseen(reader), change.c.matters).order_by(change.c.id.desc()).limit(most)
-    return int(connection.execute(select(func.count()).select_from(some.subquery())).scalar_one())
 
 
 _BEFORE, _AFTER = content.alias("before"), content.alias("after")
@@ -176,7 +158,7 @@ def _changes(wanted: ChangeFilter) -> Select[Any]:
     if wanted.matters is not None:
         statement = statement.where(c.matters.is_(wanted.matters))
     if wanted.selection is not None:
-        statement = statement.where(_of_selection(wanted.selection))
+        statement = statement.where(of_selection(wanted.selection))
     if wanted.unseen_by is not None:
         statement = statement.where(is_unseen(wanted.unseen_by))
     if wanted.words is not None:
@@ -190,68 +172,16 @@ def _changes(wanted: ChangeFilter) -> Select[Any]:
     return statement
 
 
-def _of_selection(name: str) -> ColumnElement[bool]:
+def of_selection(name: str) -> ColumnElement[bool]:
+    """Returns the condition that a change is of the selection of this name."""
     named = change.c.selection == name
     return or_(named, change.c.selection.is_(None)) if name == DEFAULT_SELECTION else named
-
-
-def list_changes(
-    connection: Connection, wanted: ChangeFilter, limit: int, cursor: str | None, order: Order | None
-) -> ListPage[Change]:
-    """Returns changes in the cursor's order, else in `order`, else newest first; no cursor after the last."""
-    position = Position.of("c", cursor, order, unnamed=Order.OLDEST)
-    statement = position.select(_changes(wanted), change.c.id, limit)
-    found = [_change(*row) for row in connection.execute(statement)]
-    return position.page(found, limit)
-
-
-def changes_after(connection: Connection, wanted: ChangeFilter, after: int, limit: int) -> ChangesRead:
-    """Returns changes with ids above `after`, oldest first, and the id up to which all matching ones were read."""
-    # The limit is read first: a change committed in between belongs to the next reading.
-    newest = last_change_id(connection)
-    statement = _changes(wanted).where(change.c.id > after, change.c.id <= newest)
-    rows = connection.execute(statement.order_by(change.c.id).limit(encoding.check_limit(limit)))
-    found = [_change(*row) for row in rows]
-    whole = len(found) < limit
-    return ChangesRead(found, max(after, newest) if whole else found[-1].id or 0, whole)
-
-
-def last_change_id(connection: Connection) -> int:
-    """Returns the largest id of a stored change; 0 before the first."""
-    return int(connection.execute(select(func.coalesce(func.max(change.c.id), 0))).scalar_one())
-
-
-def id_before_newest(connection: Connection, count: int) -> int:
-    """Returns the id above which the newest `count` changes lie; 0: all do. Numbers have gaps, so none is computed."""
-    statement = select(change.c.id).order_by(change.c.id.desc()).offset(count).limit(1)
-    return int(connection.execute(statement).scalar() or 0)
-
-
-def get_change(connection: Connection, change_id: int) -> Change:
-    """Returns the change. Raises `NotFoundError`."""
-    row = connection.execute(_changes(ChangeFilter()).where(change.c.id == change_id)).one_or_none()
-    if row is None:
-        raise NotFoundError("change", change_id)
-    return _change(*row)
 
 
 def changes_by_id(connection: Connection, sql: Statements, change_ids: Sequence[int]) -> list[Change]:
     """Returns the changes with these ids that there are."""
     wanted = _changes(ALL_CHANGES).where(sql.in_list(change.c.id, "ids"))
     return [_change(*row) for row in connection.execute(wanted, {"ids": sql.id_list(change_ids)})]
-
-
-def versions(connection: Connection, site_id: int, selection: str, limit: int) -> list[int]:
-    """Returns ids of the contents that changes of a selection led to and that are stored, newest first."""
-    c = change.c
-    statement = (
-        select(content.c.id)
-        .join_from(change, content, content.c.id == c.after_content_id)
-        .where(c.site_id == site_id, _of_selection(selection))
-        .order_by(c.id.desc())
-        .limit(limit)
-    )
-    return list(connection.execute(statement).scalars())
 
 
 def _change(  # noqa: PLR0913 (the columns of a row)
@@ -284,48 +214,147 @@ def _change(  # noqa: PLR0913 (the columns of a row)
     )
 
 
-# Contents: one for a client, several for a batch of polls.
+class ChangeStore(Subject):
+    """Recorded changes, and which of them each reader has seen."""
+
+    def __init__(self, *, database: Database, sql: Statements) -> None:
+        self._database, self._sql = database, sql
+        self._newest, self._came = 0, asyncio.Event()
+
+    @reads
+    def page(
+        self,
+        connection: Connection,
+        wanted: ChangeFilter = ALL_CHANGES,
+        limit: int = 100,
+        cursor: str | None = None,
+        order: Order | None = None,
+    ) -> ListPage[Change]:
+        """Returns matching changes, newest first unless cursor or `order` say otherwise.
+
+        No cursor after the last; with oldest first the last cursor may be reused to get newer changes. Raises
+        `InvalidValueError` for a bad cursor, an order that differs from the cursor's, or a bad limit (1 to 1000).
+        """
+        position = Position.of("c", cursor, order, unnamed=Order.OLDEST)
+        statement = position.select(_changes(wanted), change.c.id, limit)
+        found = [_change(*row) for row in connection.execute(statement)]
+        return position.page(found, limit)
+
+    @reads
+    def get(self, connection: Connection, change_id: int) -> Change:
+        """Returns the change. Raises `NotFoundError`."""
+        row = connection.execute(_changes(ChangeFilter()).where(change.c.id == change_id)).one_or_none()
+        if row is None:
+            raise NotFoundError("change", change_id)
+        return _change(*row)
+
+    @reads
+    def after(self, connection: Connection, wanted: ChangeFilter, after: int, limit: int = 100) -> ChangesRead:
+        """Returns matching changes with ids above `after`, oldest first, `limit` (1 to 1000) at most.
+
+        To follow the changes without a gap, continue from `reached` each time, and wait with `news` once it is `whole`.
+        """
+        # The limit is read first: a change committed in between belongs to the next reading.
+        newest = self.last_id.within(connection)
+        statement = _changes(wanted).where(change.c.id > after, change.c.id <= newest)
+        rows = connection.execute(statement.order_by(change.c.id).limit(encoding.check_limit(limit)))
+        found = [_change(*row) for row in rows]
+        whole = len(found) < limit
+        return ChangesRead(found, max(after, newest) if whole else found[-1].id or 0, whole)
+
+    @reads
+    def last_id(self, connection: Connection) -> int:
+        """Returns the largest id of a stored change; 0 before the first."""
+        return int(connection.execute(select(func.coalesce(func.max(change.c.id), 0))).scalar_one())
+
+    @reads
+    def id_before_newest(self, connection: Connection, count: int) -> int:
+        """Returns the id above which the newest `count` changes lie; 0: all do. Numbers have gaps: none is computed."""
+        statement = select(change.c.id).order_by(change.c.id.desc()).offset(count).limit(1)
+        return int(connection.execute(statement).scalar() or 0)
+
+    # Readers are woken when new changes are committed, here or by another writer.
+
+    @property
+    def newest(self) -> int:
+        """The largest id of a change that this store has committed, or heard of from another one; 0: none."""
+        return self._newest
+
+    def announce(self, change_id: int) -> None:
+        """Wakes all who wait for news: changes up to this id are committed."""
+        if change_id > self._newest:
+            self._newest = change_id
+            self._came.set()
+            self._came = asyncio.Event()
+
+    async def news(self, after: int) -> None:
+        """Returns once this store has committed a change with an id above `after`, or heard of it."""
+        while self._newest <= after:
+            await self._came.wait()
+
+    # What readers have seen.
+
+    @writes
+    def put_seen(self, connection: Connection, reader: str, ranges: Iterable[Range], *, seen: bool = True) -> None:
+        """Notes that a reader has seen the changes with ids in these ranges, both ends included; or has not."""
+        self._sql.locks.note_seen(connection, reader)
+        before = seen_ranges(connection, reader)
+        after = merged(before, ranges) if seen else without(before, ranges)
+        after = closed(after)
+        if after == before:
+            return
+        kept = set(after)
+        gone = [first for first, last in before if (first, last) not in kept]
+        known = set(before)
+        new = [{"reader": reader, "first": first, "last": last} for first, last in after if (first, last) not in known]
+        c = seen_range.c
+        for first in gone:
+            connection.execute(delete(seen_range).where(c.reader == reader, c.first == first))
+        if new:
+            connection.execute(insert(seen_range), new)
+
+    @reads
+    def count_unseen(self, connection: Connection, reader: str, most: int) -> int:
+        """Returns how many changes that matter the reader has not seen, counting no further than `most`."""
+        some = select(change.c.id).where(is_unseen(reader), change.c.matters).order_by(change.c.id.desc()).limit(most)
+        return int(connection.execute(select(func.count()).select_from(some.subquery())).scalar_one())
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """A stored normalised content: UTF-8 text, or the original bytes if `media` is binary."""
-
-    id: int
-    media: Media
-    body: bytes
+LOOK_SECONDS = 5.0
+"""A listener looks at the table so often: what became of a message that did not arrive, and is the connection alive?"""
+_ANSWER_SECONDS = 10.0
+_AGAIN_SECONDS = 1.0
 
 
-def get_content(connection: Connection, content_id: int) -> Content:
-    """Returns the content, decompressed. Raises `NotFoundError` if it was pruned."""
-    c, base = content.c, content.alias("base")
-    wanted = select(c.media, c.body, c.base_id, base.c.body).outerjoin_from(content, base, base.c.id == c.base_id)
-    row = connection.execute(wanted.where(c.id == content_id)).one_or_none()
-    if row is None:
-        raise NotFoundError("content", content_id)
-    media, body, base_id, base_body = row
-    return Content(content_id, Media(media), unpack_all([(content_id, body, base_id, base_body)])[content_id].content)
+class ChangeListener:
+    """Learns of changes that other writers commit, over a connection of its own."""
 
+    def __init__(self, *, database: Database, locks: WriterLocks, changes: ChangeStore) -> None:
+        self._database, self._channel, self._changes = database, locks.channel, changes
+        self._log = structlog.get_logger("pollerd.storage")
 
-def get_screenshot(connection: Connection, content_id: int) -> bytes:
-    """Returns the PNG kept with a content. Raises `NotFoundError` if none was, or it was pruned with its content."""
-    body = connection.execute(select(screenshot.c.body).where(screenshot.c.content_id == content_id)).scalar()
-    if body is None:
-        raise NotFoundError("screenshot of content", content_id)
-    return bytes(body)
+    async def run(self) -> None:
+        """Announces until cancelled. Connects again when the connection is lost, and looks at what came meanwhile."""
+        listened = True
+        while True:
+            try:
+                await self._listen()
+                listened = True
+            except DatabaseUnavailableError as error:
+                if listened:
+                    self._log.warning("listening_failed", reason=str(error), instead="tried again every second")
+                listened = False
+            await asyncio.sleep(_AGAIN_SECONDS)
 
-
-def current_screenshot(connection: Connection, site_id: int) -> bytes:
-    """Returns the PNG kept with a site's current content. Raises `NotFoundError` if none was."""
-    s, one = site_state.c, screenshot.c
-    wanted = select(one.body).join_from(site_state, screenshot, one.content_id == s.content_id)
-    body = connection.execute(wanted.where(s.site_id == site_id)).scalar()
-    if body is None:
-        raise NotFoundError("screenshot of the current content of site", site_id)
-    return bytes(body)
-
-
-def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[PackedRow]:
-    """Returns the stored contents, for `unpack_all`; pruned ones are missing."""
-    rows: list[Any] = run(connection, sql.contents, sql.id_list(content_ids))
-    return rows
+    async def _listen(self) -> None:
+        """Announces until the connection ends. Raises `DatabaseUnavailableError`."""
+        lost = asyncio.Event()
+        announce = self._changes.announce
+        async with self._database.listening(self._channel, lambda message: announce(int(message)), lost.set) as read:
+            # The first look comes after LISTEN: what is committed in between is seen by both.
+            while not lost.is_set():
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    announce(await read(self._changes.last_id.within))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await lost.wait()

@@ -13,7 +13,8 @@ from sqlalchemy import BigInteger, Connection, Double, Text, and_, bindparam, fu
 from pollerd.errors import NotFoundError
 from pollerd.events import EventKind, NoticeState
 from pollerd.model import Change, StoredReading
-from pollerd.storage.changes import changes_by_id, packed_contents
+from pollerd.storage.changes import changes_by_id
+from pollerd.storage.contents import ContentStore
 from pollerd.storage.encoding import Order, PackedRow, Position, unpack_all
 from pollerd.storage.notification_values import Attempt, NoticeFacts, NoticeFilter, NoticeSite, StoredNotice
 from pollerd.storage.outbox import IS_DEAD, OutboxStatements, attempt_of, notice_of
@@ -99,6 +100,7 @@ def read_facts(
     connection: Connection,
     sql: Statements,
     outbox: OutboxStatements,
+    stored: ContentStore,
     notices: Sequence[StoredNotice],
     contents_of: int,
 ) -> FactRows:
@@ -108,7 +110,7 @@ def read_facts(
     changes = {one.id or 0: one for one in changes_by_id(connection, sql, list(ids))} if ids else {}
     shown = [changes[one.change_id] for one in notices[:contents_of] if one.change_id in changes]
     between = {key for one in shown for key in (one.before_content_id, one.after_content_id) if key is not None}
-    contents = packed_contents(connection, sql, sorted(between)) if between else []
+    contents = stored.packed.within(connection, sorted(between)) if between else []
     return FactRows(sites, changes, contents, _values(connection, sql, changes))
 
 

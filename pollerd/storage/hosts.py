@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, select, update
+from sqlalchemy import Connection, Select, delete, select, update
 
 from pollerd.errors import NotFoundError
 from pollerd.model import HostOverride, OutcomeKind, SiteState
 from pollerd.storage import encoding
 from pollerd.storage.encoding import number
-from pollerd.storage.schema import host, host_override, site_state
+from pollerd.storage.schema import host, host_override, site, site_state
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import KnownHost, ListPage
 
@@ -93,3 +93,13 @@ def override_host(
 def read_override(at: Any, by: Any, paused: Any, until: Any) -> HostOverride:
     """Returns the override of a row; times damaged by hand become the earliest, or none."""
     return HostOverride(number(at, 0.0), str(by), bool(paused), number(until))
+
+
+def drop_empty_hosts(connection: Connection) -> int:
+    """Deletes hosts without sites; returns how many. Only while nothing polls: the daemon caches host ids.
+
+    Hosts paused by hand stay: the pause also applies to future sites.
+    """
+    used = select(site.c.id).where(site.c.host_id == host.c.id).exists()
+    held = select(host_override.c.host_id).where(host_override.c.host_id == host.c.id, host_override.c.paused).exists()
+    return connection.execute(delete(host).where(~used, ~held)).rowcount

@@ -15,6 +15,7 @@ from pollerd.events import EventKind, Incident, Notice
 from pollerd.storage import delivery_log, outbox
 from pollerd.storage import rules as stored_rules
 from pollerd.storage.commit import notice_row
+from pollerd.storage.contents import ContentStore
 from pollerd.storage.delivery_log import FactRows, facts_of, read_facts
 from pollerd.storage.encoding import Order
 from pollerd.storage.encryption import Encryption
@@ -51,8 +52,8 @@ class NotificationStore:
     Every method raises `DatabaseUnavailableError` as those of `Store` do.
     """
 
-    def __init__(self, *, database: Database, sql: Statements, encryption: Encryption) -> None:
-        self._database, self._sql = database, sql
+    def __init__(self, *, database: Database, sql: Statements, encryption: Encryption, contents: ContentStore) -> None:
+        self._database, self._sql, self._contents = database, sql, contents
         self._outbox, self._channels, self._encryption = OutboxStatements(sql), Channels(encryption), encryption
 
     def token_of(self, purpose: str) -> str:
@@ -206,7 +207,7 @@ class NotificationStore:
         claim = outbox.claim(connection, self._outbox, *chosen)
         if claim is None or len(claim.notices) > 1:
             return claim, None
-        return claim, read_facts(connection, self._sql, self._outbox, claim.notices, 1)
+        return claim, read_facts(connection, self._sql, self._outbox, self._contents, claim.notices, 1)
 
     async def part(self, claimed: ClaimedMessage, first: int) -> ClaimedMessage:
         """Returns a message of the first notices of a claimed one that was never tried; the others are due as before.
@@ -361,7 +362,9 @@ class NotificationStore:
 
         contents_of: of how many, from the first on, the contents before and after the change are read.
         """
-        rows = await self._database.read(lambda c: read_facts(c, self._sql, self._outbox, notices, contents_of))
+        rows = await self._database.read(
+            lambda c: read_facts(c, self._sql, self._outbox, self._contents, notices, contents_of)
+        )
         return await _unpacked(notices, rows)
 
 

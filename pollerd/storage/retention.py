@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from sqlalchemy import BigInteger, Connection, Double, Integer, Update, bindparam, case, delete, func, select, update
 
-from pollerd.model import Change
 from pollerd.storage.engine import Database
 from pollerd.storage.poll_days import DayPartitions, prune_mixed_polls
 from pollerd.storage.runs import settled_content_id
@@ -29,8 +28,6 @@ from pollerd.storage.schema import (
     content,
     content_total,
     content_use,
-    host,
-    host_override,
     outbox,
     poll,
     selection_state,
@@ -346,18 +343,6 @@ def sum_up(connection: Connection) -> int:
     return bytes_at_most(connection)
 
 
-def limit_passed(connection: Connection, change: Change) -> str:
-    """Returns the setting because of which a content of this change was dropped."""
-    u = content_use.c
-    statement = select(u.expired_through, u.capped_through).where(u.site_id == change.site_id)
-    expired, capped = connection.execute(statement).one_or_none() or (None, None)
-    if expired is not None and change.detected_at <= expired:
-        return "content_retention"
-    if capped is not None and change.detected_at <= capped:
-        return "content_cap_bytes"
-    return "keep_contents"  # from versions that kept exactly this number of contents per site
-
-
 # Old rows, deleted in small pieces so that polling never waits long.
 
 
@@ -384,16 +369,6 @@ def prune_attempts(connection: Connection, before: float) -> int:
     """Deletes up to `PIECE` of the oldest attempts to send made before that time; returns how many."""
     oldest = select(attempt.c.id).where(attempt.c.at < before).order_by(attempt.c.at).limit(PIECE)
     return connection.execute(delete(attempt).where(attempt.c.id.in_(oldest))).rowcount
-
-
-def drop_empty_hosts(connection: Connection) -> int:
-    """Deletes hosts without sites; returns how many. Only while nothing polls: the daemon caches host ids.
-
-    Hosts paused by hand stay: the pause also applies to future sites.
-    """
-    used = select(site.c.id).where(site.c.host_id == host.c.id).exists()
-    held = select(host_override.c.host_id).where(host_override.c.host_id == host.c.id, host_override.c.paused).exists()
-    return connection.execute(delete(host).where(~used, ~held)).rowcount
 
 
 # Rounds of pruning, and the signal when the next one is needed.

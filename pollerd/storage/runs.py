@@ -1,183 +1,136 @@
-"""Runs of the daemon, the current allocation, notification of new changes, and the sequences of ids."""
+"""Runs of the daemon, the current allocation, and the sequences of ids."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-import structlog
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
-from pollerd.errors import DatabaseUnavailableError, InvalidValueError
-from pollerd.storage.changes import last_change_id
+from pollerd.errors import InvalidValueError
 from pollerd.storage.commit import PartitionHolder
 from pollerd.storage.encoding import split_names
 from pollerd.storage.engine import Database, database_url
+from pollerd.storage.history import HistoryStore
+from pollerd.storage.hosts import drop_empty_hosts
 from pollerd.storage.locks import WriterLocks, place_of
-from pollerd.storage.schema import allocation, daemon_run, last_batch, learned, metadata, poll
+from pollerd.storage.schema import allocation, daemon_run, last_batch, learned, metadata
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.statements import Statements, run, run_each
+from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.values import AllocationRow, RunInfo
 
 _PIECE = 2_000
 
 
-def start_run(connection: Connection, version: str, now: float, writer: str = "") -> RunInfo:
-    """Records the start of a daemon; returns how the writer's previous run ended."""
-    c = daemon_run.c
-    mine = select(c.stopped_at).where(c.writer == writer)
-    last = connection.execute(mine.order_by(c.id.desc()).limit(1)).one_or_none()
-    clean = last is None or last.stopped_at is not None
-    started = insert(daemon_run).values(started_at=now, version=version, writer=writer).returning(c.id)
-    return RunInfo(connection.execute(started).scalar_one(), clean, None if last is None else last.stopped_at)
+class Runs(Subject):
+    """Runs of the daemon: when each began, and whether it stopped cleanly."""
+
+    def __init__(self, *, database: Database, sql: Statements, writer: str) -> None:
+        """writer: who this one is, where there are several; else empty."""
+        self._database, self._sql, self._writer = database, sql, writer
+        self.run_id: int | None = None
+        """Of this process, once it has begun."""
+
+    async def start(self, version: str, now: float) -> RunInfo:
+        """Records the start of a daemon; returns how the previous run of this writer ended.
+
+        Deletes hosts without sites, unless another writer may poll: it knows them by their ids.
+        """
+        info = await self._start(version, now)
+        self.run_id = info.run_id
+        return info
+
+    @writes
+    def _start(self, connection: Connection, version: str, now: float) -> RunInfo:
+        if not self._sql.locks.several:
+            drop_empty_hosts(connection)
+        c = daemon_run.c
+        mine = select(c.stopped_at).where(c.writer == self._writer)
+        last = connection.execute(mine.order_by(c.id.desc()).limit(1)).one_or_none()
+        clean = last is None or last.stopped_at is not None
+        started = insert(daemon_run).values(started_at=now, version=version, writer=self._writer).returning(c.id)
+        return RunInfo(connection.execute(started).scalar_one(), clean, None if last is None else last.stopped_at)
+
+    async def end(self, now: float) -> None:
+        """Records that the run stopped cleanly; does nothing without `start`."""
+        if self.run_id is not None:
+            await self._end(self.run_id, now)
+
+    @writes
+    def _end(self, connection: Connection, run_id: int, now: float) -> None:
+        connection.execute(update(daemon_run).where(daemon_run.c.id == run_id).values(stopped_at=now))
+        if self._writer:  # then none of its batches is repeated
+            connection.execute(delete(last_batch).where(last_batch.c.writer == self._writer))
 
 
-def end_run(connection: Connection, run_id: int, now: float, writer: str = "") -> None:
-    """Records that the run stopped cleanly; then none of the writer's batches is repeated."""
-    connection.execute(update(daemon_run).where(daemon_run.c.id == run_id).values(stopped_at=now))
-    if writer:
-        connection.execute(delete(last_batch).where(last_batch.c.writer == writer))
+class AllocationStore(Subject):
+    """The current allocation, and what its allocator has learned."""
 
+    def __init__(
+        self, *, database: Database, sql: Statements, history: HistoryStore, node: PartitionHolder | None
+    ) -> None:
+        """node: this one, if it is one of several."""
+        self._database, self._sql, self._history, self._node = database, sql, history, node
 
-def load_allocation(connection: Connection) -> AllocationRow | None:
-    """Returns the current allocation; None before the first."""
-    c = allocation.c
-    columns = c.allocator, c.objective, c.budget, c.shared_state, c.learned_through, c.deadline
-    row = connection.execute(select(*columns, c.shadows)).one_or_none()
-    return None if row is None else AllocationRow(*row[:-1], shadows=split_names(row.shadows))
+    @reads
+    def load(self, connection: Connection) -> AllocationRow | None:
+        """Returns the current allocation; None before the first."""
+        c = allocation.c
+        columns = c.allocator, c.objective, c.budget, c.shared_state, c.learned_through, c.deadline
+        row = connection.execute(select(*columns, c.shadows)).one_or_none()
+        return None if row is None else AllocationRow(*row[:-1], shadows=split_names(row.shadows))
 
+    @writes
+    def save(self, connection: Connection, row: AllocationRow) -> None:
+        """Stores the current allocation; `Batch.shared_state` is stored only for its allocator.
 
-def last_poll_id(connection: Connection) -> int:
-    """Returns the id of the last committed poll, 0 before the first."""
-    last: int | None = connection.execute(select(func.max(poll.c.id))).scalar_one()
-    return last or 0
+        Without `shared_state` the stored one stays; a given one is assumed to include all polls committed so far.
+        """
+        values: dict[str, Any] = {
+            "allocator": row.allocator,
+            "objective": row.objective,
+            "budget": row.budget,
+            "shadows": ",".join(row.shadows),
+        }
+        if row.deadline is not None:
+            values["deadline"] = row.deadline
+        if row.shared_state is not None:
+            values |= {
+                "shared_state": row.shared_state,
+                "learned_through": self._history.last_poll_id.within(connection),
+            }
+        statement = self._sql.insert_for(allocation).values(id=1, **values)
+        connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
 
+    @writes
+    def replace_learned(self, connection: Connection, row: AllocationRow, states: Iterable[tuple[int, bytes]]) -> None:
+        """Stores another allocation with all its learned states, (site id, state) for each site that still exists.
 
-def save_allocation(connection: Connection, sql: Statements, row: AllocationRow) -> None:
-    """Stores the current allocation. Its shared state, if given, includes all polls committed so far."""
-    values: dict[str, Any] = {
-        "allocator": row.allocator,
-        "objective": row.objective,
-        "budget": row.budget,
-        "shadows": ",".join(row.shadows),
-    }
-    if row.deadline is not None:
-        values["deadline"] = row.deadline
-    if row.shared_state is not None:
-        values |= {"shared_state": row.shared_state, "learned_through": last_poll_id(connection)}
-    statement = sql.insert_for(allocation).values(id=1, **values)
-    connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
-
-
-def replace_learned(
-    connection: Connection, sql: Statements, row: AllocationRow, states: Iterable[tuple[int, bytes]]
-) -> None:
-    """Stores another allocation, with the learned states, (site id, state), of sites that still exist."""
-    save_allocation(connection, sql, row)
-    connection.execute(delete(learned))
-    # In pieces: the loop runs between them.
-    for piece in _pieces(states):
-        living = {r[0] for r in connection.exec_driver_sql(sql.living_sites, (sql.id_list(dict(piece)),))}
-        rows = [(site_id, row.allocator, state) for site_id, state in piece if site_id in living]
-        run_each(connection, sql.upsert_learned, rows)
-
-
-def replace_learned_here(
-    connection: Connection,
-    sql: Statements,
-    node: PartitionHolder,
-    row: AllocationRow,
-    states: Iterable[tuple[int, bytes]],
-) -> None:
-    """Stores what a node learned with another allocator: of those of its sites that it still holds, and in common."""
-    run_each(connection, sql.upsert_node_state, [(node.info.name, row.allocator, row.shared_state, time.time())])
-    held = sql.id_list(node.held)
-    for piece in _pieces(states):
-        here = {r[0] for r in run(connection, sql.held_sites, sql.id_list(dict(piece)), held)}
-        run_each(connection, sql.upsert_learned, [(i, row.allocator, state) for i, state in piece if i in here])
+        One of several nodes stores what it learned of the sites that it holds; the allocation is of all (`shared`).
+        """
+        sql, node = self._sql, self._node
+        if node is None:
+            self.save.within(connection, row)
+            connection.execute(delete(learned))
+        else:
+            common = (node.info.name, row.allocator, row.shared_state, time.time())
+            run_each(connection, sql.upsert_node_state, [common])
+        held = () if node is None else (sql.id_list(node.held),)
+        # In pieces: the loop runs between them.
+        for piece in _pieces(states):
+            ids = sql.id_list(dict(piece))
+            here = {r[0] for r in run(connection, sql.held_sites if held else sql.living_sites, ids, *held)}
+            run_each(connection, sql.upsert_learned, [(i, row.allocator, state) for i, state in piece if i in here])
 
 
 def _pieces(states: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
     left = iter(states)
     while piece := list(islice(left, _PIECE)):
         yield piece
-
-
-def last_poll_at(connection: Connection) -> float | None:
-    """Returns when the last stored poll began (epoch s); None: there is none."""
-    found = connection.execute(select(poll.c.at).order_by(poll.c.id.desc()).limit(1)).scalar()
-    return None if found is None else float(found)
-
-
-# Readers are woken when new changes are committed, here or by another writer.
-
-LOOK_SECONDS = 5.0
-"""A listener looks at the table so often: what became of a message that did not arrive, and is the connection alive?"""
-_ANSWER_SECONDS = 10.0
-_AGAIN_SECONDS = 1.0
-
-
-class ChangeNotifier:
-    """Notifies readers in this process of new changes, which they read from the database."""
-
-    def __init__(self) -> None:
-        self._newest = 0
-        self._came = asyncio.Event()
-
-    @property
-    def newest(self) -> int:
-        """The largest id announced; 0: none was."""
-        return self._newest
-
-    def announce(self, change_id: int) -> None:
-        """Wakes all waiters: changes up to this id are committed."""
-        if change_id > self._newest:
-            self._newest = change_id
-            self._came.set()
-            self._came = asyncio.Event()
-
-    async def after(self, change_id: int) -> None:
-        """Returns once a change with an id above `change_id` was announced, possibly before the call."""
-        while self._newest <= change_id:
-            await self._came.wait()
-
-
-class ChangeListener:
-    """Learns of changes that other writers commit, over a connection of its own."""
-
-    def __init__(self, *, database: Database, locks: WriterLocks, news: ChangeNotifier) -> None:
-        self._database, self._channel, self._news = database, locks.channel, news
-        self._log = structlog.get_logger("pollerd.storage")
-
-    async def run(self) -> None:
-        """Announces until cancelled. Connects again when the connection is lost, and looks at what came meanwhile."""
-        listened = True
-        while True:
-            try:
-                await self._listen()
-                listened = True
-            except DatabaseUnavailableError as error:
-                if listened:
-                    self._log.warning("listening_failed", reason=str(error), instead="tried again every second")
-                listened = False
-            await asyncio.sleep(_AGAIN_SECONDS)
-
-    async def _listen(self) -> None:
-        """Announces until the connection ends. Raises `DatabaseUnavailableError`."""
-        lost = asyncio.Event()
-        listening = self._database.listening(self._channel, lambda message: self._news.announce(int(message)), lost.set)
-        async with listening as read:
-            # The first look comes after LISTEN: what is committed in between is seen by both.
-            while not lost.is_set():
-                async with asyncio.timeout(_ANSWER_SECONDS):
-                    self._news.announce(await read(last_change_id))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_SECONDS):
-                        await lost.wait()
 
 
 # Ids given next are raised past those that a failover lost.

@@ -6,18 +6,18 @@ Each method is one transaction, or several where documented.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection
 
 from pollerd.errors import InvalidValueError, SchemaError
-from pollerd.storage import migrate, retention, runs, schedule
+from pollerd.storage import migrate, schedule
 from pollerd.storage.accounts import AccountStore
-from pollerd.storage.changes import last_change_id
+from pollerd.storage.changes import ChangeListener, ChangeStore
 from pollerd.storage.commit import BodyKey, Commit, check_batch
+from pollerd.storage.contents import ContentStore
 from pollerd.storage.crawler.collection import CollectionStore
 from pollerd.storage.crawler.frontier import Frontier
 from pollerd.storage.crawler.pages import PageCommit
@@ -35,14 +35,14 @@ from pollerd.storage.notifications import NotificationStore
 from pollerd.storage.poll_days import DayPartitions
 from pollerd.storage.reads import ReadStore
 from pollerd.storage.retention import Pruning
-from pollerd.storage.runs import ChangeListener, ChangeNotifier
+from pollerd.storage.runs import AllocationStore, Runs
 from pollerd.storage.settings import CurrentSettings, StorageSettings
 from pollerd.storage.signals import SignalStore
 from pollerd.storage.site_imports import SiteImport
 from pollerd.storage.site_store import SiteStore
 from pollerd.storage.sources import SourceStore
 from pollerd.storage.statements import Statements
-from pollerd.storage.values import AllocationRow, Batch, CommitResult, PruneResult, RunInfo
+from pollerd.storage.values import Batch, CommitResult, PruneResult
 
 if TYPE_CHECKING:
     from pollerd.storage.node_session import NodeSession
@@ -83,13 +83,10 @@ class Store:
         self._database, self._sql = database, sql
         self._settings = CurrentSettings(settings)
         self._writer = writer
-        self._news = ChangeNotifier()
-        self._listener = ChangeListener(database=database, locks=sql.locks, news=self._news)
         self._bases: dict[int, Base] = {}
         """Bases of contents read since the last commit, by content id, for delta-encoding the next ones."""
         self._days = DayPartitions(database)
         self._pruning = Pruning(database=database, sql=sql, days=self._days)
-        self._run_id: int | None = None
         self._revision = migrate.head()
         self.sites = SiteStore(database=database, sql=sql, encryption=encryption, imports=imports)
         """Sites, their contexts, and their hosts."""
@@ -103,14 +100,23 @@ class Store:
         """Reads of changes, and the half-lives learned from them."""
         self.hubs = HubStore(database=database, encryption=encryption)
         """Subscriptions at WebSub hubs."""
-        self.notifications = NotificationStore(database=database, sql=sql, encryption=encryption)
-        """Channels, rules, the outbox and the delivery log."""
         self.accounts = AccountStore(database=database)
         """Users, sessions, and tokens made while the daemon runs."""
-        self.history = HistoryStore(
-            database=database, sql=sql, settings=self._settings, news=self._news, bases=self._bases
+        self.runs = Runs(database=database, sql=sql, writer=writer)
+        """Runs of the daemon."""
+        self.history = HistoryStore(database=database, sql=sql)
+        """Polls and values."""
+        self.allocation = AllocationStore(database=database, sql=sql, history=self.history, node=session)
+        """The current allocation."""
+        self.changes = ChangeStore(database=database, sql=sql)
+        """Changes, and those that readers have seen."""
+        self._listener = ChangeListener(database=database, locks=sql.locks, changes=self.changes)
+        self.contents = ContentStore(database=database, sql=sql, settings=self._settings, bases=self._bases)
+        """Contents, as far as they are kept."""
+        self.notifications = NotificationStore(
+            database=database, sql=sql, encryption=encryption, contents=self.contents
         )
-        """Polls, changes and contents."""
+        """Channels, rules, the outbox and the delivery log."""
         self.collection = CollectionStore(database=database)
         """What the focused crawler has collected, and all pages that it knows."""
         self.frontier = Frontier(database=database, sql=sql, imports=imports)
@@ -158,19 +164,18 @@ class Store:
             locks = WriterLocks(await database.read(place_of)) if several_writers else None
             encryption = seal_of(settings.secret_key, database.path, is_server=not database.is_sqlite)
             await database.read(lambda c: check_seals(c, encryption))
-            newest = await database.read(last_change_id)
+            store = cls(
+                database=database,
+                settings=settings,
+                encryption=encryption,
+                writer=writer,
+                locks=locks,
+                session=node_session,
+            )
+            store.changes.announce(await store.changes.last_id())
         except BaseException:
             await database.close()
             raise
-        store = cls(
-            database=database,
-            settings=settings,
-            encryption=encryption,
-            writer=writer,
-            locks=locks,
-            session=node_session,
-        )
-        store._news.announce(newest)
         return store
 
     @property
@@ -197,49 +202,6 @@ class Store:
         await self._database.close()
 
     # Runs, the current allocation, settings.
-
-    async def start_run(self, version: str, now: float) -> RunInfo:
-        """Records the start of a daemon; returns how the previous run of this writer ended.
-
-        Deletes hosts without sites, unless another writer may poll: it knows them by their ids.
-        """
-
-        def work(connection: Connection) -> RunInfo:
-            if not self.several_writers:
-                retention.drop_empty_hosts(connection)
-            return runs.start_run(connection, version, now, self._writer)
-
-        info = await self._database.write(work)
-        self._run_id = info.run_id
-        return info
-
-    async def end_run(self, now: float) -> None:
-        """Records that the run stopped cleanly; does nothing without `start_run`."""
-        run_id = self._run_id
-        if run_id is not None:
-            await self._database.write(lambda c: runs.end_run(c, run_id, now, self._writer))
-
-    async def load_allocation(self) -> AllocationRow | None:
-        """Returns the current allocation; None before the first."""
-        return await self._database.read(runs.load_allocation)
-
-    async def save_allocation(self, row: AllocationRow) -> None:
-        """Stores the current allocation; `Batch.shared_state` is stored only for its allocator.
-
-        Without `shared_state` the stored one stays; a given one is assumed to include all polls committed so far.
-        """
-        await self._database.write(lambda c: runs.save_allocation(c, self._sql, row))
-
-    async def replace_learned(self, row: AllocationRow, states: Iterable[tuple[int, bytes]]) -> None:
-        """Stores another allocation with all its learned states, (site id, state) for each site.
-
-        One of several nodes stores what it learned of the sites that it holds; the allocation is of all (`shared`).
-        """
-        session = self._session
-        if session is None:
-            await self._database.write(lambda c: runs.replace_learned(c, self._sql, row, states))
-        else:
-            await self._database.write(lambda c: runs.replace_learned_here(c, self._sql, session, row, states))
 
     async def learned(self, allocator: str) -> AsyncIterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
         """Yields site ids [m] and the allocator's states [m, width], ordered by id, in pieces.
@@ -286,13 +248,13 @@ class Store:
         bodies: dict[BodyKey, Packed] = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
         robots = {host_id: await asyncio.to_thread(pack, text, level) for host_id, text in rules}
         await self._days.make_for(record.poll.at for record in batch.records)
-        work = Commit(self._sql, batch, bodies, robots, (self._writer, self._run_id), self._pages, self._session)
+        work = Commit(self._sql, batch, bodies, robots, (self._writer, self.runs.run_id), self._pages, self._session)
         result = await self._database.write(work)
         shown = sum(len(record.screenshot or b"") for record in batch.records)
         self._pruning.note_growth(self._settings.value, sum(len(packed.body) for packed in bodies.values()) + shown)
         bases.clear()
         if result.changes:
-            self._news.announce(result.changes[-1].id)
+            self.changes.announce(result.changes[-1].id)
         return result
 
     # Maintenance.

@@ -62,11 +62,11 @@ class _Wanted:
 @router.get("/changes")
 async def list_changes(page: Shown, wanted: Annotated[_Wanted, Depends()], cursor: Cursor = None) -> Response:
     """Changes, newest first; those that were not seen, unless all are asked for."""
-    history, reader, filters = page.ports.store.history, page.reader, asdict(wanted)
-    newest = await history.last_change_id()
-    after = await history.id_before_newest(_SEARCHED) if wanted.q else None
-    found = await history.list_changes(wanted.filter(reader, after), _ROWS, cursor)
-    unseen = await history.count_unseen(reader, _UNSEEN_COUNTED)
+    changes, reader, filters = page.ports.store.changes, page.reader, asdict(wanted)
+    newest = await changes.last_id()
+    after = await changes.id_before_newest(_SEARCHED) if wanted.q else None
+    found = await changes.page(wanted.filter(reader, after), _ROWS, cursor)
+    unseen = await changes.count_unseen(reader, _UNSEEN_COUNTED)
     rules = await page.ports.store.notifications.rules()
     older = {**filters, "cursor": found.next_cursor}
     return page.show(
@@ -91,7 +91,7 @@ async def put_seen(page: Shown, form: Posted) -> Response:
     ranges = [(one, one) for one in form.numbers("id")]
     if form.has("all"):
         ranges = [(1, max(form.numbers("newest"), default=0))]
-    await page.ports.store.history.put_seen(page.reader, ranges, seen=not form.has("unseen"))
+    await page.ports.store.changes.put_seen(page.reader, ranges, seen=not form.has("unseen"))
     if page.is_fragment:
         return Response(status_code=HTTPStatus.NO_CONTENT)
     return page.go(within(form.text("back"), "/changes"))
@@ -102,9 +102,9 @@ async def show_change(
     page: Shown, request: Request, change_id: ChangeId, view: View = "inline", since: OptionalId = None
 ) -> Response:
     """One change with its difference; a script gets the difference alone."""
-    change, others = await page.ports.store.history.get_change(change_id), []
+    change, others = await page.ports.store.changes.get(change_id), []
     if not page.is_fragment:
-        earlier = await page.ports.store.history.list_changes(ChangeFilter(site_id=change.site_id), _ROWS)
+        earlier = await page.ports.store.changes.page(ChangeFilter(site_id=change.site_id), _ROWS)
         others = [one for one in earlier.items if (one.id or 0) < change_id and one.selection == change.selection]
     return await _difference(page, request, change, view, since, others)
 
@@ -126,7 +126,7 @@ async def compare(
 async def _difference(
     page: Page, request: Request, change: Change, view: str, since: int | None, others: list[Change]
 ) -> Response:
-    history = page.ports.store.history
+    store = page.ports.store
     comparer: Comparer = request.app.state.comparer
     values: dict[str, Any] = {"change": change, "view": view, "since": since, "others": others}
     if comparer.full:
@@ -134,7 +134,7 @@ async def _difference(
             "change.html", status=HTTPStatus.SERVICE_UNAVAILABLE, difference=None, why="busy", cut=False, **values
         )
     async with comparer.turn():
-        pair = await stored_pair(history, await since_change(history, change, since))
+        pair = await stored_pair(store.contents, await since_change(store.changes, change, since))
         if pair is None:
             return page.show("change.html", difference=None, why="pruned", cut=False, **values)
         difference = await asyncio.to_thread(describe, pair, Form.SIDE_BY_SIDE, _CONTEXT)
@@ -153,14 +153,14 @@ async def show_text(page: Shown, site_id: SiteId) -> Response:
     """What the page said when it was last read: as text, whatever it is."""
     store = page.ports.store
     site = await store.sites.get(site_id)
-    newest = await store.history.list_changes(ChangeFilter(site_id=site_id), 1)
+    newest = await store.changes.page(ChangeFilter(site_id=site_id), 1)
     content_id = newest.items[0].after_content_id if newest.items else None
     if content_id is None:
         contexts = await store.sites.contexts([site_id])
         content_id = contexts[site_id].content_id if site_id in contexts else None
     if content_id is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, "Nothing of this page is stored.")
-    content = await store.history.get_content(content_id)
+    content = await store.contents.get(content_id)
     text = None if content.media is Media.BINARY else content.body.decode("utf-8", "replace")
     mask = (await page.ports.control.sites.explain(site_id)).mask
     return await asyncio.to_thread(page.show, "text.html", site=site, text=text, content=content, mask=mask)

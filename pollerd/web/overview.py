@@ -104,7 +104,7 @@ async def overview(page: Shown, step: Step = None) -> Response:
     ports = page.ports
     allocation = await _allocation(ports)
     counts = ports.control.health.status().by_state
-    changes = await ports.store.history.list_changes(limit=_LAST)
+    changes = await ports.store.changes.page(limit=_LAST)
     return page.show(
         "overview.html",
         allocation=allocation,

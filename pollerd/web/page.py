@@ -132,7 +132,7 @@ class Page:
     def of(cls, request: Request) -> Page:
         """Returns the page that a request asks for."""
         ports: ApiPorts = request.app.state.ports
-        return cls(request, ports, ports.store.history.newest_change)
+        return cls(request, ports, ports.store.changes.newest)
 
     @property
     def caller(self) -> SignedIn | None:

@@ -55,7 +55,7 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
         days = next((one for one in _SPANS[:2] if now - site.created_at < one * _DAY), _USUAL_SPAN)
     shown = await current_site(ports, site)
     explained = await ports.control.sites.explain(site_id)
-    changes = await ports.store.history.list_changes(ChangeFilter(site_id=site_id), _VERSIONS)
+    changes = await ports.store.changes.page(ChangeFilter(site_id=site_id), _VERSIONS)
     states = await ports.store.history.selection_states(site_id)
     signals = await site_signals(ports, site_id)
     known = await ports.store.reads.of_site(site_id)

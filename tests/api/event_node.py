@@ -61,12 +61,12 @@ class Reader:
     """Reads as an event stream does."""
 
     def __init__(self, store: Store) -> None:
-        self.history, self.shared = store.history, SharedChanges()
+        self.changes, self.shared = store.changes, SharedChanges()
 
     async def read(self, position: int, seen: list[int]) -> int:
         """Appends the ids of the changes after a position that there are; returns the next position."""
         while True:
-            found = await self.shared.after(self.history, ChangeFilter(), position, 100)
+            found = await self.shared.after(self.changes, ChangeFilter(), position, 100)
             seen += [int(line[4:]) for one in found.events for line in one.decode().split("\n") if line[:4] == "id: "]
             position = found.reached
             if found.whole:
@@ -77,7 +77,7 @@ async def follow(store: Store, last: asyncio.Future[int]) -> list[int]:
     """Returns the ids of all changes in the order in which a stream tells them, woken by news alone."""
     reader, position, seen = Reader(store), 0, list[int]()
     while not last.done() or position < last.result():
-        news = asyncio.create_task(store.history.news(position))
+        news = asyncio.create_task(store.changes.news(position))
         waiting: set[asyncio.Future[Any]] = {news} if last.done() else {news, last}
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         news.cancel()
@@ -90,7 +90,7 @@ async def page(store: Store, last: asyncio.Future[int]) -> list[int]:
     seen: list[int] = []
     cursor: str | None = None
     while not last.done() or not seen or seen[-1] < last.result():
-        found = await store.history.list_changes(limit=7, cursor=cursor, order=Order.OLDEST)
+        found = await store.changes.page(limit=7, cursor=cursor, order=Order.OLDEST)
         seen += [change.id for change in found.items if change.id and (not seen or change.id not in seen[-7:])]
         cursor = found.next_cursor or cursor
         if found.next_cursor is None:
@@ -105,7 +105,7 @@ async def main(url: str, name: str, commits: int) -> None:
         await Store.open(url, settings=settings, several_writers=True, writer=f"{name}{n}") for n in range(WRITERS)
     ]
     for store in stores:
-        await store.start_run("test", 1.0)
+        await store.runs.start("test", 1.0)
         of_random_length(store, rng)
     sites = [rows async for piece, _ in stores[0].sites.schedule() for rows in piece.site_id.tolist()]
     mine = sites[:WRITERS] if name == "a" else sites[WRITERS:]
@@ -120,7 +120,7 @@ async def main(url: str, name: str, commits: int) -> None:
     hearing.cancel()
     print(json.dumps({"written": [id_ for ids in written for id_ in ids], "seen": seen, "paged": paged}), flush=True)  # noqa: T201
     for store in stores:
-        await store.end_run(2.0)
+        await store.runs.end(2.0)
         await store.close()
 
 

@@ -71,19 +71,19 @@ async def test_every_limit_can_be_shown(api: Api, monkeypatch: pytest.MonkeyPatc
         {"objective": "deadline", "deadline": 60, "budget": 3, "shadows": ["uniform"]},
     ],
 )
-@pytest.mark.parametrize("fails", ["save_allocation", "replace_learned", "last_poll_id"])
+@pytest.mark.parametrize("fails", ["save", "replace_learned", "last_poll_id"])
 async def test_a_change_that_cannot_be_stored_changes_nothing(
     api: Api, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, Any], fails: str
 ) -> None:
     await api.add("http://a.example/")
     assert (await api("PUT", "/allocation", {"shadows": ["htraa"]})).status == 200
-    before, kept = (await api("GET", "/allocation")).json, await api.store.load_allocation()
+    before, kept = (await api("GET", "/allocation")).json, await api.store.allocation.load()
 
     async def unavailable(*_: object) -> None:
         raise DatabaseUnavailableError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(api.store.history if fails == "last_poll_id" else api.store, fails, unavailable)
+        patched.setattr(api.store.history if fails == "last_poll_id" else api.store.allocation, fails, unavailable)
         status = (await api("PUT", "/allocation", wanted)).status
     assert status in (200, 503)
     if status == 503:
@@ -91,7 +91,7 @@ async def test_a_change_that_cannot_be_stored_changes_nothing(
         of_interest = ("allocator", "objective", "deadline", "budget", "spendable")
         assert {name: after[name] for name in of_interest} == {name: before[name] for name in of_interest}
         assert [one["allocator"] for one in after["shadows"]] == ["htraa"]
-        assert await api.store.load_allocation() == kept
+        assert await api.store.allocation.load() == kept
     again = await api("PUT", "/allocation", wanted)
     assert again.status == 200
     assert {name: again.json[name] for name in wanted if name != "shadows"} == {

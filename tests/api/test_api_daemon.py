@@ -34,7 +34,7 @@ async def test_the_allocation_changes_in_part(api: Api) -> None:
     assert (after.status, after.json["budget"], after.json["allocator"]) == (200, 0.5, "whittle")
     switched = await api("PUT", "/allocation", {"allocator": "uniform"})
     assert (switched.json["allocator"], switched.json["budget"]) == ("uniform", 0.5)
-    kept = await api.store.load_allocation()
+    kept = await api.store.allocation.load()
     assert kept is not None
     assert (kept.allocator, kept.objective, kept.budget) == ("uniform", "changes", 0.5)
 

@@ -198,7 +198,7 @@ async def test_one_caller_has_some_of_the_streams(api: Api, monkeypatch: pytest.
 
 
 async def test_a_database_that_is_gone_for_a_while_ends_no_stream(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    site_id, read, failures = await api.add(URL), api.store.history.changes_after, 0
+    site_id, read, failures = await api.add(URL), api.store.changes.after, 0
 
     async def failing(wanted: ChangeFilter, after: int, limit: int) -> ChangesRead:
         nonlocal failures
@@ -207,7 +207,7 @@ async def test_a_database_that_is_gone_for_a_while_ends_no_stream(api: Api, monk
             raise DatabaseUnavailableError("gone")
         return await read(wanted, after, limit)
 
-    monkeypatch.setattr(api.store.history, "changes_after", failing)
+    monkeypatch.setattr(api.store.changes, "after", failing)
     async with stream(api) as reader:
         await find(api, site_id, 1)
         assert (await reader.changes(1))[0].data

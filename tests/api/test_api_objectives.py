@@ -15,7 +15,7 @@ async def test_a_deadline_is_set_for_all_and_kept(api: Api) -> None:
     assert (reply.status, reply.json["objective"], reply.json["deadline"]) == (200, "deadline", 600.0)
     assert reply.json["timeliness"]["in_time"]["best"] == pytest.approx(1.0, abs=0.5)
     assert (await api("PUT", "/allocation", {"deadline": 300})).json["deadline"] == 300.0
-    kept = await api.store.load_allocation()
+    kept = await api.store.allocation.load()
     assert kept is not None
     assert (kept.objective, kept.deadline) == ("deadline", 300.0)
     assert (await api("GET", f"/sites/{site}")).json["deadline"] is None

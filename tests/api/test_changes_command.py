@@ -180,7 +180,7 @@ async def test_a_daemon_that_is_not_ready_says_so(api: Api, run: Run, monkeypatc
     async def locked(*_: object) -> None:
         raise DatabaseUnavailableError("the database is locked")
 
-    monkeypatch.setattr(api.store.history, "list_changes", locked)
+    monkeypatch.setattr(api.store.changes, "page", locked)
     result = await run("changes")
     assert result.exit_code == 1
     assert result.stderr == f"pollerd: the daemon at {api.root} is not ready: the database is locked\n"

@@ -78,7 +78,7 @@ async def test_no_event_is_missed_none_told_twice_and_all_in_order(url: str) -> 
     async with idle_transaction(url):
         nodes = [await node(url, name) for name in ("a", "b")]
         assert [await said(one) for one in nodes] == ["done", "done"]
-        newest = await stores[0].history.last_change_id()
+        newest = await stores[0].changes.last_id()
         last.set_result(newest)
         for one in nodes:
             assert one.stdin is not None

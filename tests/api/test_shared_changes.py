@@ -9,8 +9,7 @@ import pytest
 
 from pollerd.api.events import MAX_EVENTS, EventsRead, SharedChanges
 from pollerd.model import Change, Media
-from pollerd.storage.changes import ChangeFilter, ChangesRead
-from pollerd.storage.history import HistoryStore
+from pollerd.storage.changes import ChangeFilter, ChangesRead, ChangeStore
 
 EVERY = ChangeFilter()
 
@@ -22,13 +21,13 @@ class History:
         self.count, self.reads = count, 0
 
     @property
-    def newest_change(self) -> int:
+    def newest(self) -> int:
         return self.count
 
-    async def last_change_id(self) -> int:
+    async def last_id(self) -> int:
         return self.count
 
-    async def changes_after(self, wanted: ChangeFilter, after: int, limit: int) -> ChangesRead:
+    async def after(self, wanted: ChangeFilter, after: int, limit: int) -> ChangesRead:
         self.reads += 1
         found = [n for n in range(after + 1, self.count + 1) if wanted.site_id in (None, n % 3)]
         items = [Change(n, n % 3, f"https://a.example/{n}", float(n), None, Media.TEXT, f"change {n}") for n in found]
@@ -41,7 +40,7 @@ def ids(read: EventsRead) -> list[int]:
 
 
 async def after(shared: SharedChanges, history: History, position: int, **wanted: Any) -> EventsRead:
-    return await shared.after(cast(HistoryStore, history), ChangeFilter(**wanted), position, 100)
+    return await shared.after(cast(ChangeStore, history), ChangeFilter(**wanted), position, 100)
 
 
 async def test_many_readers_are_one_reading() -> None:

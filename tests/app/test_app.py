@@ -194,7 +194,7 @@ async def test_shadows_that_were_set_while_running_outlive_the_restart_unless_ot
     await serving(clear)
     store = await Store.open(database)
     try:
-        kept = await store.load_allocation()
+        kept = await store.allocation.load()
     finally:
         await store.close()
     assert kept is not None

@@ -65,7 +65,7 @@ class Running:
 
     async def changes(self) -> list[Change]:
         """All changes, oldest first."""
-        return (await self.store.history.list_changes(limit=1000, order=Order.OLDEST)).items
+        return (await self.store.changes.page(limit=1000, order=Order.OLDEST)).items
 
     async def polled(self, site_id: int, times: int, seconds: float = 60.0) -> list[Poll]:
         """Waits until the site has that many committed polls, of which the daemon knows."""

@@ -53,7 +53,7 @@ def url_list(origin: Origin, tmp_path: Path) -> str:
 
 async def version(store: Store, content_id: int | None) -> int:
     assert content_id is not None
-    return int((await store.history.get_content(content_id)).body)
+    return int((await store.contents.get(content_id)).body)
 
 
 async def assert_an_unbroken_chain(store: Store, changes: list[Change], last: int) -> None:
@@ -94,7 +94,7 @@ async def test_killed_again_and_again(origin: Origin, any_database: str, tmp_pat
 
 
 async def assert_nothing_lost_nothing_twice(store: Store, origin: Origin, versions: Versions) -> None:
-    page_of_changes = await store.history.list_changes(limit=1000, order=Order.OLDEST)
+    page_of_changes = await store.changes.page(limit=1000, order=Order.OLDEST)
     assert page_of_changes.next_cursor is None
     changes = page_of_changes.items
     assert len(changes) >= PAGES // 2
@@ -112,7 +112,7 @@ async def assert_nothing_lost_nothing_twice(store: Store, origin: Origin, versio
     site_ids, states = await learned_of(store, "whittle")
     assert sorted(site_ids.tolist()) == sorted(site.id for site in sites)
     assert states.shape[1] > 0
-    info = await store.start_run("test", 0.0)
+    info = await store.runs.start("test", 0.0)
     assert info.previous_clean
 
 

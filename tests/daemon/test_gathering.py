@@ -69,7 +69,7 @@ async def test_a_change_waits_for_nobody(origin: Origin, start: Start) -> None:
         await polled(running, 8)
         origin.pages["/2"] = Page("other words altogether", etag='"2"')
         await until(lambda: running.metric("pollerd_changes_total") == 1)
-        changes = await running.store.history.list_changes()
+        changes = await running.store.changes.page()
         assert [change.url for change in changes.items] == [origin.url("/2", host=2)]
 
 

@@ -146,7 +146,7 @@ async def test_deleted_sites_come_back_with_their_history(running: Running) -> N
         await running.store.sites.get(ids[0])
     with pytest.raises(NotFoundError):
         await running.daemon.control.sites.delete(ids[0])
-    assert [change.site_id for change in (await running.store.history.list_changes()).items] == [ids[1]]
+    assert [change.site_id for change in (await running.store.changes.page()).items] == [ids[1]]
     assert await running.store.sites.deleted_among([specs[ids[0]].url]) == {specs[ids[0]].url}
     await running.again()
     assert sorted(running.memory()) == ids[1::2], "a restart leaves them out"
@@ -156,7 +156,7 @@ async def test_deleted_sites_come_back_with_their_history(running: Running) -> N
     assert await running.specs() == specs
     assert running.memory() == memory
     assert await running.store.sites.deleted_among([specs[ids[0]].url]) == set()
-    assert len((await running.store.history.list_changes()).items) == 3
+    assert len((await running.store.changes.page()).items) == 3
 
 
 async def test_adding_the_url_of_a_deleted_site_brings_it_back(running: Running) -> None:

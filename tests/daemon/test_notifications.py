@@ -350,7 +350,7 @@ async def test_a_site_that_fails_for_long_is_found_between_its_polls(start: Star
         parts = running.daemon.parts
         filled = asyncio.Event()
         announcer = Announcer(
-            sites=parts.store.sites, history=parts.store.history, filled=filled, runtime=parts.runtime
+            sites=parts.store.sites, contents=parts.store.contents, filled=filled, runtime=parts.runtime
         )
         announcer.put_in_force([parse_rule(document, id=row.id)], {"hook": channel.id})
         watch = FailingWatch(

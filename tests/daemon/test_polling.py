@@ -35,8 +35,8 @@ async def test_finds_a_change_between_two_contents(origin: Origin, start: Start)
         (change,) = await running.changes()
         assert change.before_content_id is not None
         assert change.after_content_id is not None
-        assert (await running.store.history.get_content(change.before_content_id)).body == b"one"
-        assert (await running.store.history.get_content(change.after_content_id)).body == b"two"
+        assert (await running.store.contents.get(change.before_content_id)).body == b"one"
+        assert (await running.store.contents.get(change.after_content_id)).body == b"two"
         assert change.previous_poll_at is not None
         assert change.previous_poll_at < change.detected_at
         site = await running.site(site_id)

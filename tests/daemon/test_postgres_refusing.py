@@ -182,7 +182,7 @@ async def chain(running: Running, changes: list[Change]) -> list[int]:
     for before, after in itertools.pairwise(changes):
         assert after.before_content_id == before.after_content_id
     ids = [changes[0].before_content_id, *(change.after_content_id for change in changes)] if changes else []
-    return [int((await running.store.history.get_content(content_id or 0)).body) for content_id in ids]
+    return [int((await running.store.contents.get(content_id or 0)).body) for content_id in ids]
 
 
 async def assert_nothing_lost_nothing_twice(running: Running, origin: Origin, truth: Truth, ids: list[int]) -> None:

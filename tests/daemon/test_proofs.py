@@ -117,7 +117,7 @@ async def test_a_change_whose_proof_fails_twice_is_recorded_as_unproven(start: S
         assert (change.previous_poll_at, change.detected_at) == (polls[0].at, polls[3].at + polls[3].duration)
         assert change.why.startswith("unproven")
         assert "two" in change.summary
-        content = await running.store.history.get_content(change.after_content_id or 0)
+        content = await running.store.contents.get(change.after_content_id or 0)
         assert b"two" in content.body
         assert not any(poll.changed for poll in polls), "nothing is learned of it"
         assert polls[4].elapsed == pytest.approx(polls[4].at - polls[1].at)

@@ -81,13 +81,13 @@ async def test_a_page_is_rendered_and_what_its_script_writes_is_compared(start: 
         site = result.added[0][0]
         assert await outcome_of(running, site) is OutcomeKind.FIRST
         (state,) = await running.store.history.selection_states(site)
-        assert (await running.store.history.get_content(state.content_id or 0)).body == b"written one"
+        assert (await running.store.contents.get(state.content_id or 0)).body == b"written one"
         origin.pages["/app"] = Page(body=script.format("'two'"))
         for _ in range(int(PATIENCE_SECONDS / 0.1)):
             if changes := await running.changes():
                 break
             await asyncio.sleep(0.1)
-        assert (await running.store.history.get_content(changes[0].after_content_id or 0)).body == b"written two"
+        assert (await running.store.contents.get(changes[0].after_content_id or 0)).body == b"written two"
 
 
 async def test_a_screenshot_is_kept_with_each_new_content(start: Start, origin: Origin) -> None:
@@ -97,15 +97,15 @@ async def test_a_screenshot_is_kept_with_each_new_content(start: Start, origin: 
         shown = replace(spec(origin.url("/app")), keep_screenshots=True)
         site = (await running.control.sites.add([shown])).added[0][0]
         assert await outcome_of(running, site) is OutcomeKind.FIRST
-        first = await running.store.history.current_screenshot(site)
+        first = await running.store.contents.current_screenshot(site)
         assert first.startswith(b"\x89PNG\r\n\x1a\n")
         origin.pages["/app"] = Page(body="<html><body><h1>Two</h1></body></html>")
         for _ in range(int(PATIENCE_SECONDS / 0.1)):
             if changes := await running.changes():
                 break
             await asyncio.sleep(0.1)
-        assert await running.store.history.get_screenshot(changes[0].before_content_id or 0) == first
-        second = await running.store.history.get_screenshot(changes[0].after_content_id or 0)
+        assert await running.store.contents.screenshot(changes[0].before_content_id or 0) == first
+        second = await running.store.contents.screenshot(changes[0].after_content_id or 0)
         assert second.startswith(b"\x89PNG\r\n\x1a\n")
         assert second != first
 

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import OutcomeKind
-from pollerd.storage.history import HistoryStore
+from pollerd.storage.contents import ContentStore
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 
@@ -169,14 +169,14 @@ async def test_a_database_that_fails_meanwhile_loses_no_twin(
     start: Start, origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch that is prepared again must not take a poll for its own proof."""
-    read, failures = HistoryStore.load_contents, iter(range(4))
+    read, failures = ContentStore.load, iter(range(4))
 
-    async def failing(self: HistoryStore, content_ids: Sequence[int]) -> dict[int, bytes]:
+    async def failing(self: ContentStore, content_ids: Sequence[int]) -> dict[int, bytes]:
         if next(failures, None) is not None:
             raise DatabaseUnavailableError("away for a moment")
         return await read(self, content_ids)
 
-    monkeypatch.setattr(HistoryStore, "load_contents", failing)
+    monkeypatch.setattr(ContentStore, "load", failing)
     async with start(budget=40.0) as running:
         await start_with_noise(running, origin, ["one"])
         assert next(failures, None) is None

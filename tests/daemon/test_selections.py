@@ -36,7 +36,7 @@ def put(origin: Origin, path: str, body: str) -> None:
 async def found(running: Running, site: int, count: int) -> list[Change]:
     """Waits until the site has that many changes."""
     for _ in range(int(PATIENCE_SECONDS / 0.03)):
-        changes = (await running.store.history.list_changes(ChangeFilter(site_id=site), order=Order.OLDEST)).items
+        changes = (await running.store.changes.page(ChangeFilter(site_id=site), order=Order.OLDEST)).items
         if len(changes) >= count:
             return changes
         await asyncio.sleep(0.03)
@@ -75,8 +75,8 @@ async def test_only_what_is_selected_is_a_change(start: Start, origin: Origin) -
         assert (change.selection, change.matters, change.why) == ("default", True, "")
         assert "Sale" in change.summary
         before, after = change.before_content_id or 0, change.after_content_id or 0
-        assert (await running.store.history.get_content(before)).body == b"Shop"
-        assert (await running.store.history.get_content(after)).body == b"Sale"
+        assert (await running.store.contents.get(before)).body == b"Shop"
+        assert (await running.store.contents.get(after)).body == b"Sale"
         assert (await running.site(site)).changes == 1
 
 
@@ -94,7 +94,7 @@ async def test_each_selection_has_a_history_of_its_own(start: Start, origin: Ori
         assert sorted(one.selection for one in changes[1:]) == ["default", "price"]
         assert changes[1].detected_at == changes[2].detected_at  # one poll
         assert len([poll for poll in await running.polls(site) if poll.changed]) == 2
-        of_price = await running.store.history.list_changes(ChangeFilter(site_id=site, selection="price"))
+        of_price = await running.store.changes.page(ChangeFilter(site_id=site, selection="price"))
         assert len(of_price.items) == 2
         await until(lambda: running.metric("pollerd_changes_total") == 3)
 
@@ -119,7 +119,7 @@ async def test_values_and_conditions(start: Start, origin: Origin) -> None:
         assert told.matters
         assert "8.5" in told.why
         assert told.summary.startswith("price: 9.5 -> 8.5")
-        only = await running.store.history.list_changes(ChangeFilter(site_id=site, matters=True))
+        only = await running.store.changes.page(ChangeFilter(site_id=site, matters=True))
         assert [one.id for one in only.items] == [told.id]
         values = await running.store.history.list_readings(site, ReadingFilter(name="price"), order=Order.OLDEST)
         assert [one.value.number for one in values.items] == [10.0, 9.5, 8.5]
@@ -162,7 +162,7 @@ async def test_nothing_may_be_a_state(start: Start, origin: Origin) -> None:
         await polled_again(running, site)
         put(origin, "/shop", "<html><body><h1>Sold out</h1></body></html>")
         (change,) = await found(running, site, 1)
-        assert (await running.store.history.get_content(change.after_content_id or 0)).body == b""
+        assert (await running.store.contents.get(change.after_content_id or 0)).body == b""
 
 
 async def test_an_edit_begins_anew_and_is_no_change(start: Start, origin: Origin) -> None:
@@ -185,7 +185,7 @@ async def test_an_edit_begins_anew_and_is_no_change(start: Start, origin: Origin
         put(origin, "/shop", page("12.00"))
         old, new = await found(running, site, 2)
         assert (old.selection, new.selection) == ("default", "default")
-        assert (await running.store.history.get_content(old.after_content_id or 0)).body  # still readable
+        assert (await running.store.contents.get(old.after_content_id or 0)).body  # still readable
 
 
 async def test_new_conditions_keep_the_baseline(start: Start, origin: Origin) -> None:
@@ -365,7 +365,7 @@ async def test_a_repaired_selection_reports_what_changed_behind_it(
         assert len(changes) == reported
         if reported:
             assert changes[0].before_content_id == base
-            assert (await running.store.history.get_content(changes[0].after_content_id or 0)).body == b"11.00"
+            assert (await running.store.contents.get(changes[0].after_content_id or 0)).body == b"11.00"
         put(origin, "/shop", moved_page("12.00"))
         assert len(await found(running, site, reported + 1)) == reported + 1
 

@@ -30,7 +30,7 @@ def taking(seconds: float) -> Handler:
 async def previous_clean(database: str) -> bool:
     store = await Store.open(database)
     try:
-        return (await store.start_run("test", time.time())).previous_clean
+        return (await store.runs.start("test", time.time())).previous_clean
     finally:
         await store.close()
 

@@ -74,7 +74,7 @@ async def assert_resumes(running: Running, origin: Origin) -> None:
 async def assert_nothing_lost_nothing_twice(running: Running, origin: Origin, site_id: int, path: str) -> None:
     """The versions that the page showed stand in the changes once each, in order."""
     changes = [change for change in await running.changes() if change.site_id == site_id]
-    texts = [(await running.store.history.get_content(change.after_content_id or 0)).body for change in changes]
+    texts = [(await running.store.contents.get(change.after_content_id or 0)).body for change in changes]
     assert texts == [b"two", b"three"]
     before = [change.before_content_id for change in changes]
     assert before[1:] == [change.after_content_id for change in changes[:-1]]
@@ -191,7 +191,7 @@ async def test_the_lock_lost_to_another_ends_the_daemon_with_its_cause(
         except DatabaseInUseError:
             await assert_resumes(running, origin)  # the daemon had it back first: just as well
             return
-        await store.start_run("other", 0.0)
+        await store.runs.start("other", 0.0)
         with pytest.raises(ExceptionGroup) as caught:
             await asyncio.wait_for(asyncio.shield(running.task), 60)
         assert caught.group_contains(DatabaseInUseError)
@@ -251,7 +251,7 @@ async def test_the_last_word_that_does_not_get_through_is_no_error(
 
     async with start() as running:
         await watched(running, origin)
-        monkeypatch.setattr(running.store, "end_run", refused)
+        monkeypatch.setattr(running.store.runs, "end", refused)
     assert running.task.exception() is None
 
 

@@ -111,9 +111,9 @@ async def test_what_is_learned_in_common_is_stored_now_and_then_and_caught_up_on
     async with start(url=any_database, allocator=name, kill=True) as running:
         ids = await running.add(*pages(origin))
         await more_polls(running, 20)
-        first = await running.store.load_allocation()
+        first = await running.store.allocation.load()
         await more_polls(running, 40)
-        later = await running.store.load_allocation()
+        later = await running.store.allocation.load()
         assert first is not None
         assert later == first, "not with every commit"
         for site_id in ids:
@@ -122,7 +122,7 @@ async def test_what_is_learned_in_common_is_stored_now_and_then_and_caught_up_on
         before, allocator = rates(running, ids), running.daemon.parts.scheduler.allocator
         taught = allocator.polls_learned if isinstance(allocator, Htraa) else None
     async with start(url=any_database, allocator=name) as running:
-        kept = await running.store.load_allocation()
+        kept = await running.store.allocation.load()
         assert kept is not None
         assert kept.learned_through == await running.store.history.last_poll_id() > (later.learned_through or 0)
         # whittle learns its prior from all sites at certain counts of polls: caught up on, it comes out a little other.
@@ -180,7 +180,7 @@ async def one_allocator_whole(url: str, allowed: set[str]) -> str:
     """The allocator in force: all that is stored is its own, and all sites that were polled twice are known to it."""
     store = await Store.open(url)
     try:
-        kept = await store.load_allocation()
+        kept = await store.allocation.load()
         assert kept is not None
         assert kept.allocator in allowed
         polled = [site.id for site in (await store.sites.page()).items if site.polls > 1]

@@ -257,6 +257,6 @@ async def test_pages_that_are_hard_to_read(start: Start, case: str, monkeypatch:
         await until(lambda: running.control.health.status().changes == 1)
         (change,) = await running.changes()
         assert change.before_content_id is not None
-        before = (await running.store.history.get_content(change.before_content_id)).body
+        before = (await running.store.contents.get(change.before_content_id)).body
         assert len(before) < 2 * len(body) + 100, "nothing was blown up"
         assert b"root:" not in before, "nothing of this machine got in"

@@ -257,6 +257,6 @@ async def test_a_terminal_that_hangs_up_ends_the_process(tmp_path: Path) -> None
             os.close(ours)
     store = await Store.open(f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}")
     try:
-        assert (await store.start_run("test", 0.0)).previous_clean
+        assert (await store.runs.start("test", 0.0)).previous_clean
     finally:
         await store.close()

@@ -168,7 +168,7 @@ async def test_tokens_are_made_used_and_withdrawn_with_their_sessions(store: Sto
 async def test_0019_adds_tables_and_leaves_the_rest(new_url: str, settings: StorageSettings) -> None:
     store = await Store.open(new_url, settings=settings)
     await store.accounts.add_user("ada", Role.WRITE, "$hash", NOW)
-    await store.start_run("1", NOW)
+    await store.runs.start("1", NOW)
     await store.close()
     database = Database(database_url(new_url), settings, create=False)
     await database.write(lambda c: migrate.down(c, "0018"))

@@ -53,9 +53,9 @@ async def test_a_change_lies_between_two_contents(store: Store) -> None:
     await poll_all(store, [site], 10.0, b"one")
     await poll_all(store, [site], 20.0, b"two", changed=True)
     await poll_all(store, [site], 30.0, b"one", changed=True)
-    first, second = (await store.history.list_changes(order=Order.OLDEST)).items
+    first, second = (await store.changes.page(order=Order.OLDEST)).items
     contents = [first.before_content_id, first.after_content_id, second.before_content_id, second.after_content_id]
-    bodies = await store.history.load_contents([c for c in contents if c is not None])
+    bodies = await store.contents.load([c for c in contents if c is not None])
     assert [bodies[c or 0] for c in contents] == [b"one", b"two", b"two", b"one"]
     assert first.before_content_id == second.after_content_id
     assert (first.url, first.detected_at, first.previous_poll_at, first.summary) == (
@@ -77,7 +77,7 @@ async def test_one_site_twice_in_a_batch(store: Store) -> None:
     ]
     result = await store.commit(Batch(records))
     assert [(c.site_id, c.record) for c in result.changes] == [(site, 1), (site, 2)]
-    first, second = (await store.history.list_changes(order=Order.OLDEST)).items
+    first, second = (await store.changes.page(order=Order.OLDEST)).items
     assert [c.id for c in result.changes] == [first.id, second.id]
     assert first.after_content_id == second.before_content_id is not None
     found = await store.sites.get(site)
@@ -106,7 +106,7 @@ async def test_the_current_content_is_never_pruned(url: str) -> None:
         await poll_all(store, [site], at, content)
     assert (await store.prune(1000.0)).contents == 2
     context = (await store.sites.contexts([site]))[site]
-    assert (await store.history.get_content(context.content_id or 0)).body == b"d"
+    assert (await store.contents.get(context.content_id or 0)).body == b"d"
     await store.close()
 
 
@@ -134,12 +134,12 @@ async def test_hosts_and_learned_state_go_with_the_batch(store: Store) -> None:
     sites = await add(store, 2)
     contexts = await store.sites.contexts(sites)
     [h0, h1] = await hosts_of(store)
-    await store.save_allocation(AllocationRow("whittle", "changes", 5.0))
+    await store.allocation.save(AllocationRow("whittle", "changes", 5.0))
     robots = StoredRobots("rules", 9.0, b"User-agent: *\nDisallow: /x", "fetched", 1.5)
     updates = [HostUpdate(h0.id, 10.0, 20.0, 2, robots), HostUpdate(h1.id, 11.0)]
     records = [record(contexts[s], 10.0, learned=bytes([s, 7])) for s in sites]
     await store.commit(Batch(records, updates, "whittle", b"shared"))
-    assert (await store.load_allocation()) == AllocationRow("whittle", "changes", 5.0, b"shared", learned_through=2)
+    assert (await store.allocation.load()) == AllocationRow("whittle", "changes", 5.0, b"shared", learned_through=2)
     ids, states = await learned_of(store, "whittle")
     assert (ids.tolist(), states.tolist()) == (sites, [[s, 7] for s in sites])
     assert (await learned_of(store, "uniform"))[1].shape == (0, 0)
@@ -150,16 +150,18 @@ async def test_hosts_and_learned_state_go_with_the_batch(store: Store) -> None:
 
 
 async def test_shared_state_of_another_allocator_is_not_kept(store: Store) -> None:
-    await store.save_allocation(AllocationRow("htraa", "changes", 5.0, b"tree"))
+    await store.allocation.save(AllocationRow("htraa", "changes", 5.0, b"tree"))
     await store.commit(Batch(allocator="whittle", shared_state=b"late"))
-    assert await store.load_allocation() == AllocationRow("htraa", "changes", 5.0, b"tree", 0)
+    assert await store.allocation.load() == AllocationRow("htraa", "changes", 5.0, b"tree", 0)
 
 
 async def test_switching_allocators_replaces_what_was_learned(store: Store) -> None:
     sites = await add(store, 3)
     contexts = await store.sites.contexts(sites)
     await store.commit(Batch([record(contexts[s], 1.0, learned=b"old") for s in sites], allocator="whittle"))
-    await store.replace_learned(AllocationRow("htraa", "changes", 2.0, b"t"), [(sites[1], b"12"), (10**6, b"34")])
+    await store.allocation.replace_learned(
+        AllocationRow("htraa", "changes", 2.0, b"t"), [(sites[1], b"12"), (10**6, b"34")]
+    )
     ids, states = await learned_of(store, "htraa")
     assert (ids.tolist(), states.tobytes()) == ([sites[1]], b"12")
     assert (await learned_of(store, "whittle"))[0].size == 0
@@ -167,7 +169,7 @@ async def test_switching_allocators_replaces_what_was_learned(store: Store) -> N
 
 async def test_a_daemon_that_was_replaced_cannot_write(store: Store, url: str) -> None:
     [site] = await add(store)
-    await store.start_run("1", 1.0)
+    await store.runs.start("1", 1.0)
     context = (await store.sites.contexts([site]))[site]
     await query(url, "INSERT INTO daemon_run (started_at, version) VALUES (2.0, '1')")
     with pytest.raises(DatabaseInUseError):

@@ -37,7 +37,7 @@ async def open_with(url: str, **settings: Any) -> Store:
 
 
 async def changes_of(store: Store, site: int) -> list[Change]:
-    return (await store.history.list_changes(ChangeFilter(site_id=site), limit=1000, order=Order.OLDEST)).items
+    return (await store.changes.page(ChangeFilter(site_id=site), limit=1000, order=Order.OLDEST)).items
 
 
 async def readable(store: Store, site: int) -> list[float]:
@@ -57,7 +57,7 @@ async def assert_counted(store: Store, url: str) -> None:
     [(total,)] = await query(url, "SELECT bytes FROM content_total")
     assert total >= sum(row[2] for row in there)
     for (content_id,) in await query(url, "SELECT id FROM content"):
-        assert (await store.history.get_content(content_id)).body
+        assert (await store.contents.get(content_id)).body
 
 
 async def test_a_busy_page_keeps_its_differences_for_the_retention(url: str) -> None:
@@ -73,7 +73,7 @@ async def test_a_busy_page_keeps_its_differences_for_the_retention(url: str) -> 
     assert pruned.contents == 30
     assert await readable(store, site) == [100.0 + n for n in range(31, 60)]
     gone = (await changes_of(store, site))[0]
-    assert await store.history.limit_passed(gone) == ("content_retention", 1000.0)
+    assert await store.contents.limit_passed(gone) == ("content_retention", 1000.0)
     await assert_counted(store, url)
     await store.close()
 
@@ -124,8 +124,8 @@ async def test_what_a_selection_reported_last_stays_whatever_its_age(url: str) -
     [state] = (await store.sites.contexts([site]))[site].states
     assert state.announced_id is not None
     assert state.content_id is not None
-    assert (await store.history.get_content(state.announced_id)).body == large(0)
-    assert (await store.history.get_content(state.content_id)).body == large(11)
+    assert (await store.contents.get(state.announced_id)).body == large(0)
+    assert (await store.contents.get(state.content_id)).body == large(11)
     await store.close()
 
 
@@ -141,7 +141,7 @@ async def test_under_the_cap_the_busiest_gives_way_first(url: str) -> None:
     left = await readable(store, sites[1])
     assert 10 <= len(left) <= 19
     assert left == [100.0 + n for n in range(40 - len(left), 40)]
-    assert await store.history.limit_passed((await changes_of(store, sites[1]))[0]) == ("content_cap_bytes", 40 * 500)
+    assert await store.contents.limit_passed((await changes_of(store, sites[1]))[0]) == ("content_cap_bytes", 40 * 500)
     [(used,)] = await query(url, "SELECT sum(size) FROM content")
     assert 38 * 500 < used <= 40 * 500
     await assert_counted(store, url)
@@ -196,9 +196,9 @@ async def test_whatever_goes_the_rest_can_be_read_and_the_limit_is_named(url: st
     for site in sites:
         context = (await store.sites.contexts([site]))[site]
         if context.content_id is not None:
-            assert (await store.history.get_content(context.content_id)).body
+            assert (await store.contents.get(context.content_id)).body
         pruned = [c for c in await changes_of(store, site) if not (c.before_content_id and c.after_content_id)]
-        assert {(await store.history.limit_passed(c))[0] for c in pruned} <= {"content_retention", "content_cap_bytes"}
+        assert {(await store.contents.limit_passed(c))[0] for c in pruned} <= {"content_retention", "content_cap_bytes"}
     await store.close()
 
 
@@ -230,9 +230,9 @@ async def test_changes_go_where_that_is_wanted(url: str) -> None:
     assert (await store.prune(152.5)).changes == 2
     assert [c.detected_at for c in await changes_of(store, site)] == [103.0, 104.0]
     assert (await store.prune(1e12)).changes == 2
-    assert await store.history.last_change_id() == 0
+    assert await store.changes.last_id() == 0
     with pytest.raises(NotFoundError):
-        await store.history.get_change(1)
+        await store.changes.get(1)
     await find(store, site, 2e12, 9)
     assert [c.id for c in await changes_of(store, site)] == [5], "ids are never used again"
     await store.close()
@@ -251,7 +251,7 @@ async def test_a_database_of_before_is_counted_as_it_is_brought_up(url: str) -> 
     await query(url, "DELETE FROM content WHERE id <= 4")  # as versions before dropped them
     store = await Store.open(url, settings=settings)
     await assert_counted(store, url)
-    assert (await store.history.limit_passed((await changes_of(store, sites[0]))[0])) == ("keep_contents", 3)
+    assert (await store.contents.limit_passed((await changes_of(store, sites[0]))[0])) == ("keep_contents", 3)
     assert (await store.prune(1000.0)).contents == 2
     await assert_counted(store, url)
     await store.close()

@@ -50,7 +50,7 @@ async def test_killed_in_the_middle_of_commits(url: str) -> None:
         _, states = await learned_of(store, "whittle")
         assert {bytes(s) for s in states} == {done.to_bytes(8, "big")}
         contexts = await store.sites.contexts(rows.site_id.tolist())
-        contents = await store.history.load_contents([m.content_id or 0 for m in contexts.values()])
+        contents = await store.contents.load([m.content_id or 0 for m in contexts.values()])
         assert set(contents.values()) == {b"content %d " % done * 50}
         await store.close()
         assert await query(url, "SELECT count(*), count(DISTINCT site_id) FROM poll") == [(done * SITES, SITES)]

@@ -25,7 +25,7 @@ def edition(number: int) -> bytes:
 async def change(store: Store, site: int, at: float, content: bytes) -> int:
     """Polls the site as the daemon does, what it held being read first; the id of its content."""
     context = (await store.sites.contexts([site]))[site]
-    await store.history.load_contents([context.content_id or 0])
+    await store.contents.load([context.content_id or 0])
     poll = record(context, at, content, changed=context.content_id is not None)
     poll = replace(poll, context=replace(poll.context, content_id=context.content_id))
     return (await store.commit(Batch([poll]))).content_ids[site]
@@ -55,8 +55,8 @@ async def test_a_small_change_keeps_only_what_differs(store: Store, url: str) ->
     kept = await rows(url)
     assert [kept[one][1] for one in ids] == [None, ids[0], ids[0]]
     assert kept[ids[1]][0] < 20 < kept[ids[0]][0]
-    assert [(await store.history.get_content(one)).body for one in ids] == [edition(1), edition(2), edition(3)]
-    assert await store.history.load_contents(ids) == {one: edition(number) for number, one in enumerate(ids, 1)}
+    assert [(await store.contents.get(one)).body for one in ids] == [edition(1), edition(2), edition(3)]
+    assert await store.contents.load(ids) == {one: edition(number) for number, one in enumerate(ids, 1)}
 
 
 async def test_a_large_change_is_kept_whole_and_leaned_on_from_then_on(store: Store, url: str) -> None:
@@ -74,7 +74,7 @@ async def test_what_is_leaned_on_stays_as_long_as_anything_leans_on_it(url: str)
     ids = [await change(store, site, 10.0 * number, edition(number)) for number in range(1, 9)]
     assert (await store.prune(1000.0)).contents == 4
     assert set(await rows(url)) == {ids[0], *ids[-3:]}
-    assert (await store.history.load_contents(ids[-3:]))[ids[-3]] == edition(6)
+    assert (await store.contents.load(ids[-3:]))[ids[-3]] == edition(6)
     fresh = [
         await change(store, site, 100.0 + number, edition(number) * 2 + b"x" * 900 * number) for number in (1, 2, 3)
     ]
@@ -89,7 +89,7 @@ async def test_under_the_cap_what_leans_goes_before_what_it_leans_on(url: str) -
     ids = [await change(store, site, 10.0 * number, edition(number)) for number in range(1, 6)]
     await store.prune(1000.0)
     assert set(await rows(url)) == {ids[0], ids[-1]}
-    assert await store.history.load_contents(ids) == {ids[0]: edition(1), ids[-1]: edition(5)}
+    assert await store.contents.load(ids) == {ids[0]: edition(1), ids[-1]: edition(5)}
     await store.close()
 
 
@@ -98,11 +98,11 @@ async def test_what_is_not_current_any_more_is_not_leaned_on(store: Store, url: 
     first = await change(store, site, 10.0, edition(1))
     await change(store, site, 20.0, PAGE[::-1])
     context = (await store.sites.contexts([site]))[site]
-    await store.history.load_contents([first])
+    await store.contents.load([first])
     poll = record(context, 30.0, edition(2), changed=True)
     result = await store.commit(Batch([replace(poll, context=replace(poll.context, content_id=first))]))
     assert (await rows(url))[result.content_ids[site]][1] is None
-    assert (await store.history.get_content(result.content_ids[site])).body == edition(2)
+    assert (await store.contents.get(result.content_ids[site])).body == edition(2)
 
 
 async def test_an_older_schema_gets_its_contents_whole(url: str, settings: StorageSettings) -> None:

@@ -120,7 +120,7 @@ async def test_a_full_or_readonly_database(sqlite_url: str, broken: str, mended:
 
 async def test_connections_that_the_server_ends(postgres_url: str, settings: StorageSettings) -> None:
     store = await Store.open(postgres_url, settings=settings)
-    await store.start_run("1", 1.0)
+    await store.runs.start("1", 1.0)
     batch = await some_batch(store)
     name = make_url(postgres_url).database
     await asyncio.to_thread(execute, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
@@ -133,12 +133,12 @@ async def test_connections_that_the_server_ends(postgres_url: str, settings: Sto
 
 async def test_another_daemon_took_over(postgres_url: str, settings: StorageSettings) -> None:
     first = await Store.open(postgres_url, settings=settings)
-    await first.start_run("1", 1.0)
+    await first.runs.start("1", 1.0)
     batch = await some_batch(first)
     name = make_url(postgres_url).database
     await asyncio.to_thread(execute, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
     second = await Store.open(postgres_url, settings=settings)
-    await second.start_run("1", 2.0)
+    await second.runs.start("1", 2.0)
     with pytest.raises(DatabaseInUseError):
         await retry_while_unavailable(lambda: first.commit(batch))
     await second.close()
@@ -164,7 +164,7 @@ async def test_commits_reads_and_deletes_at_once(store: Store, url: str) -> None
     results, *_ = await asyncio.gather(
         asyncio.gather(*(store.commit(batch) for batch in batches)),
         asyncio.gather(*(store.sites.delete(site, 1.0) for site in sites[:10])),
-        asyncio.gather(*(store.history.list_changes() for _ in range(10))),
+        asyncio.gather(*(store.changes.page() for _ in range(10))),
         asyncio.gather(*(store.sites.page() for _ in range(10))),
     )
     assert len(results) == 8
@@ -177,7 +177,7 @@ async def test_in_memory(settings: StorageSettings) -> None:
     store = await Store.open("sqlite+aiosqlite:///:memory:", settings=settings)
     sites = await add(store, 2)
     await asyncio.gather(*(store.sites.page() for _ in range(5)), poll_all(store, sites, 10.0, b"a", changed=True))
-    assert len((await store.history.list_changes()).items) == 2
+    assert len((await store.changes.page()).items) == 2
     await store.check()
     await store.close()
 

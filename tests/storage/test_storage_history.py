@@ -31,43 +31,43 @@ async def test_polls_newest_first_in_pages(store: Store) -> None:
 
 async def test_changes_oldest_first_and_onwards(store: Store) -> None:
     sites = await add(store, 2)
-    page = await store.history.list_changes(order=Order.OLDEST)
+    page = await store.changes.page(order=Order.OLDEST)
     assert page.items == []
     await poll_all(store, sites, 10.0, b"a", changed=True)
     await poll_all(store, sites, 20.0, b"b", changed=True)
     seen: list[tuple[int, float]] = []
     for more in (True, False):
-        page = await store.history.list_changes(limit=3, cursor=page.next_cursor, order=Order.OLDEST)
+        page = await store.changes.page(limit=3, cursor=page.next_cursor, order=Order.OLDEST)
         seen += [(c.site_id, c.detected_at) for c in page.items]
         assert (page.next_cursor is not None) is more
     assert seen == [(s, at) for at in (10.0, 20.0) for s in sites]
     await poll_all(store, sites[1:], 30.0, b"c", changed=True)
-    page = await store.history.list_changes(ChangeFilter(since=25.0))
+    page = await store.changes.page(ChangeFilter(since=25.0))
     assert [c.detected_at for c in page.items] == [30.0]
-    assert [
-        c.detected_at for c in (await store.history.list_changes(ChangeFilter(since=20.0, site_id=sites[0]))).items
-    ] == [20.0]
-    assert await store.history.get_change(page.items[0].id or 0) == page.items[0]
+    assert [c.detected_at for c in (await store.changes.page(ChangeFilter(since=20.0, site_id=sites[0]))).items] == [
+        20.0
+    ]
+    assert await store.changes.get(page.items[0].id or 0) == page.items[0]
 
 
 async def test_a_bad_cursor_or_limit_is_named(store: Store) -> None:
     sites = await add(store, 2)
     site = sites[0]
     await poll_all(store, sites, 10.0, b"a", changed=True)
-    foreign = (await store.history.list_changes(limit=1)).next_cursor
+    foreign = (await store.changes.page(limit=1)).next_cursor
     assert foreign is not None
     for cursor in ("", "x", "é", "c1", "cA==", "YzEx=", "Yy0x", "Yzk5OTk5OTk5OTk5OTk5OTk5OTk5", "\0"):
         with pytest.raises(InvalidValueError, match="cursor"):
-            await store.history.list_changes(cursor=cursor)
+            await store.changes.page(cursor=cursor)
     with pytest.raises(InvalidValueError, match="cursor"):
         await store.history.list_polls(site, cursor=foreign)
     for limit in (0, -1, 1001):
         with pytest.raises(InvalidValueError, match="limit"):
-            await store.history.list_changes(limit=limit)
+            await store.changes.page(limit=limit)
 
 
 async def test_what_is_not_there(store: Store) -> None:
-    for call in (store.history.get_change(1), store.history.get_content(1)):
+    for call in (store.changes.get(1), store.contents.get(1)):
         with pytest.raises(NotFoundError):
             await call
     assert (await store.history.list_polls(7)).items == []
@@ -152,7 +152,7 @@ async def test_a_change_is_detected_when_the_answer_is_there(store: Store) -> No
     context = (await store.sites.contexts([site]))[site]
     slow = record(context, 10.0, b"new", changed=True, duration=7.0, age=2.0)
     await store.commit(Batch([slow]))
-    (change,) = (await store.history.list_changes()).items
+    (change,) = (await store.changes.page()).items
     assert change.detected_at == 17.0
     sites, ages = await store.history.dated_delays(10)
     assert (sites.tolist(), ages.tolist()) == ([site], [2.0]), "the poll of the change is found by its own time"

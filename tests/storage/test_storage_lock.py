@@ -53,7 +53,7 @@ async def test_every_transaction_that_writes_is_the_holders(postgres_url: str) -
 async def test_a_transaction_dies_with_the_lock(postgres_url: str) -> None:
     """The session is ended in the middle of a commit, and another daemon is there at once."""
     first = await Store.open(postgres_url, settings=StorageSettings(busy_timeout_seconds=2.0))
-    await first.start_run("first", 1.0)
+    await first.runs.start("first", 1.0)
     sites = await add(first, 2)
 
     def cut_in_the_middle(connection: Connection) -> None:
@@ -65,7 +65,7 @@ async def test_a_transaction_dies_with_the_lock(postgres_url: str) -> None:
         await first.database.write(cut_in_the_middle)
     batch = await a_batch(first, sites, 20.0)
     second = await Store.open(postgres_url)
-    await second.start_run("second", 2.0)
+    await second.runs.start("second", 2.0)
     assert await query(postgres_url, "SELECT max(weight) FROM site") == [(None,)]
     with pytest.raises(DatabaseInUseError):
         await retry_while_unavailable(lambda: first.commit(batch))
@@ -79,7 +79,7 @@ async def test_a_session_that_a_network_swallowed_is_ended_by_the_next(postgres_
     """The server still holds the old session, and its lock: it is ours, nobody else's."""
     async with relayed(postgres_url) as (through, wire):
         store = await Store.open(through)
-        await store.start_run("first", 1.0)
+        await store.runs.start("first", 1.0)
         sites = await add(store, 2)
         batch = await a_batch(store, sites, 20.0)
         wire.swallow()

@@ -56,7 +56,7 @@ async def test_up_down_and_up_with_rows(url: str, settings: StorageSettings) -> 
     sites = await add(store, 3, tags=("a",))
     await poll_all(store, sites, 10.0, b"one")
     await poll_all(store, sites, 20.0, b"two", changed=True)
-    await store.start_run("1", 1.0)
+    await store.runs.start("1", 1.0)
     await store.close()
     database = Database(database_url(url), settings, create=False)
     await database.write(lambda c: migrate.down(c, "base"))

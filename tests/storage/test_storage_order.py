@@ -31,7 +31,7 @@ def lists_of(store: Store, site: int) -> dict[str, Read]:
         return await store.history.list_polls(site, **options)
 
     async def changes(**options: Any) -> ListPage[Any]:
-        return await store.history.list_changes(ChangeFilter(site_id=site), **options)
+        return await store.changes.page(ChangeFilter(site_id=site), **options)
 
     return {"polls": polls, "changes": changes}
 
@@ -126,14 +126,14 @@ async def test_a_cursor_with_an_order_that_is_none_is_refused(store: Store) -> N
     for text in ("cx1", "cn", "co-1", "cno1", "cn01", "n1", "pn1"):
         cursor = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
         with pytest.raises(InvalidValueError, match="cursor"):
-            await store.history.list_changes(cursor=cursor)
+            await store.changes.page(cursor=cursor)
 
 
 READS: dict[str, tuple[str, Callable[[Store, Any], Any]]] = {
-    "all changes": ("change", lambda store, options: store.history.list_changes(**options)),
+    "all changes": ("change", lambda store, options: store.changes.page(**options)),
     "a site's changes": (
         "change",
-        lambda store, options: store.history.list_changes(ChangeFilter(site_id=1), **options),
+        lambda store, options: store.changes.page(ChangeFilter(site_id=1), **options),
     ),
     "a site's polls": ("poll", lambda store, options: store.history.list_polls(1, **options)),
 }

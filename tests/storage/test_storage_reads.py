@@ -44,7 +44,7 @@ async def changed(store: Store, site_id: int, *times: float) -> list[int]:
     """Finds a change of the site at each of these times; their ids."""
     for at in times:
         await poll_all(store, [site_id], at, f"at {at}".encode(), changed=True)
-    page = await store.history.list_changes(limit=1_000)
+    page = await store.changes.page(limit=1_000)
     return sorted(one.id or 0 for one in page.items if one.site_id == site_id and one.detected_at in times)
 
 

@@ -76,11 +76,11 @@ async def test_a_site_that_is_in_a_batch_more_than_once(store: Store) -> None:
     assert [change.record for change in result.changes] == [0, 1, 2, 3]
     found = await store.sites.get(site)
     assert (found.polls, found.changes, found.last_poll_at) == (3, 3, 3.0)
-    changes = (await store.history.list_changes(ChangeFilter(site_id=site))).items
-    assert [(await store.history.get_content(c.after_content_id or 0)).body for c in changes] == [
+    changes = (await store.changes.page(ChangeFilter(site_id=site))).items
+    assert [(await store.contents.get(c.after_content_id or 0)).body for c in changes] == [
         b"one",
         b"two",
         b"one",
     ]
     (current,) = (await store.sites.contexts([site])).values()
-    assert (await store.history.get_content(current.content_id or 0)).body == b"one"
+    assert (await store.contents.get(current.content_id or 0)).body == b"one"

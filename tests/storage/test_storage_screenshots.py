@@ -28,19 +28,19 @@ async def find(store: Store, site: int, at: float, number: int, png: bytes | Non
 async def test_a_new_content_keeps_it_and_one_that_comes_back_the_first(store: Store) -> None:
     [site, other] = await add(store, 2)
     with pytest.raises(NotFoundError):
-        await store.history.current_screenshot(site)
+        await store.contents.current_screenshot(site)
     first = await find(store, site, 1.0, 0, PNG + b"one")
     second = await find(store, site, 2.0, 1, None)
     assert await find(store, site, 3.0, 0, PNG + b"two") == first
     assert await find(store, site, 4.0, 1, PNG + b"three") == second
-    assert await store.history.get_screenshot(first) == PNG + b"one"
+    assert await store.contents.screenshot(first) == PNG + b"one"
     for missing in (second, second + 1):
         with pytest.raises(NotFoundError):
-            await store.history.get_screenshot(missing)
+            await store.contents.screenshot(missing)
     await find(store, site, 5.0, 2, PNG + b"four")
-    assert await store.history.current_screenshot(site) == PNG + b"four"
+    assert await store.contents.current_screenshot(site) == PNG + b"four"
     with pytest.raises(NotFoundError):
-        await store.history.current_screenshot(other)
+        await store.contents.current_screenshot(other)
 
 
 async def test_it_counts_for_the_cap_and_goes_with_its_content(url: str) -> None:
@@ -86,7 +86,7 @@ async def test_down_and_up_with_rows(url: str, settings: StorageSettings) -> Non
     assert await migrate.upgrade(url) == migrate.head()
     store = await Store.open(url, settings=settings)
     assert (await store.sites.get(site)).spec.keep_screenshots is None
-    assert (await store.history.get_content(content)).body == large(0)
+    assert (await store.contents.get(content)).body == large(0)
     with pytest.raises(NotFoundError):
-        await store.history.get_screenshot(content)
+        await store.contents.screenshot(content)
     await store.close()

@@ -45,12 +45,12 @@ async def test_what_was_not_seen_is_listed_and_counted(store: Store, seen: list[
     sites = await add(store)
     for n in range(7):  # the first reading is no change
         await poll_all(store, sites, float(n), f"text {n}".encode(), changed=n > 0)
-    await store.history.put_seen("user:1", seen)
-    await store.history.put_seen("user:2", [(1, 99)])
+    await store.changes.put_seen("user:1", seen)
+    await store.changes.put_seen("user:2", [(1, 99)])
     left = sorted(set(range(1, 7)) - ids(seen), reverse=True)
-    listed = (await store.history.list_changes(ChangeFilter(unseen_by="user:1"))).items
+    listed = (await store.changes.page(ChangeFilter(unseen_by="user:1"))).items
     assert [one.id for one in listed] == left
-    assert await store.history.count_unseen("user:1", 100) == len(left)
-    assert await store.history.count_unseen("user:1", 2) == min(len(left), 2)
-    await store.history.put_seen("user:1", [(1, 99)], seen=False)
-    assert await store.history.count_unseen("user:1", 100) == 6
+    assert await store.changes.count_unseen("user:1", 100) == len(left)
+    assert await store.changes.count_unseen("user:1", 2) == min(len(left), 2)
+    await store.changes.put_seen("user:1", [(1, 99)], seen=False)
+    assert await store.changes.count_unseen("user:1", 100) == 6

@@ -14,7 +14,7 @@ from sqlalchemy.util import await_only
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError
 from pollerd.events import EventKind, Notice
-from pollerd.storage import locks, runs
+from pollerd.storage import changes, locks, runs
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.runs import raise_numbers
 from pollerd.storage.settings import StorageSettings
@@ -33,7 +33,7 @@ async def writers(url: str, *names: str) -> AsyncIterator[list[Store]]:
     stores = [await Store.open(url, settings=PATIENT, several_writers=True, writer=name) for name in names]
     try:
         for store in stores:
-            await store.start_run("1", 1.0)
+            await store.runs.start("1", 1.0)
         yield stores
     finally:
         for store in stores:
@@ -71,7 +71,7 @@ class Halt:
 
 
 async def newest(store: Store) -> list[float]:
-    return [c.detected_at for c in (await store.history.changes_after(ChangeFilter(), 0)).items]
+    return [c.detected_at for c in (await store.changes.after(ChangeFilter(), 0)).items]
 
 
 async def waiting_for_a_lock(url: str) -> None:
@@ -142,7 +142,7 @@ async def test_a_repeated_batch_is_recognised_whatever_others_committed(postgres
         again = await a.commit(batch)
         assert [change.site_id for change in again.changes] == [one]
         assert await query(postgres_url, "SELECT count(*) FROM poll") == [(2,)]
-        await b.end_run(30.0)
+        await b.runs.end(30.0)
         assert await query(postgres_url, "SELECT writer FROM last_batch") == [("a",)]
 
 
@@ -150,7 +150,7 @@ async def test_a_run_ends_with_the_next_of_the_same_writer_only(postgres_url: st
     async with writers(postgres_url, "a", "b") as (a, b):
         [site] = await add(a)
         again = await Store.open(postgres_url, several_writers=True, writer="a")
-        assert not (await again.start_run("1", 5.0)).previous_clean
+        assert not (await again.runs.start("1", 5.0)).previous_clean
         await poll_all(b, [site], 10.0)
         with pytest.raises(DatabaseInUseError, match="took over"):
             await poll_all(a, [site], 20.0)
@@ -161,7 +161,7 @@ async def test_hosts_that_another_writer_may_know_stay(postgres_url: str) -> Non
     async with writers(postgres_url, "a") as (a,):
         [site] = await add(a)
         await a.sites.delete(site, 2.0)
-        await a.start_run("1", 3.0)
+        await a.runs.start("1", 3.0)
         assert await query(postgres_url, "SELECT count(*) FROM host") == [(1,)]
 
 
@@ -191,7 +191,7 @@ async def test_one_writer_takes_no_lock_and_tells_nobody(postgres_url: str) -> N
     writer = store.database._driver._writer.sync_engine  # type: ignore[union-attr] # noqa: SLF001
     event.listen(writer, "before_cursor_execute", lambda _c, _u, sql, *_: said.append(sql))
     await poll_all(store, sites, 10.0, changed=True)
-    await store.history.put_seen("reader", [(1, 2)])
+    await store.changes.put_seen("reader", [(1, 2)])
     await store.prune(20.0)
     assert said
     assert not [sql for sql in said if "advisory" in sql or "notify" in sql or "FOR UPDATE" in sql]
@@ -201,21 +201,21 @@ async def test_one_writer_takes_no_lock_and_tells_nobody(postgres_url: str) -> N
 
 async def test_a_lost_connection_loses_no_news(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is committed while nobody listens is found when the listener is back."""
-    monkeypatch.setattr(runs, "LOOK_SECONDS", 3_600.0)
-    monkeypatch.setattr(runs, "_AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(changes, "LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(changes, "_AGAIN_SECONDS", 0.2)
     async with writers(postgres_url, "a", "b") as (a, b):
         [site] = await add(a)
         hearing = asyncio.create_task(b.listen_for_changes())
         await poll_all(a, [site], 10.0, changed=True)
-        await asyncio.wait_for(b.history.news(0), PATIENCE_SECONDS)
+        await asyncio.wait_for(b.changes.news(0), PATIENCE_SECONDS)
         for n in range(3):
             listener = "application_name = 'pollerd listener' AND datname = $1"
             name = make_url(postgres_url).database
             sql = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {listener}"
             await asyncio.to_thread(execute, sql, name)
-            reached = b.history.newest_change
+            reached = b.changes.newest
             await poll_all(a, [site], 20.0 + n, changed=True)
-            await asyncio.wait_for(b.history.news(reached), PATIENCE_SECONDS)
+            await asyncio.wait_for(b.changes.news(reached), PATIENCE_SECONDS)
         assert not hearing.done()
         hearing.cancel()
 
@@ -229,10 +229,10 @@ async def test_numbers_are_raised_past_all_that_were_given(postgres_url: str) ->
         assert raised["change"] == 1003
         assert {"site", "poll", "content", "outbox", "daemon_run", "job"} <= set(raised)
         await poll_all(a, [site], 30.0, changed=True)
-        changes = await a.history.changes_after(ChangeFilter(), 0)
+        changes = await a.changes.after(ChangeFilter(), 0)
         assert [c.id for c in changes.items] == [1, 2, 1004]
         # A reader that saw what the replica lacks gets all that is new.
-        assert [c.id for c in (await a.history.changes_after(ChangeFilter(), 900)).items] == [1004]
+        assert [c.id for c in (await a.changes.after(ChangeFilter(), 900)).items] == [1004]
         assert await add(a, 2) == [1003]
     for by in (0, 10**12 + 1):
         with pytest.raises(InvalidValueError, match="by: must be 1 to"):
@@ -289,13 +289,13 @@ async def test_a_content_that_another_makes_current_is_not_dropped(
         await b.prune(late)  # the site is left out while it is committed for
         halt.go_on.set()
         await first
-        change = (await a.history.list_changes()).items[0]
-        assert (await a.history.get_content(change.after_content_id or 0)).body == b"content 0"
+        change = (await a.changes.page()).items[0]
+        assert (await a.contents.get(change.after_content_id or 0)).body == b"content 0"
 
 
 async def test_two_that_note_what_one_reader_saw(postgres_url: str) -> None:
     async with writers(postgres_url, "a", "b") as stores:
-        notes = [stores[n % 2].history.put_seen("reader", [(2 * n + 1, 2 * n + 2)]) for n in range(20)]
+        notes = [stores[n % 2].changes.put_seen("reader", [(2 * n + 1, 2 * n + 2)]) for n in range(20)]
         await asyncio.gather(*notes)
         assert await query(postgres_url, "SELECT first, last FROM seen_range") == [(1, 40)]
 
@@ -311,6 +311,6 @@ async def test_many_changes_of_two_writers_keep_their_records(postgres_url: str)
                 result = await store.commit(batch)
                 assert [change.site_id for change in result.changes] == mine
                 for change in result.changes:
-                    assert (await store.history.get_change(change.id)).site_id == change.site_id
+                    assert (await store.changes.get(change.id)).site_id == change.site_id
 
         await asyncio.gather(commit(stores[0], sites[:10]), commit(stores[1], sites[10:]))

@@ -18,8 +18,8 @@ async def test_an_empty_database(store: Store) -> None:
     assert [rows async for rows in store.sites.schedule()] == []
     assert await hosts_of(store) == []
     assert [piece async for piece in store.learned("whittle")] == []
-    assert await store.load_allocation() is None
-    assert (await store.sites.contexts([1]), await store.history.load_contents([1])) == ({}, {})
+    assert await store.allocation.load() is None
+    assert (await store.sites.contexts([1]), await store.contents.load([1])) == ({}, {})
 
 
 async def test_the_schedule_has_what_polls_left(store: Store) -> None:
@@ -67,15 +67,15 @@ async def test_all_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch
 
 async def test_runs_tell_a_clean_stop_from_a_crash(url: str, settings: StorageSettings) -> None:
     first = await Store.open(url, settings=settings)
-    assert await first.start_run("1", 1.0) == RunInfo(1, True, None)
+    assert await first.runs.start("1", 1.0) == RunInfo(1, True, None)
     await poll_all(first, await add(first), 10.0)
     await first.close()
     second = await Store.open(url, settings=settings)
-    assert await second.start_run("2", 20.0) == RunInfo(2, False, None)
-    await second.end_run(30.0)
+    assert await second.runs.start("2", 20.0) == RunInfo(2, False, None)
+    await second.runs.end(30.0)
     await second.close()
     third = await Store.open(url, settings=settings)
-    assert await third.start_run("2", 40.0) == RunInfo(3, True, 30.0)
+    assert await third.runs.start("2", 40.0) == RunInfo(3, True, 30.0)
     await third.close()
     await third.close()
 
@@ -84,7 +84,7 @@ async def test_hosts_without_sites_go_at_the_start(store: Store) -> None:
     sites = await add(store, 2)
     await store.sites.delete(sites[0], 2.0)
     assert [h.name for h in await hosts_of(store)] == ["h0:80", "h1:80"]
-    await store.start_run("1", 3.0)
+    await store.runs.start("1", 3.0)
     assert [h.name for h in await hosts_of(store)] == ["h1:80"]
 
 

@@ -183,7 +183,7 @@ async def test_without_either_the_page_asks(busy: Web, new_reader: NewReader) ->
 
 async def test_the_inbox_by_keys(busy: Web, new_reader: NewReader) -> None:
     reader = await new_reader(busy.root)
-    page, history = reader.page, busy.api.store.history
+    page, changes = reader.page, busy.api.store.changes
     await visit(reader, busy, "/changes")
     for key in ("j", "o"):
         await page.keyboard.press(key)
@@ -198,7 +198,7 @@ async def test_the_inbox_by_keys(busy: Web, new_reader: NewReader) -> None:
     assert await page.evaluate("document.activeElement.dataset.change") == "4"
 
     async def unseen() -> list[int | None]:
-        return [one.id for one in (await history.list_changes(ChangeFilter(unseen_by=""))).items]
+        return [one.id for one in (await changes.page(ChangeFilter(unseen_by=""))).items]
 
     async def is_unseen(*ids: int) -> bool:
         return await unseen() == list(ids)

@@ -240,14 +240,14 @@ async def test_a_difference_inline_side_by_side_and_since_an_earlier_one(busy: W
 
 
 async def test_what_was_pruned_says_so(busy: Web) -> None:
-    newest = (await busy.api.store.history.list_changes(ChangeFilter(site_id=1))).items[0]
+    newest = (await busy.api.store.changes.page(ChangeFilter(site_id=1))).items[0]
 
     async def gone(content_id: int) -> Any:
         from pollerd.errors import NotFoundError
 
         raise NotFoundError("content", content_id)
 
-    busy.api.store.history.get_content = gone  # type: ignore[method-assign]
+    busy.api.store.contents.get = gone  # type: ignore[assignment]
     answer = await busy.get(f"/changes/{newest.id}")
     assert "The old text was removed to save space" in answer.text
 

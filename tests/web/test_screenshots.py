@@ -116,7 +116,7 @@ async def test_pictures(shown: Web, new_reader: NewReader, scheme: str, tmp_path
     folder.mkdir(parents=True, exist_ok=True)
     options = {"color_scheme": scheme, "timezone_id": "Europe/Vienna", "viewport": {"width": 1180, "height": 820}}
     reader = await new_reader(shown.root, **options)
-    newest = await shown.api.store.history.last_change_id()
+    newest = await shown.api.store.changes.last_id()
     for name, path in SHOTS.items():
         await reader.page.goto(shown.root + path.format(change=newest))
         await reader.page.wait_for_timeout(400)

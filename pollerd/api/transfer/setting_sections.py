@@ -79,7 +79,7 @@ class AllocationSection:
 
 
 async def _present(daemon: ApiPorts) -> Record | None:
-    row = await daemon.store.load_allocation()
+    row = await daemon.store.allocation.load()
     if row is None:
         return None
     present: Record = {"allocator": row.allocator, "objective": row.objective, "budget": row.budget}

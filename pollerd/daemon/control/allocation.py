@@ -167,9 +167,9 @@ class AllocationControl:
             through = 0 if shadows is None else await self._store.history.last_poll_id()
             if handover is not None:
                 shared, learned = await handover.finish()
-                await self._store.replace_learned(replace(row, shared_state=shared), learned)
+                await self._store.allocation.replace_learned(replace(row, shared_state=shared), learned)
             elif save:
-                await self._store.save_allocation(row)
+                await self._store.allocation.save(row)
             if handover is not None:
                 self._scheduler.replace_allocator(row.allocator, handover.candidate, row.objective, self._due(row))
                 self._whole.explainer.forget_predictions()

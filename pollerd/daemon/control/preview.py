@@ -85,7 +85,7 @@ class PreviewControl:
         content_id = (await self._context(site)).content_id
         if content_id is None:
             raise NotFoundError("stored content of site", site_id)
-        content = await self._store.history.get_content(content_id)
+        content = await self._store.contents.get(content_id)
         stored, earlier = await self._known(site, selections)
         page = (content.body, _TEXT, site.spec.url)
         found = await self._preview(await self._context(site), selections, *page, stored, earlier)
@@ -119,16 +119,16 @@ class PreviewControl:
 
     async def _current(self, states: list[SelectionState]) -> dict[str, bytes]:
         ids = [state.content_id for state in states if state.content_id is not None]
-        contents = await self._store.history.load_contents(ids) if ids else {}
+        contents = await self._store.contents.load(ids) if ids else {}
         return {state.name: contents[state.content_id] for state in states if state.content_id in contents}
 
     async def _earlier(self, site_id: int, selection: str) -> list[EarlierVersion]:
         from pollerd.detection.selection.preview import EarlierVersion
 
         wanted = ChangeFilter(site_id=site_id, selection=selection)
-        changes = (await self._store.history.list_changes(wanted, _EARLIER_MOST)).items
+        changes = (await self._store.changes.page(wanted, _EARLIER_MOST)).items
         ids = {one for change in changes for one in (change.before_content_id, change.after_content_id) if one}
-        contents = await self._store.history.load_contents(list(ids)) if ids else {}
+        contents = await self._store.contents.load(list(ids)) if ids else {}
         return [
             EarlierVersion(change.id or 0, change.detected_at, contents[before], contents[after])
             for change in changes

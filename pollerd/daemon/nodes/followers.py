@@ -322,7 +322,7 @@ class GrantFollower:
 
     async def adopt_budget(self) -> None:
         """Gives all nodes the budget that somebody set. Raises DatabaseUnavailableError."""
-        stored = await self._store.load_allocation()
+        stored = await self._store.allocation.load()
         if stored is not None and stored.budget != self._whole:
             await self._grants.set_budget(stored.budget)
             self._whole = stored.budget
