@@ -110,7 +110,7 @@ async def sent(store: Store, row: StoredChannel, url: str, batches: list[list[No
         )
         used = 0.0
         for notices in batches:
-            await store.notifications.put(notices)
+            await store.notifications.outbox.put(notices)
             used += await cpu(sender.send_due)
         return used / max(sum(map(len, batches)), 1)
 
@@ -168,9 +168,9 @@ async def main() -> None:
         specs = [SiteSpec(f"http://h{n}/{n}") for n in range(options.changes)]
         added = await store.sites.add(specs, [f"h{n}:80" for n in range(options.changes)], 1.0, respect_deleted=False)
         sites = [site_id for site_id, _, _ in added.added]
-        row = await store.notifications.add_channel(ChannelSpec("hook", "webhook"), 1.0)
+        row = await store.notifications.channels.add(ChannelSpec("hook", "webhook"), 1.0)
         document = {"name": "all", "channels": ["hook"]}
-        rule = await store.notifications.add_rule(RuleSpec("all", '{"name": "all", "channels": ["hook"]}'), 1.0)
+        rule = await store.notifications.rules.add(RuleSpec("all", '{"name": "all", "channels": ["hook"]}'), 1.0)
         runtime = cast(Runtime, SimpleNamespace(clock=time.time, workers=None, faults=None))
         announcer = Announcer(sites=store.sites, contents=store.contents, filled=asyncio.Event(), runtime=runtime)
         announcer.put_in_force([parse_rule(document, id=rule.id)], {"hook": row.id})

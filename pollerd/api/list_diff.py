@@ -216,14 +216,14 @@ Listed = ChannelSpec | RuleSpec
 @channel_list_router.post("/channels/diff", dependencies=_JSON, summary="What a list would change of channels")
 async def diff_channels(daemon: Daemon, body: ChannelsOfList) -> SettingsDifference:
     """Changes nothing. A list is the truth about its own channels; secrets are compared and never shown."""
-    there = [one.spec for one in await daemon.store.notifications.channels()]
+    there = [one.spec for one in await daemon.store.notifications.channels.all()]
     return _difference("channels", there, channels_of(body.channels))
 
 
 @channel_list_router.post("/rules/diff", dependencies=_JSON, summary="What a list would change of rules")
 async def diff_rules(daemon: Daemon, body: RulesOfList) -> SettingsDifference:
     """Changes nothing. A list is the truth about its own rules."""
-    there = [one.spec for one in await daemon.store.notifications.rules()]
+    there = [one.spec for one in await daemon.store.notifications.rules.all()]
     return _difference("rules", there, rules_of(body.rules))
 
 

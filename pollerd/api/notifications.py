@@ -266,7 +266,7 @@ _JSON = [Depends(json_body)]
 @router.get("", summary="List rules")
 async def list_rules(daemon: Daemon) -> Listing[RuleSchema]:
     """All rules, by id."""
-    return Listing.of(map(RuleSchema.of, await daemon.store.notifications.rules()), None)
+    return Listing.of(map(RuleSchema.of, await daemon.store.notifications.rules.all()), None)
 
 
 @router.post("", status_code=HTTPStatus.CREATED, dependencies=_JSON, summary="Add a rule")
@@ -281,7 +281,7 @@ async def add_rule(daemon: Daemon, rule: NewRule, response: Response) -> RuleSch
 @router.get("/{rule_id:id}", summary="One rule")
 async def get_rule(daemon: Daemon, rule_id: RuleId) -> RuleSchema:
     """The rule as it stands."""
-    return RuleSchema.of(await daemon.store.notifications.rule(rule_id))
+    return RuleSchema.of(await daemon.store.notifications.rules.get(rule_id))
 
 
 @router.put("/{rule_id:id}", dependencies=_JSON, summary="Replace a rule")
@@ -322,7 +322,7 @@ async def list_channels(daemon: Daemon) -> Listing[ChannelSchema]:
 async def shown_channels(daemon: ApiPorts) -> list[ChannelSchema]:
     """Returns all channels, by id, without secrets."""
     store, control = daemon.store.notifications, daemon.control.notifications
-    rows, counts = await store.channels(), await store.counts()
+    rows, counts = await store.channels.all(), await store.outbox.counts()
     return [
         ChannelSchema.of(row, control.shown(row), counts.get(row.id, _NOTHING), not_fenced=control.not_fenced(row))
         for row in rows
@@ -344,7 +344,7 @@ async def add_channel(daemon: Daemon, channel: NewChannel, response: Response) -
 @channels_router.get("/{channel_id:id}", summary="One channel")
 async def get_channel(daemon: Daemon, channel_id: ChannelId) -> ChannelSchema:
     """The channel as it stands, without secrets."""
-    return await _shown(daemon, await daemon.store.notifications.channel(channel_id))
+    return await _shown(daemon, await daemon.store.notifications.channels.get(channel_id))
 
 
 @channels_router.patch("/{channel_id:id}", dependencies=_JSON, summary="Change a channel")
@@ -391,12 +391,12 @@ async def rotate_secret(daemon: Daemon, channel_id: ChannelId, body: Rotation) -
 @channels_router.post("/{channel_id:id}/resend", summary="Send what is dead again")
 async def resend_channel(daemon: Daemon, channel_id: ChannelId) -> Resent:
     """All that could not be told on this channel waits anew."""
-    await daemon.store.notifications.channel(channel_id)
+    await daemon.store.notifications.channels.get(channel_id)
     return Resent(resent=await daemon.control.notifications.resend(channel_id=channel_id))
 
 
 async def _shown(daemon: ApiPorts, row: StoredChannel, *, with_secret: bool = False) -> ChannelSchema:
-    counts = (await daemon.store.notifications.counts()).get(row.id, _NOTHING)
+    counts = (await daemon.store.notifications.outbox.counts()).get(row.id, _NOTHING)
     control = daemon.control.notifications
     secret = control.signing_secret(row) if with_secret else None
     return ChannelSchema.of(row, control.shown(row), counts, not_fenced=control.not_fenced(row), secret=secret)
@@ -428,7 +428,7 @@ async def list_deliveries(
     order: GivenOrder = None,
 ) -> Listing[Delivery]:
     """Each event for each channel: told, waiting, or dead."""
-    page = await daemon.store.notifications.list_notices(wanted, limit, cursor, order)
+    page = await daemon.store.notifications.log.notices(wanted, limit, cursor, order)
     return Listing.of(map(Delivery.of, page.items), page.next_cursor)
 
 
@@ -442,7 +442,7 @@ async def list_attempts(
     order: GivenOrder = None,
 ) -> Listing[Attempt]:
     """Every attempt with its answer, without secrets."""
-    page = await daemon.store.notifications.list_attempts(channel, message, limit, cursor, order)
+    page = await daemon.store.notifications.log.attempts(channel, message, limit, cursor, order)
     return Listing.of(page.items, page.next_cursor)
 
 

@@ -59,7 +59,7 @@ class OutboxGauges:
     async def refresh(self) -> None:
         """Sets them once; while the database cannot be asked they keep their values."""
         try:
-            counts, channels = await self._store.counts(), await self._store.channels()
+            counts, channels = await self._store.outbox.counts(), await self._store.channels.all()
         except DatabaseUnavailableError:
             return  # `storage_failing` reports it
         found, now = list(counts.values()), self._clock()
@@ -138,16 +138,16 @@ class Notifier:
 
     async def load(self) -> None:
         """Puts in force what is stored, before the first poll. Raises DatabaseUnavailableError."""
-        channels, rules = await self._store.channels(), await self._store.rules()
+        channels, rules = await self._store.channels.all(), await self._store.rules.all()
         self._announce_by(channels, rules)
         late = self._clock() - _DIGESTS_SECONDS
-        self._announcer.restore(await self._store.incidents(), await self._store.digests_sent(late))
+        self._announcer.restore(await self._store.rules.incidents(), await self._store.outbox.digests_sent(late))
         await self._deliver_on(channels)
 
     async def reload(self) -> None:
         """Puts in force what is stored. Raises DatabaseUnavailableError; then all is as before."""
         async with self._turn:
-            channels, rules = await self._store.channels(), await self._store.rules()
+            channels, rules = await self._store.channels.all(), await self._store.rules.all()
             async with self._journal.quiesced():  # no batch holds notices of a rule or channel that is gone
                 self._announce_by(channels, rules)
             await self._deliver_on(channels)
@@ -177,7 +177,7 @@ class Notifier:
         while True:
             try:
                 async with self._turn:  # what is changed from here on, `reload` hands on
-                    await delivery.replace(await self._store.channels())
+                    await delivery.replace(await self._store.channels.all())
                     self._delivery = delivery
             except DatabaseUnavailableError as error:
                 self._log.warning("deliveries_put_off", reason=str(error))
@@ -221,7 +221,7 @@ class Notifier:
             await asyncio.sleep(_TIDY_SECONDS)
             try:
                 now = self._clock()
-                late = await self._store.expire(now - _WAIT_SECONDS, now)
+                late = await self._store.outbox.expire(now - _WAIT_SECONDS, now)
             except DatabaseUnavailableError as error:
                 self._log.warning("outbox_not_tidied", reason=str(error))
             else:
@@ -269,7 +269,7 @@ class DaemonEvents:
         notices = self._notices(kind, data, at=at, event_id=event_id)
         while notices:
             try:
-                await self._store.put(notices)
+                await self._store.outbox.put(notices)
             except DatabaseUnavailableError as error:
                 self._log.warning("notice_put_off", kind=kind.value, reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -327,7 +327,7 @@ class DaemonEvents:
         """Returns whether the last that was said of the budget, perhaps by an earlier run, is that it is too small."""
         while True:
             try:
-                last = await self._store.last_notice(EventKind.OVER_BUDGET)
+                last = await self._store.log.last_notice(EventKind.OVER_BUDGET)
             except DatabaseUnavailableError as error:
                 self._log.warning("watch_put_off", kind=EventKind.OVER_BUDGET.value, reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -424,7 +424,7 @@ class FailingWatch:
                 notices += found.notices
                 opened += found.opened
             if opened:
-                await self._store.notifications.put(notices, incidents=opened)
+                await self._store.notifications.outbox.put(notices, incidents=opened)
                 rules.opened(opened)
         if notices:
             self._filled.set()

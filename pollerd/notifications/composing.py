@@ -73,9 +73,9 @@ class Composer:
         """
         if has_links and self.public_url.startswith("https://"):
             ids = (claim.channel_id, claim.notices[0].rule_id)
-            token = self.store.token_of(purpose_of(*ids))
+            token = self.store.channels.token_of(purpose_of(*ids))
             look = replace(look, unsubscribe_url=link_of(self.public_url, token, *ids) if token else "")
-        facts = claim.facts or await self.store.facts(claim.notices, _WITH_LINES)
+        facts = claim.facts or await self.store.log.facts(claim.notices, _WITH_LINES)
         events = [await self._event(one) for one in facts]
         message = replace(_message(events, claim, look), id=claim.message_id)
         return message if template is None else await self._by_template(message, *template)

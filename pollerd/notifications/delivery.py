@@ -183,7 +183,7 @@ class ChannelSender:
         now = self._clock()
         if self._open_at(now) > now:
             return None
-        return await self._store.claim(self.row.id, now, **self._terms(now))
+        return await self._store.outbox.claim(self.row.id, now, **self._terms(now))
 
     async def _send(self, claim: ClaimedMessage) -> ClaimedMessage | None:
         """Sends a message, notes what became of it, and returns the next one, if it may be sent now."""
@@ -221,16 +221,18 @@ class ChannelSender:
     ) -> ClaimedMessage | None:
         """Notes the end of an attempt; returns the next message, in the same transaction where the channel goes on."""
         if end.pause is None and not end.resumes and self._open_at(now) <= now:
-            return await self._store.end_and_claim(claim, now, end, notices, **self._terms(now))
-        await self._store.ended(self.row.id, claim.message_id, now, end, notices)
+            return await self._store.outbox.end_and_claim(claim, now, end, notices, **self._terms(now))
+        await self._store.outbox.ended(self.row.id, claim.message_id, now, end, notices)
         if end.pause is not None or end.resumes:
-            self.row = await self._store.channel(self.row.id)
+            self.row = await self._store.channels.get(self.row.id)
         return await self._claim()
 
     async def _recall_pace(self) -> None:
         """Reads from the log what was sent in the last minute, by an earlier run or with earlier settings."""
         if not self._pace_known:
-            for at, events, first_seen in await self._store.sent_since(self.row.id, self._clock() - WINDOW_SECONDS):
+            for at, events, first_seen in await self._store.outbox.sent_since(
+                self.row.id, self._clock() - WINDOW_SECONDS
+            ):
                 self._note_sent(at, events, first_seen=first_seen)
             self._pace_known = True
 
@@ -248,7 +250,7 @@ class ChannelSender:
         try:
             message = await self._compose(claim)
             while not claim.attempts and (carried := self._channel.events_carried(message)) < len(claim.notices):
-                claim = await self._store.part(claim, carried)
+                claim = await self._store.outbox.part(claim, carried)
                 message = await self._compose(claim)
             if not claim.attempts:
                 pace.begin(claimed, len(claim.notices))
@@ -361,7 +363,7 @@ class DeliveryLoop:
         """Takes back what an earlier process was sending, as soon as the database answers."""
         while True:
             try:
-                await self._store.release()
+                await self._store.outbox.release()
             except DatabaseUnavailableError as error:
                 self._log.warning("deliveries_put_off", reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -384,9 +386,9 @@ class DeliveryLoop:
             return None
         try:
             for channel_id in tuple(self._broken_off):
-                await self._store.release(channel_id)
+                await self._store.outbox.release(channel_id)
                 self._broken_off.discard(channel_id)
-            due = await self._store.next_due()
+            due = await self._store.outbox.next_due()
         except DatabaseUnavailableError as error:
             self._log.warning("deliveries_put_off", reason=str(error))
             return _RETRY_SECONDS

@@ -15,6 +15,7 @@ from pollerd.model import DEFAULT_SELECTION, Baseline, Poll, Redirect, SiteState
 from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.encoding import Packed, encode_header, pack, storable, storable_word, window_columns
 from pollerd.storage.node_values import NodeInfo
+from pollerd.storage.notices import notice_row
 from pollerd.storage.schema import allocation
 from pollerd.storage.schema import poll as poll_table
 from pollerd.storage.selection_states import load_selection_states, reading_rows, state_row
@@ -107,26 +108,6 @@ def write_notices(
     run_each(connection, sql.close_incident, closed)
     opened = [(one.rule_id, one.site_id, one.id, one.since) for _, r in records for one in r.incidents_opened]
     run_each(connection, sql.open_incident, opened)
-
-
-def notice_row(notice: Notice, url: str | None = None, change_id: int | None = None) -> tuple[Any, ...]:
-    """Returns the row of a notice, in the order of `NOTICE`."""
-    due_at = notice.due_at
-    return (
-        notice.event_id,
-        notice.kind.value,
-        notice.at,
-        notice.rule_id,
-        notice.channel_id,
-        notice.site_id,
-        storable(url),
-        change_id,
-        notice.selection,
-        storable_word(notice.data),
-        notice.digest,
-        due_at,
-        due_at,
-    )
 
 
 def has_notices(records: Iterable[PollRecord]) -> bool:

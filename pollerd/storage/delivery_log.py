@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,67 +17,16 @@ from pollerd.model import Change, StoredReading
 from pollerd.storage.changes import changes_by_id
 from pollerd.storage.contents import ContentStore
 from pollerd.storage.encoding import Order, PackedRow, Position, unpack_all
+from pollerd.storage.engine import Database
+from pollerd.storage.notices import IS_DEAD, OutboxStatements, attempt_of, notice_of
 from pollerd.storage.notification_values import Attempt, NoticeFacts, NoticeFilter, NoticeSite, StoredNotice
-from pollerd.storage.outbox import IS_DEAD, OutboxStatements, attempt_of, notice_of
 from pollerd.storage.schema import attempt, outbox, reading
 from pollerd.storage.statements import Statements, columns_of, run
+from pollerd.storage.transactions import Subject, reads
 from pollerd.storage.values import ListPage
 
+ALL_NOTICES = NoticeFilter()
 _PLAIN = ("channel_id", "change_id", "site_id", "message_id")
-
-
-def get_notice(connection: Connection, notice_id: int) -> StoredNotice:
-    """Returns the notice. Raises `NotFoundError`."""
-    row = connection.execute(select(outbox).where(outbox.c.id == notice_id)).one_or_none()
-    if row is None:
-        raise NotFoundError("notice", notice_id)
-    return notice_of(row)
-
-
-def last_notice(connection: Connection, kind: EventKind) -> StoredNotice | None:
-    """Returns the notice of this kind that was written last."""
-    wanted = select(outbox).where(outbox.c.kind == kind.value).order_by(outbox.c.id.desc()).limit(1)
-    row = connection.execute(wanted).one_or_none()
-    return None if row is None else notice_of(row)
-
-
-def list_notices(
-    connection: Connection, wanted: NoticeFilter, limit: int, cursor: str | None, order: Order | None
-) -> ListPage[StoredNotice]:
-    """Returns matching notices in the cursor's order, else in `order`, else newest first."""
-    statement = select(outbox)
-    for name in _PLAIN:
-        value: Any = getattr(wanted, name)
-        if value is not None:
-            statement = statement.where(outbox.c[name] == value)
-    if wanted.state is NoticeState.DEAD:
-        statement = statement.where(IS_DEAD)
-    elif wanted.state is not None:
-        statement = statement.where(outbox.c.state == wanted.state.value)
-    if wanted.state in (NoticeState.WAITING, NoticeState.SENDING):
-        statement = statement.where(outbox.c.ended_at.is_(None))
-    position = Position.of("o", cursor, order, unnamed=Order.NEWEST)
-    rows = connection.execute(position.select(statement, outbox.c.id, limit))
-    return position.page([notice_of(row) for row in rows], limit)
-
-
-def list_attempts(
-    connection: Connection,
-    channel_id: int | None,
-    message_id: str | None,
-    limit: int,
-    cursor: str | None,
-    order: Order | None,
-) -> ListPage[Attempt]:
-    """Returns attempts, in the cursor's order, else in `order`, else newest first."""
-    statement = select(attempt)
-    if channel_id is not None:
-        statement = statement.where(attempt.c.channel_id == channel_id)
-    if message_id is not None:
-        statement = statement.where(attempt.c.message_id == message_id)
-    position = Position.of("d", cursor, order, unnamed=Order.NEWEST)
-    rows = connection.execute(position.select(statement, attempt.c.id, limit))
-    return position.page([attempt_of(row) for row in rows], limit)
 
 
 # Facts of messages, read for many notices at once.
@@ -96,24 +46,6 @@ class FactRows:
     """By change id."""
 
 
-def read_facts(
-    connection: Connection,
-    sql: Statements,
-    outbox: OutboxStatements,
-    stored: ContentStore,
-    notices: Sequence[StoredNotice],
-    contents_of: int,
-) -> FactRows:
-    """Reads what messages show of these; contents of the changes of the first `contents_of` only."""
-    sites = _sites(connection, outbox, {one.site_id for one in notices if one.site_id is not None})
-    ids = dict.fromkeys(one.change_id for one in notices if one.change_id is not None)
-    changes = {one.id or 0: one for one in changes_by_id(connection, sql, list(ids))} if ids else {}
-    shown = [changes[one.change_id] for one in notices[:contents_of] if one.change_id in changes]
-    between = {key for one in shown for key in (one.before_content_id, one.after_content_id) if key is not None}
-    contents = stored.packed.within(connection, sorted(between)) if between else []
-    return FactRows(sites, changes, contents, _values(connection, sql, changes))
-
-
 def facts_of(notices: Iterable[StoredNotice], rows: FactRows) -> list[NoticeFacts]:
     """Returns the facts of each, in their order; unpacks contents."""
     kept = unpack_all(rows.contents)
@@ -131,17 +63,6 @@ def facts_of(notices: Iterable[StoredNotice], rows: FactRows) -> list[NoticeFact
         before, after = content(change.before_content_id), content(change.after_content_id)
         found.append(NoticeFacts(one, place, change, before, after, rows.values.get(change.id or 0, {})))
     return found
-
-
-def _sites(connection: Connection, sql: OutboxStatements, ids: set[int]) -> dict[int, NoticeSite]:
-    if not ids:
-        return {}
-    given = sql.id_list(ids)
-    tags: defaultdict[int, list[str]] = defaultdict(list)
-    for site_id, name in run(connection, sql.tags, given):
-        tags[site_id].append(name)
-    rows = run(connection, sql.sites, given)
-    return {key: NoticeSite(key, url, title or "", tuple(tags[key])) for key, url, title in rows}
 
 
 def _values(connection: Connection, sql: Statements, changes: dict[int, Change]) -> dict[int, dict[str, StoredReading]]:
@@ -171,3 +92,112 @@ def _last_readings(sql: Statements, asked: list[tuple[int, int, str, float]]) ->
     newest = last.group_by(key, r.name).subquery()
     wanted = select(newest.c.change, r.name, r.text, r.number, r.moment, r.currency, r.problem)
     return wanted.join_from(newest, reading, r.id == newest.c.last), given
+
+
+class DeliveryLog(Subject):
+    """What became of notices and attempts, and what messages show of them."""
+
+    def __init__(
+        self, *, database: Database, sql: Statements, contents: ContentStore, statements: OutboxStatements
+    ) -> None:
+        self._database, self._sql, self._contents, self._statements = database, sql, contents, statements
+
+    @reads
+    def last_notice(self, connection: Connection, kind: EventKind) -> StoredNotice | None:
+        """Returns the last notice of this kind, of any channel; None: there is none, or its time to be kept is over."""
+        wanted = select(outbox).where(outbox.c.kind == kind.value).order_by(outbox.c.id.desc()).limit(1)
+        row = connection.execute(wanted).one_or_none()
+        return None if row is None else notice_of(row)
+
+    @reads
+    def notice(self, connection: Connection, notice_id: int) -> StoredNotice:
+        """Returns the notice. Raises `NotFoundError`."""
+        row = connection.execute(select(outbox).where(outbox.c.id == notice_id)).one_or_none()
+        if row is None:
+            raise NotFoundError("notice", notice_id)
+        return notice_of(row)
+
+    @reads
+    def notices(
+        self,
+        connection: Connection,
+        wanted: NoticeFilter = ALL_NOTICES,
+        limit: int = 100,
+        cursor: str | None = None,
+        order: Order | None = None,
+    ) -> ListPage[StoredNotice]:
+        """Returns matching notices, newest first unless cursor or `order` say otherwise.
+
+        With a `change_id`: to whom the change was told, and when. Raises `InvalidValueError` for a bad cursor, an order
+        that differs from the cursor's, or a bad limit (1 to 1000).
+        """
+        statement = select(outbox)
+        for name in _PLAIN:
+            value: Any = getattr(wanted, name)
+            if value is not None:
+                statement = statement.where(outbox.c[name] == value)
+        if wanted.state is NoticeState.DEAD:
+            statement = statement.where(IS_DEAD)
+        elif wanted.state is not None:
+            statement = statement.where(outbox.c.state == wanted.state.value)
+        if wanted.state in (NoticeState.WAITING, NoticeState.SENDING):
+            statement = statement.where(outbox.c.ended_at.is_(None))
+        position = Position.of("o", cursor, order, unnamed=Order.NEWEST)
+        rows = connection.execute(position.select(statement, outbox.c.id, limit))
+        return position.page([notice_of(row) for row in rows], limit)
+
+    @reads
+    def attempts(
+        self,
+        connection: Connection,
+        channel_id: int | None = None,
+        message_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        order: Order | None = None,
+    ) -> ListPage[Attempt]:
+        """Returns attempts of a channel, or of a message, or of all; order and errors as in `notices`."""
+        statement = select(attempt)
+        if channel_id is not None:
+            statement = statement.where(attempt.c.channel_id == channel_id)
+        if message_id is not None:
+            statement = statement.where(attempt.c.message_id == message_id)
+        position = Position.of("d", cursor, order, unnamed=Order.NEWEST)
+        rows = connection.execute(position.select(statement, attempt.c.id, limit))
+        return position.page([attempt_of(row) for row in rows], limit)
+
+    async def facts(self, notices: Sequence[StoredNotice], contents_of: int = 100) -> list[NoticeFacts]:
+        """Returns what a message may show of these, in their order, read in one transaction.
+
+        contents_of: of how many, from the first on, the contents before and after the change are read.
+        """
+        return await unpacked_facts(notices, await self.read_facts(notices, contents_of))
+
+    @reads
+    def read_facts(self, connection: Connection, notices: Sequence[StoredNotice], contents_of: int) -> FactRows:
+        """Reads what messages show of these; contents of the changes of the first `contents_of` only."""
+        sql, sites = self._sql, self._sites(connection, {one.site_id for one in notices if one.site_id is not None})
+        ids = dict.fromkeys(one.change_id for one in notices if one.change_id is not None)
+        changes = {one.id or 0: one for one in changes_by_id(connection, sql, list(ids))} if ids else {}
+        shown = [changes[one.change_id] for one in notices[:contents_of] if one.change_id in changes]
+        between = {key for one in shown for key in (one.before_content_id, one.after_content_id) if key is not None}
+        contents = self._contents.packed.within(connection, sorted(between)) if between else []
+        return FactRows(sites, changes, contents, _values(connection, sql, changes))
+
+    def _sites(self, connection: Connection, ids: set[int]) -> dict[int, NoticeSite]:
+        if not ids:
+            return {}
+        given = self._sql.id_list(ids)
+        tags: defaultdict[int, list[str]] = defaultdict(list)
+        for site_id, name in run(connection, self._statements.tags, given):
+            tags[site_id].append(name)
+        rows = run(connection, self._statements.sites, given)
+        return {key: NoticeSite(key, url, title or "", tuple(tags[key])) for key, url, title in rows}
+
+
+async def unpacked_facts(notices: Sequence[StoredNotice], rows: FactRows) -> list[NoticeFacts]:
+    """Returns the facts of each notice, in their order."""
+    if not rows.contents:
+        return facts_of(notices, rows)
+    # Decompression releases the GIL: in a thread it does not block the loop.
+    return await asyncio.to_thread(facts_of, notices, rows)

@@ -1,7 +1,4 @@
-"""The outbox: notices to be sent, claimed as messages, and ended as sent, failed or waiting again.
-
-The statements are compiled once: for each message a few of them run.
-"""
+"""The outbox: notices to be sent, claimed as messages, and ended as sent, failed or waiting again."""
 
 from __future__ import annotations
 
@@ -9,299 +6,355 @@ import dataclasses
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Double,
-    Select,
-    Text,
-    and_,
-    bindparam,
-    exists,
-    func,
-    literal_column,
-    or_,
-    select,
-    union_all,
-    update,
-)
+from sqlalchemy import Connection, and_, exists, func, or_, select, union_all, update
 
 from pollerd.errors import InvalidValueError
-from pollerd.events import EventKind, NoticeState
+from pollerd.events import Incident, Notice, NoticeState
+from pollerd.storage.delivery_log import DeliveryLog, FactRows, unpacked_facts
 from pollerd.storage.encoding import storable_word
-from pollerd.storage.notification_values import (
-    Attempt,
-    AttemptEnd,
-    ClaimedMessage,
-    DueTimes,
-    NewMessages,
-    QueueCounts,
-    StoredNotice,
+from pollerd.storage.engine import Database
+from pollerd.storage.notices import (
+    DEAD,
+    EVENT_ID,
+    FREE,
+    IN_MESSAGE,
+    IS_DEAD,
+    IS_SENDING,
+    IS_WAITING,
+    OF_CHANNELS,
+    SITE_ID,
+    WAITING,
+    OutboxStatements,
+    Row,
+    notice_of,
+    notice_row,
 )
+from pollerd.storage.notification_values import AttemptEnd, ClaimedMessage, DueTimes, NewMessages, QueueCounts
 from pollerd.storage.rules import pause_statement
-from pollerd.storage.schema import attempt, channel, outbox, site, site_tag
+from pollerd.storage.schema import channel, outbox, site
 from pollerd.storage.statements import Statements, run, run_each
-
-# Notices and attempts as rows.
-
-Row = tuple[Any, ...]
-WAITING, DEAD = NoticeState.WAITING.value, NoticeState.DEAD.value
-SENDING_TEXT = f"'{NoticeState.SENDING}'"
-EVENT_ID, SITE_ID = outbox.c.keys().index("event_id"), outbox.c.keys().index("site_id")
-
-# The conditions of the partial indexes: written out, since a database does not look into parameters to choose an index.
-NO_DIGEST: ColumnElement[str] = literal_column("''")
-OPEN: ColumnElement[bool] = outbox.c.ended_at.is_(None)
-FREE: ColumnElement[bool] = and_(OPEN, outbox.c.message_id.is_(None))
-IN_MESSAGE: ColumnElement[bool] = and_(OPEN, outbox.c.message_id.is_not(None))
-FIRST_SEEN: ColumnElement[str] = literal_column(f"'{EventKind.FIRST_SEEN}'")
-OF_CHANNELS: ColumnElement[bool] = and_(IN_MESSAGE, outbox.c.channel_id.in_(select(channel.c.id)))
-"""In a message of any channel: naming them makes SQLite choose the index of open ones."""
-IS_DEAD: ColumnElement[bool] = outbox.c.state == literal_column(f"'{DEAD}'")
-IS_WAITING: ColumnElement[bool] = outbox.c.state == literal_column(f"'{WAITING}'")
-IS_SENDING: ColumnElement[bool] = outbox.c.state == literal_column(SENDING_TEXT)
-
-_KINDS = {kind.value: kind for kind in EventKind}
-_STATES = {state.value: state for state in NoticeState}
-_STATE, _MESSAGE = outbox.c.keys().index("state"), outbox.c.keys().index("message_id")
-
-
-def notice_of(row: Row, state: NoticeState | None = None, message_id: str | None = None) -> StoredNotice:
-    """Returns the notice of a row of `outbox`; with a state, as it is in that state and message."""
-    id_, event_id, kind, *rest = row
-    offset = 3
-    if state is None:
-        rest[_STATE - offset] = _STATES[rest[_STATE - offset]]
-    else:
-        rest[_STATE - offset], rest[_MESSAGE - offset] = state, message_id
-    return StoredNotice(id_, event_id, _KINDS[kind], *rest)
-
-
-def attempt_of(row: Row) -> Attempt:
-    """Returns the attempt of a row of `attempt`."""
-    return Attempt(*row)
-
-
-ATTEMPT = ["at", "channel_id", "message_id", "events", "outcome", "status", "detail", "duration"]
-_C = outbox.c
-_EARLIER = outbox.alias("earlier")
-
-
-def _mine(name: str = "channel") -> ColumnElement[bool]:
-    return _C.channel_id == bindparam(name)
-
-
-def _due(name: str = "now") -> ColumnElement[bool]:
-    return _C.due_at <= bindparam(name, type_=Double)
-
-
-def _at_most(statement: Select[Any], most: ColumnElement[int]) -> Select[Any]:
-    # SQLite's dialect would make a parameter of the offset.
-    return statement.limit(most).offset(literal_column("0"))
-
-
-def _earlier(*holds: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Returns whether an earlier open notice of the same site and channel, outside of digests, holds a notice up."""
-    e = _EARLIER.c
-    same = (e.channel_id == _C.channel_id, e.site_id == _C.site_id, e.id < _C.id)
-    return exists().where(*same, e.ended_at.is_(None), e.digest == NO_DIGEST, *holds)
-
-
-class OutboxStatements:
-    """The statements for one dialect, as text for `run`, with the order of their parameters."""
-
-    def __init__(self, sql: Statements) -> None:
-        self.id_list = sql.id_list
-        most = bindparam("most", type_=BigInteger)
-        urgent = select(_C.message_id).where(_mine("a"), IN_MESSAGE, IS_WAITING, _due("at_a"), _C.kind != FIRST_SEEN)
-        again = select(_C.message_id).where(_mine("b"), IN_MESSAGE, IS_WAITING, _due("at_b"))
-        digest = select(_C.digest).where(_mine("c"), FREE, _C.digest != NO_DIGEST, _due("at_c"))
-        first = (_at_most(one.order_by(_C.due_at, _C.id), literal_column("1")) for one in (urgent, again, digest))
-        given = [f"{at}{one}" for one in "abc" for at in ("", "at_")]
-        self.first = sql.compiled(select(*(one.scalar_subquery() for one in first)), given)
-        """Message that is to be tried again and does not tell of first sights alone, any message that is to be tried
-        again, key of the digest that is due: channel and now, three times.
-        """
-        members = select(outbox).where(_mine(), IN_MESSAGE, _C.message_id == bindparam("message")).order_by(_C.id)
-        self.members = sql.compiled(members, ["channel", "message"])
-        of_digest = select(outbox).where(_mine(), FREE, _C.digest == bindparam("key"), _due()).order_by(_C.id)
-        self.of_digest = sql.compiled(_at_most(of_digest, most), ["channel", "key", "now", "most"])
-        e = _EARLIER.c
-        later = e.due_at > bindparam("then", type_=Double)
-        # Earlier ones that are free and due are in front in the same list, so that they are taken before or with it.
-        others = _alone(_C.kind != FIRST_SEEN, e.message_id.is_not(None), and_(e.kind != FIRST_SEEN, later))
-        self.others = sql.compiled(_at_most(others, most), ["channel", "now", "then", "most"])
-        """What may go outside of digests but first sights, by id: channel, now, now, how many."""
-        first_seen = _alone(_C.kind == FIRST_SEEN, e.message_id.is_not(None), later, e.kind != FIRST_SEEN)
-        self.first_seen = sql.compiled(_at_most(first_seen, most), ["channel", "now", "then", "most"])
-        """First sights that may go: as `others`."""
-        of_sites = select(outbox).where(_mine(), FREE, _C.digest == NO_DIGEST, _C.kind == FIRST_SEEN)
-        self.first_sights = sql.compiled(
-            of_sites.where(sql.in_list(_C.site_id, "sites")).order_by(_C.id), ["channel", "sites"]
-        )
-        """Those of these sites that were never tried: they go with the first change."""
-        note = update(outbox).ordered_values(
-            (_C.state, literal_column(SENDING_TEXT)), (_C.message_id, bindparam("message", type_=Text))
-        )
-        self.note = sql.compiled(note.where(sql.in_list(_C.id, "ids")), ["message", "ids"])
-        freeing = update(outbox).ordered_values(
-            (_C.state, literal_column(f"'{WAITING}'")), (_C.message_id, literal_column("NULL"))
-        )
-        self.free = sql.compiled(freeing.where(sql.in_list(_C.id, "ids")), ["ids"])
-        """Takes notices out of their message: their ids."""
-        ending = update(outbox).ordered_values(
-            (_C.state, bindparam("to", type_=Text)),
-            (_C.attempts, _C.attempts + literal_column("1")),
-            (_C.last_detail, bindparam("detail", type_=Text)),
-            (_C.due_at, func.coalesce(bindparam("due", type_=Double), _C.due_at)),
-            (_C.ended_at, bindparam("ended", type_=Double)),
-        )
-        mine = (IN_MESSAGE, IS_SENDING, _mine(), _C.message_id == bindparam("message"))
-        self.end = sql.compiled(ending.where(*mine), ["to", "detail", "due", "ended", "channel", "message"])
-        self.log = sql.insert_each(attempt, ATTEMPT)
-        t = site_tag.c
-        tags = select(t.site_id, t.tag).where(sql.in_list(t.site_id, "ids")).order_by(t.site_id, t.position, t.tag)
-        a = attempt.c
-        tells_more = exists().where(_C.message_id == a.message_id, _C.kind != FIRST_SEEN)
-        recent = select(a.at, a.events, ~tells_more).where(
-            a.channel_id == bindparam("channel"), a.at > bindparam("since", type_=Double)
-        )
-        sent = recent.where(a.outcome == literal_column(f"'{NoticeState.SENT}'")).order_by(a.id)
-        self.sent_since = sql.compiled(sent, ["channel", "since"])
-        """When messages were sent on a channel since then, of how many events, and whether of first sights alone."""
-        self.tags = sql.compiled(tags, ["ids"])
-        named = select(site.c.id, site.c.url, site.c.title).where(sql.in_list(site.c.id, "ids"))
-        self.sites = sql.compiled(named, ["ids"])
-        self.next_due = sql.compiled(next_due(), [])
-        self.channels_named = len(_DUE_PARTS) if sql.is_sqlite else 1
-        """How often `next_due_of` asks for its channel: PostgreSQL numbers its parameters."""
-        self.next_due_of = sql.compiled(next_due(_mine()), ["channel"] * self.channels_named)
-        of_channel = update(channel).ordered_values(
-            (channel.c.last_sent_at, func.coalesce(bindparam("sent", type_=Double), channel.c.last_sent_at)),
-            (channel.c.last_error, bindparam("error", type_=Text)),
-        )
-        self.of_channel = sql.compiled(
-            of_channel.where(channel.c.id == bindparam("channel")), ["sent", "error", "channel"]
-        )
-
-
-def _alone(wanted: ColumnElement[bool], *holds: ColumnElement[bool]) -> Select[Any]:
-    return (
-        select(outbox)
-        .where(_mine(), FREE, _C.digest == NO_DIGEST, wanted, _due(), ~_earlier(or_(*holds)))
-        .order_by(_C.id)
-    )
-
-
-_DUE_PARTS: tuple[tuple[str, tuple[ColumnElement[bool], ...]], ...] = (
-    (
-        "others",
-        (
-            FREE,
-            _C.digest == NO_DIGEST,
-            _C.kind != FIRST_SEEN,
-            ~_earlier(or_(_EARLIER.c.message_id.is_not(None), _EARLIER.c.kind != FIRST_SEEN)),
-        ),
-    ),
-    ("first_seen", (FREE, _C.digest == NO_DIGEST, _C.kind == FIRST_SEEN, ~_earlier())),
-    ("others", (FREE, _C.digest != NO_DIGEST)),
-    ("again", (OF_CHANNELS, IS_WAITING)),
-)
-"""In parts, each with an index of its own: none has all open ones. Names are those of `DueTimes`."""
-
-
-def next_due(*wanted: ColumnElement[bool]) -> Select[Any]:
-    """Selects when each channel has something to send, by its kind: of each site only the first notice counts."""
-    parts = (
-        select(_C.channel_id, literal_column(f"'{name}'").label("name"), _C.due_at).where(*part, *wanted)
-        for name, part in _DUE_PARTS
-    )
-    found = union_all(*parts).subquery().c
-    return select(found.channel_id, found.name, func.min(found.due_at)).group_by(found.channel_id, found.name)
-
-
-# Claims: the notices that a channel sends next as one message, noted before anything is sent.
+from pollerd.storage.transactions import Subject, reads, writes
 
 DIGEST_MOST = 10_000
 """Most notices of a digest's message; what is more goes into another one."""
+EXPIRED = "not sent within the time that the outbox keeps it"
+PIECE = 5_000
+_C = outbox.c
+_OTHER = outbox.alias("other")
 
 
-def claim(
-    connection: Connection,
-    sql: OutboxStatements,
-    channel_id: int,
-    now: float,
-    limit: int,
-    group_from: int | None,
-    begins: NewMessages,
-) -> ClaimedMessage | None:
-    """Returns what the channel sends now, noted as being sent; None: nothing is due, or may be begun."""
-    urgent, again, key = run(connection, sql.first, *[channel_id, now] * 3)[0]
-    most = 1 if group_from is None else max(limit, group_from)
+class Outbox(Subject):
+    """What is still to be sent, and is being sent."""
 
-    def taken(rows: Sequence[Row]) -> Sequence[Row]:
-        return rows[: limit if group_from is not None and len(rows) >= group_from else 1]
+    def __init__(self, *, database: Database, sql: Statements, log: DeliveryLog, statements: OutboxStatements) -> None:
+        self._database, self._sql, self._log, self._statements = database, sql, log, statements
 
-    if urgent is None and NewMessages.OTHERS in begins:
-        if key is not None:
-            return _noted(connection, sql, run(connection, sql.of_digest, channel_id, key, now, DIGEST_MOST))
-        if rows := taken(run(connection, sql.others, channel_id, now, now, most)):
-            return _noted(connection, sql, _with_first_sights(connection, sql, channel_id, rows)[:limit])
-    if again is not None:
-        message_id = urgent or again
-        return _noted(connection, sql, run(connection, sql.members, channel_id, message_id), message_id)
-    if NewMessages.FIRST_SEEN in begins and (
-        rows := taken(run(connection, sql.first_seen, channel_id, now, now, most))
-    ):
-        return _noted(connection, sql, rows)
-    return None
+    @writes
+    def put(self, connection: Connection, notices: Sequence[Notice], incidents: Sequence[Incident] = ()) -> None:
+        """Writes notices of events that no poll is the cause of; those that a channel was given before are left out.
+
+        incidents: opened with them.
+        """
+        ids = {one.site_id for one in notices if one.site_id is not None}
+        wanted = select(site.c.id, site.c.url).where(self._sql.in_list(site.c.id, "ids"))
+        found = connection.execute(wanted, {"ids": self._sql.id_list(ids)}) if ids else ()
+        urls: dict[int | None, str] = dict(map(tuple, found))
+        rows = [notice_row(one, urls.get(one.site_id)) for one in notices]
+        self._sql.locks.number_events(connection)
+        run_each(connection, self._sql.insert_notice, rows)
+        opened = [(one.rule_id, one.site_id, one.id, one.since) for one in incidents]
+        run_each(connection, self._sql.open_incident, opened)
+
+    # Claims: the notices that a channel sends next as one message, noted before anything is sent.
+
+    async def claim(
+        self,
+        channel_id: int,
+        now: float,
+        *,
+        limit: int = 1000,
+        group_from: int | None = None,
+        begins: NewMessages = NewMessages.ALL,
+    ) -> ClaimedMessage | None:
+        """Returns what the channel sends now as one message; None: nothing is due, or may be begun.
+
+        Its id and members are stored before this returns, so that each later attempt sends the same. In this order: a
+        message that is to be tried again; what is due of one digest; if `group_from` (1 or more) or more notices are
+        due, these as a group, `limit` at most; the oldest that is due. Messages of first sights alone come last, in the
+        same order; that of a site goes before its first change, or with it. Notices of one site and outside of digests
+        go in the order of their ids: one waits while an earlier one is open that is not in the same message. Whether
+        the channel is paused is not looked at.
+        """
+        _check_limit(limit)
+        return await _with_facts(*await self._claim(_Choice(channel_id, now, limit, group_from, begins)))
+
+    @writes
+    def _claim(self, connection: Connection, wanted: _Choice) -> tuple[ClaimedMessage | None, FactRows | None]:
+        """Returns a message, and the facts of a single notice: those of many are not read while commits wait."""
+        claimed = self._chosen(connection, wanted)
+        if claimed is None or len(claimed.notices) > 1:
+            return claimed, None
+        return claimed, self._log.read_facts.within(connection, claimed.notices, 1)
+
+    def _chosen(self, connection: Connection, wanted: _Choice) -> ClaimedMessage | None:
+        """Returns what the channel sends now, noted as being sent."""
+        sql, (channel_id, now, limit, group_from, begins) = self._statements, wanted
+        urgent, again, key = run(connection, sql.first, *[channel_id, now] * 3)[0]
+        most = 1 if group_from is None else max(limit, group_from)
+
+        def taken(rows: Sequence[Row]) -> Sequence[Row]:
+            return rows[: limit if group_from is not None and len(rows) >= group_from else 1]
+
+        if urgent is None and NewMessages.OTHERS in begins:
+            if key is not None:
+                return self._noted(connection, run(connection, sql.of_digest, channel_id, key, now, DIGEST_MOST))
+            if rows := taken(run(connection, sql.others, channel_id, now, now, most)):
+                return self._noted(connection, self._with_first_sights(connection, channel_id, rows)[:limit])
+        if again is not None:
+            message_id = urgent or again
+            return self._noted(connection, run(connection, sql.members, channel_id, message_id), message_id)
+        if NewMessages.FIRST_SEEN in begins and (
+            rows := taken(run(connection, sql.first_seen, channel_id, now, now, most))
+        ):
+            return self._noted(connection, rows)
+        return None
+
+    def _with_first_sights(self, connection: Connection, channel_id: int, rows: Sequence[Row]) -> Sequence[Row]:
+        """Returns the rows with the first sights of their sites, by id; instead of a single one, what goes before."""
+        sql, last = self._statements, {row[SITE_ID]: row[0] for row in rows if row[SITE_ID] is not None}
+        found = run(connection, sql.first_sights, channel_id, sql.id_list(last)) if last else ()
+        before = [row for row in found if row[0] < last[row[SITE_ID]]]
+        return before[:1] or rows if len(rows) == 1 else sorted([*before, *rows], key=lambda row: row[0])
+
+    def _noted(self, connection: Connection, rows: Sequence[Row], message_id: str | None = None) -> ClaimedMessage:
+        """Notes these as being sent in one message."""
+        sql, message_id = self._statements, message_id or message_id_of([row[EVENT_ID] for row in rows])
+        run(connection, sql.note, message_id, sql.id_list(row[0] for row in rows))
+        sent = tuple(notice_of(row, NoticeState.SENDING, message_id) for row in rows)
+        return ClaimedMessage(sent[0].channel_id, message_id, sent, sent[0].attempts, sent[0].digest)
+
+    async def part(self, claimed: ClaimedMessage, first: int) -> ClaimedMessage:
+        """Returns a message of the first notices of a claimed one that was never tried; the others are due as before.
+
+        first: 1 to one less than it has. Raises `InvalidValueError`.
+        """
+        if not 1 <= first < len(claimed.notices) or claimed.attempts:
+            raise InvalidValueError("first", f"1 to {len(claimed.notices) - 1}, of a message never tried", first)
+        return await self._part(claimed, first)
+
+    @writes
+    def _part(self, connection: Connection, claimed: ClaimedMessage, first: int) -> ClaimedMessage:
+        sql, kept, rest = self._statements, claimed.notices[:first], claimed.notices[first:]
+        message_id = message_id_of([one.event_id for one in kept])
+        run(connection, sql.free, sql.id_list(one.id for one in rest))
+        run(connection, sql.note, message_id, sql.id_list(one.id for one in kept))
+        sent = tuple(msgspec.structs.replace(one, message_id=message_id) for one in kept)
+        return dataclasses.replace(claimed, message_id=message_id, notices=sent)
+
+    @writes
+    def release(self, connection: Connection, channel_id: int | None = None) -> int:
+        """Makes what an earlier run was sending wait for the next attempt, as the same messages.
+
+        To be called at a start, before anything is claimed; channel_id: of a channel whose sending was broken off.
+        Returns the number of notices.
+        """
+        marked = update(outbox).where(OF_CHANNELS, IS_SENDING)
+        mine = marked if channel_id is None else marked.where(outbox.c.channel_id == channel_id)
+        return connection.execute(mine.values(state=WAITING)).rowcount
+
+    @reads
+    def next_due(self, connection: Connection, channel_id: int | None = None) -> dict[int, DueTimes]:
+        """Returns when each channel, or this one, has something to send; it may be past.
+
+        Channels that have nothing, or whose messages are all being sent, are missing.
+        """
+        if channel_id is None:
+            rows = run(connection, self._statements.next_due)
+        else:
+            rows = run(connection, self._statements.next_due_of, *[channel_id] * self._statements.channels_named)
+        found: defaultdict[int, dict[str, float]] = defaultdict(dict)
+        for its, name, due_at in rows:
+            found[its][name] = due_at
+        return {its: DueTimes(**times) for its, times in found.items()}
+
+    @reads
+    def digests_sent(self, connection: Connection, since: float) -> list[str]:
+        """Returns the keys of digests that were sent since then, or are being sent, in the order of their notices."""
+        c = outbox.c
+        claimed = and_(c.ended_at.is_(None), c.message_id.is_not(None))
+        wanted = select(c.digest).where(or_(c.ended_at > since, claimed), c.digest != "").group_by(c.digest)
+        return list(connection.execute(wanted.order_by(func.max(c.id))).scalars())
+
+    @reads
+    def sent_since(self, connection: Connection, channel_id: int, since: float) -> list[tuple[float, int, bool]]:
+        """Returns the messages sent on a channel since then, oldest first: (epoch s, number of events, whether of first
+        sights alone).
+        """
+        rows = run(connection, self._statements.sent_since, channel_id, since)
+        return [(at, events, bool(first_seen)) for at, events, first_seen in rows]
+
+    # Ends of attempts: notices are sent, wait again, are dead, or are queued again by a user.
+
+    async def ended(
+        self, channel_id: int, message_id: str, now: float, end: AttemptEnd, notices: Sequence[Notice] = ()
+    ) -> int:
+        """Notes how the attempt to send a claimed message ended, with its row in the log and what follows for the
+        channel.
+
+        notices: written in the same transaction, for example that the channel is down. Returns how many notices of the
+        message it concerned. Raises `InvalidValueError`.
+        """
+        _check_end(end)
+        return await self._end(channel_id, message_id, now, end, notices)
+
+    async def end_and_claim(
+        self,
+        claimed: ClaimedMessage,
+        now: float,
+        end: AttemptEnd,
+        notices: Sequence[Notice] = (),
+        *,
+        limit: int = 1000,
+        group_from: int | None = None,
+        begins: NewMessages = NewMessages.ALL,
+    ) -> ClaimedMessage | None:
+        """Notes the end of an attempt as `ended` does, and returns what the channel sends next as `claim` does, both in
+        one transaction.
+        """
+        _check_end(end)
+        _check_limit(limit)
+        wanted = _Choice(claimed.channel_id, now, limit, group_from, begins)
+        return await _with_facts(*await self._end_and_claim(claimed.message_id, end, notices, wanted))
+
+    @writes
+    def _end_and_claim(
+        self, connection: Connection, message_id: str, end: AttemptEnd, notices: Sequence[Notice], wanted: _Choice
+    ) -> tuple[ClaimedMessage | None, FactRows | None]:
+        self._end.within(connection, wanted.channel_id, message_id, wanted.now, end, notices)
+        return self._claim.within(connection, wanted)
+
+    @writes
+    def _end(
+        self,
+        connection: Connection,
+        channel_id: int,
+        message_id: str,
+        now: float,
+        end: AttemptEnd,
+        notices: Sequence[Notice],
+    ) -> int:
+        if notices:
+            self._sql.locks.number_events(connection)
+        times = (end.due_at, None) if end.state is NoticeState.WAITING else (None, now)
+        given = (end.state.value, storable_word(end.detail), *times, channel_id, message_id)
+        events = connection.exec_driver_sql(self._statements.end, given).rowcount
+        self._write_attempt(connection, channel_id, message_id, now, events, end)
+        run_each(connection, self._sql.insert_notice, [notice_row(one) for one in notices])
+        return events
+
+    @writes
+    def log_attempt(
+        self, connection: Connection, channel_id: int, message_id: str, now: float, end: AttemptEnd
+    ) -> None:
+        """Notes an attempt that concerns no notice: a user tries a channel."""
+        self._write_attempt(connection, channel_id, message_id, now, 1, end)
+
+    def _write_attempt(
+        self, connection: Connection, channel_id: int, message_id: str, now: float, events: int, end: AttemptEnd
+    ) -> None:
+        """Writes an attempt into the log, and what it means for the channel."""
+        detail = storable_word(end.detail)
+        row = (now, channel_id, message_id, events, end.outcome, end.status, detail, end.duration)
+        run_each(connection, self._statements.log, [row])
+        sent = end.state is NoticeState.SENT
+        error = "" if sent else detail or end.outcome
+        run(connection, self._statements.of_channel, now if sent else None, error, channel_id)
+        if end.resumes:
+            connection.execute(pause_statement(channel_id, None, now))
+        if end.pause is not None:
+            connection.execute(pause_statement(channel_id, end.pause, now))
+
+    async def resend(
+        self, now: float, *, notice_ids: Sequence[int] | None = None, channel_id: int | None = None
+    ) -> int:
+        """Makes dead notices wait anew: those with these ids, of this channel, or both; returns how many.
+
+        Those of deleted channels stay dead. Raises `InvalidValueError` if neither is given.
+        """
+        if notice_ids is None and channel_id is None:
+            raise InvalidValueError("notices", "ids, or a channel", None)
+        return await self._resend(now, notice_ids, channel_id)
+
+    @writes
+    def _resend(self, connection: Connection, now: float, ids: Sequence[int] | None, channel_id: int | None) -> int:
+        wanted = [IS_DEAD, _C.channel_id.in_(select(channel.c.id))]
+        given: dict[str, Any] = {}
+        if ids is not None:
+            wanted.append(self._sql.in_list(_C.id, "ids"))
+            given["ids"] = self._sql.id_list(ids)
+        if channel_id is not None:
+            wanted.append(_C.channel_id == channel_id)
+        anew = {"state": WAITING, "message_id": None, "attempts": 0, "ended_at": None}
+        again = update(outbox).where(*wanted).values({**anew, "due_at": now, "waits_since": now})
+        return connection.execute(again, given).rowcount
+
+    async def expire(self, before: float, now: float) -> dict[int, int]:
+        """Ends notices that wait since before that time as dead; returns their numbers by channel.
+
+        Those being sent are left out. Runs in short transactions.
+        """
+        total: Counter[int] = Counter()
+        while gone := await self._expire_some(before, now):
+            total.update(gone)
+        return dict(total)
+
+    @writes
+    def _expire_some(self, connection: Connection, before: float, now: float) -> dict[int, int]:
+        """Ends up to `PIECE` notices; returns their numbers by channel.
+
+        A message that was tried goes as a whole, once its youngest notice is that old: each attempt sends the same.
+        """
+        o = _OTHER.c
+        younger = exists().where(
+            o.message_id == _C.message_id, o.channel_id == _C.channel_id, o.ended_at.is_(None), o.waits_since >= before
+        )
+        whole = or_(_C.message_id.is_(None), ~younger)
+        old = and_(_C.waits_since < before, whole)
+        lost = _C.channel_id.not_in(select(channel.c.id))
+        either = (select(_C.id).where(part, IS_WAITING, or_(old, lost)) for part in (FREE, IN_MESSAGE))
+        ids = union_all(*either).limit(PIECE)
+        ending = update(outbox).where(_C.id.in_(ids)).values(state=DEAD, ended_at=now, last_detail=EXPIRED)
+        return dict(Counter(connection.execute(ending.returning(_C.channel_id)).scalars()))
+
+    @reads
+    def counts(self, connection: Connection) -> dict[int, QueueCounts]:
+        """Returns what each channel has in the outbox; channels without any are missing."""
+        found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+        numbers = select(_C.channel_id, _C.state, func.count(), func.min(_C.waits_since)).group_by(
+            _C.channel_id, _C.state
+        )
+        still_open = union_all(numbers.where(FREE), numbers.where(OF_CHANNELS))
+        for channel_id, state, number, oldest in connection.execute(still_open):
+            of_channel = found[channel_id]
+            of_channel[state] = of_channel.get(state, 0) + number
+            of_channel["oldest"] = min(oldest, of_channel.get("oldest", oldest))
+        dead = select(_C.channel_id, func.count()).where(IS_DEAD).group_by(_C.channel_id)
+        for channel_id, number in connection.execute(dead):
+            found[channel_id][DEAD] = number
+        return {channel_id: QueueCounts(**given) for channel_id, given in found.items()}
 
 
-def _with_first_sights(
-    connection: Connection, sql: OutboxStatements, channel_id: int, rows: Sequence[Row]
-) -> Sequence[Row]:
-    """Returns the rows with the first sights of their sites, by id; instead of a single one, what goes before it."""
-    last = {row[SITE_ID]: row[0] for row in rows if row[SITE_ID] is not None}
-    found = run(connection, sql.first_sights, channel_id, sql.id_list(last)) if last else ()
-    before = [row for row in found if row[0] < last[row[SITE_ID]]]
-    return before[:1] or rows if len(rows) == 1 else sorted([*before, *rows], key=lambda row: row[0])
+class _Choice(NamedTuple):
+    """Of what a channel's next message is chosen."""
 
-
-def next_claim(connection: Connection, sql: OutboxStatements, channel_id: int | None) -> dict[int, DueTimes]:
-    """Returns when each channel has something to send; those that have nothing, or are sending all, are missing.
-
-    It may be past. What waits for an earlier one of its site does not count.
-    """
-    if channel_id is None:
-        rows = run(connection, sql.next_due)
-    else:
-        rows = run(connection, sql.next_due_of, *[channel_id] * sql.channels_named)
-    found: defaultdict[int, dict[str, float]] = defaultdict(dict)
-    for its, name, due_at in rows:
-        found[its][name] = due_at
-    return {its: DueTimes(**times) for its, times in found.items()}
-
-
-def digests_sent(connection: Connection, since: float) -> list[str]:
-    """Returns the keys of digests that were sent since then, or are being sent, in the order of their notices."""
-    c = outbox.c
-    claimed = and_(c.ended_at.is_(None), c.message_id.is_not(None))
-    wanted = select(c.digest).where(or_(c.ended_at > since, claimed), c.digest != "").group_by(c.digest)
-    return list(connection.execute(wanted.order_by(func.max(c.id))).scalars())
-
-
-def part(connection: Connection, sql: OutboxStatements, claimed: ClaimedMessage, first: int) -> ClaimedMessage:
-    """Returns a message of the first notices, noted in place of the claimed one; the others are due by themselves."""
-    kept, rest = claimed.notices[:first], claimed.notices[first:]
-    message_id = message_id_of([one.event_id for one in kept])
-    run(connection, sql.free, sql.id_list(one.id for one in rest))
-    run(connection, sql.note, message_id, sql.id_list(one.id for one in kept))
-    sent = tuple(msgspec.structs.replace(one, message_id=message_id) for one in kept)
-    return dataclasses.replace(claimed, message_id=message_id, notices=sent)
+    channel_id: int
+    now: float
+    limit: int
+    group_from: int | None
+    begins: NewMessages
 
 
 def message_id_of(event_ids: Sequence[str]) -> str:
@@ -311,40 +364,12 @@ def message_id_of(event_ids: Sequence[str]) -> str:
     return f"group-{hashlib.sha256(chr(10).join(event_ids).encode()).hexdigest()[:32]}"
 
 
-def release(connection: Connection, channel_id: int | None) -> int:
-    """Makes messages marked as being sent wait for their next attempt, of one channel or of all.
-
-    Returns how many notices.
-    """
-    marked = update(outbox).where(OF_CHANNELS, IS_SENDING)
-    mine = marked if channel_id is None else marked.where(outbox.c.channel_id == channel_id)
-    return connection.execute(mine.values(state=WAITING)).rowcount
+def _check_limit(limit: int) -> None:
+    if limit < 1:
+        raise InvalidValueError("limit", "at least 1", limit)
 
 
-def hurry(connection: Connection, channel_id: int, now: float) -> None:
-    """Makes messages that wait for their next attempt on the channel due now."""
-    c = outbox.c
-    waits = (c.channel_id == channel_id, c.ended_at.is_(None), c.message_id.is_not(None), c.due_at > now)
-    connection.execute(update(outbox).where(*waits).values(due_at=now))
-
-
-def _noted(
-    connection: Connection, sql: OutboxStatements, rows: Sequence[Row], message_id: str | None = None
-) -> ClaimedMessage:
-    """Notes these as being sent in one message."""
-    message_id = message_id or message_id_of([row[EVENT_ID] for row in rows])
-    run(connection, sql.note, message_id, sql.id_list(row[0] for row in rows))
-    sent = tuple(notice_of(row, NoticeState.SENDING, message_id) for row in rows)
-    return ClaimedMessage(sent[0].channel_id, message_id, sent, sent[0].attempts, sent[0].digest)
-
-
-# Ends of attempts: notices are sent, wait again, are dead, or are queued again by a user.
-
-PIECE = 5_000
-_OTHER = outbox.alias("other")
-
-
-def check_end(end: AttemptEnd) -> None:
+def _check_end(end: AttemptEnd) -> None:
     """Raises `InvalidValueError` for an end that is none."""
     if end.state is NoticeState.SENDING:
         raise InvalidValueError("state", "waiting, sent or dead", end.state.value)
@@ -352,86 +377,8 @@ def check_end(end: AttemptEnd) -> None:
         raise InvalidValueError("due_at", "a time, where notices wait", None)
 
 
-def ended(
-    connection: Connection, sql: OutboxStatements, channel_id: int, message_id: str, now: float, end: AttemptEnd
-) -> int:
-    """Notes the end of an attempt, in the log too; returns how many notices it concerned."""
-    waits = end.state is NoticeState.WAITING
-    times = (end.due_at, None) if waits else (None, now)
-    given = (end.state.value, storable_word(end.detail), *times, channel_id, message_id)
-    events = connection.exec_driver_sql(sql.end, given).rowcount
-    log(connection, sql, channel_id, message_id, now, events, end)
-    return events
-
-
-def log(
-    connection: Connection,
-    sql: OutboxStatements,
-    channel_id: int,
-    message_id: str,
-    now: float,
-    events: int,
-    end: AttemptEnd,
-) -> None:
-    """Writes an attempt into the log, and what it means for the channel."""
-    detail = storable_word(end.detail)
-    row = (now, channel_id, message_id, events, end.outcome, end.status, detail, end.duration)
-    run_each(connection, sql.log, [row])
-    sent = end.state is NoticeState.SENT
-    error = "" if sent else detail or end.outcome
-    run(connection, sql.of_channel, now if sent else None, error, channel_id)
-    if end.resumes:
-        connection.execute(pause_statement(channel_id, None, now))
-    if end.pause is not None:
-        connection.execute(pause_statement(channel_id, end.pause, now))
-
-
-def resend(
-    connection: Connection, sql: Statements, now: float, ids: Sequence[int] | None, channel_id: int | None
-) -> int:
-    """Makes dead notices wait anew: those with these ids, of this channel. Returns how many.
-
-    Those of deleted channels stay dead.
-    """
-    wanted = [IS_DEAD, _C.channel_id.in_(select(channel.c.id))]
-    given: dict[str, Any] = {}
-    if ids is not None:
-        wanted.append(sql.in_list(_C.id, "ids"))
-        given["ids"] = sql.id_list(ids)
-    if channel_id is not None:
-        wanted.append(_C.channel_id == channel_id)
-    anew = {"state": WAITING, "message_id": None, "attempts": 0, "ended_at": None, "due_at": now, "waits_since": now}
-    return connection.execute(update(outbox).where(*wanted).values(anew), given).rowcount
-
-
-def expire(connection: Connection, before: float, now: float, why: str) -> dict[int, int]:
-    """Ends up to `PIECE` notices that wait since before that time as dead; returns their numbers by channel.
-
-    A message that was tried goes as a whole, once its youngest notice is that old: each attempt sends the same.
-    """
-    o = _OTHER.c
-    younger = exists().where(
-        o.message_id == _C.message_id, o.channel_id == _C.channel_id, o.ended_at.is_(None), o.waits_since >= before
-    )
-    whole = or_(_C.message_id.is_(None), ~younger)
-    old = and_(_C.waits_since < before, whole)
-    lost = _C.channel_id.not_in(select(channel.c.id))
-    either = (select(_C.id).where(part, IS_WAITING, or_(old, lost)) for part in (FREE, IN_MESSAGE))
-    ids = union_all(*either).limit(PIECE)
-    ending = update(outbox).where(_C.id.in_(ids)).values(state=DEAD, ended_at=now, last_detail=why)
-    return dict(Counter(connection.execute(ending.returning(_C.channel_id)).scalars()))
-
-
-def counts(connection: Connection) -> dict[int, QueueCounts]:
-    """Returns what each channel has in the outbox; channels without any are missing."""
-    found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
-    numbers = select(_C.channel_id, _C.state, func.count(), func.min(_C.waits_since)).group_by(_C.channel_id, _C.state)
-    still_open = union_all(numbers.where(FREE), numbers.where(OF_CHANNELS))
-    for channel_id, state, number, oldest in connection.execute(still_open):
-        of_channel = found[channel_id]
-        of_channel[state] = of_channel.get(state, 0) + number
-        of_channel["oldest"] = min(oldest, of_channel.get("oldest", oldest))
-    dead = select(_C.channel_id, func.count()).where(IS_DEAD).group_by(_C.channel_id)
-    for channel_id, number in connection.execute(dead):
-        found[channel_id][DEAD] = number
-    return {channel_id: QueueCounts(**given) for channel_id, given in found.items()}
+async def _with_facts(claimed: ClaimedMessage | None, rows: FactRows | None) -> ClaimedMessage | None:
+    """Returns the message with its facts, where they were read."""
+    if claimed is None or rows is None:
+        return claimed
+    return dataclasses.replace(claimed, facts=tuple(await unpacked_facts(claimed.notices, rows)))

@@ -16,6 +16,7 @@ from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.events import Incident, NoticeState
 from pollerd.storage.encoding import storable_word
 from pollerd.storage.encryption import Encryption
+from pollerd.storage.engine import Database
 from pollerd.storage.notification_values import (
     ChannelSpec,
     FileResult,
@@ -26,71 +27,15 @@ from pollerd.storage.notification_values import (
     StoredRule,
 )
 from pollerd.storage.schema import channel, incident, outbox, rule
+from pollerd.storage.transactions import Subject, reads, writes
 
 # Rules, and the channels that they name.
 
 
-def all_rules(connection: Connection) -> list[StoredRule]:
-    """Returns all rules, by id."""
-    return [_rule(row) for row in connection.execute(select(rule).order_by(rule.c.id))]
-
-
-def get_rule(connection: Connection, rule_id: int) -> StoredRule:
-    """Returns the rule. Raises `NotFoundError`."""
-    row = connection.execute(select(rule).where(rule.c.id == rule_id)).one_or_none()
-    if row is None:
-        raise NotFoundError("rule", rule_id)
-    return _rule(row)
-
-
-def find_rule(connection: Connection, name: str) -> StoredRule | None:
-    """Returns the rule of this name."""
-    row = connection.execute(select(rule).where(rule.c.name == name)).one_or_none()
-    return None if row is None else _rule(row)
-
-
-def add_rule(connection: Connection, spec: RuleSpec, now: float) -> StoredRule:
-    """Adds a rule. Raises `DuplicateError`, and `InvalidValueError` if it names unknown channels."""
-    _require_new_name(connection, spec.name)
-    _require_channels(connection, spec)
-    values = {**_values(spec), "created_at": now, "changed_at": now}
-    new = connection.execute(insert(rule).values(values).returning(rule.c.id)).scalar_one()
-    return get_rule(connection, new)
-
-
-def update_rule(connection: Connection, rule_id: int, spec: RuleSpec, now: float) -> StoredRule:
-    """Sets what a rule is. Raises as `add_rule` does, and `NotFoundError`."""
-    if get_rule(connection, rule_id).spec.name != spec.name:
-        _require_new_name(connection, spec.name)
-    _require_channels(connection, spec)
-    connection.execute(update(rule).where(rule.c.id == rule_id).values({**_values(spec), "changed_at": now}))
-    return get_rule(connection, rule_id)
-
-
-def mute_rule(connection: Connection, rule_id: int, until: float | None) -> StoredRule:
-    """Mutes a rule until that time; None: no longer. Raises `NotFoundError`."""
-    connection.execute(update(rule).where(rule.c.id == rule_id).values(muted_until=until))
-    return get_rule(connection, rule_id)
-
-
-def delete_rule(connection: Connection, rule_id: int) -> None:
-    """Deletes a rule and its incidents. Raises `NotFoundError`."""
-    connection.execute(delete(incident).where(incident.c.rule_id == rule_id))
-    if not connection.execute(delete(rule).where(rule.c.id == rule_id)).rowcount:
-        raise NotFoundError("rule", rule_id)
-
-
-def incidents(connection: Connection) -> list[Incident]:
-    """Returns the open incidents of all rules."""
-    c = incident.c
-    known = c.rule_id.in_(select(rule.c.id))
-    wanted = select(c.rule_id, c.site_id, c.id, c.since).where(known).order_by(c.rule_id, c.site_id)
-    return [Incident(*row) for row in connection.execute(wanted)]
-
-
 def naming(connection: Connection, name: str) -> list[StoredRule]:
     """Returns the rules that name this channel."""
-    return [one for one in all_rules(connection) if name in channels_of(one.spec)]
+    rules = map(_rule, connection.execute(select(rule).order_by(rule.c.id)))
+    return [one for one in rules if name in channels_of(one.spec)]
 
 
 def rename(connection: Connection, old: str, new: str | None) -> None:
@@ -123,9 +68,9 @@ def _require_channels(connection: Connection, spec: RuleSpec) -> None:
 
 
 def _require_new_name(connection: Connection, name: str) -> None:
-    there = find_rule(connection, name)
+    there = connection.execute(select(rule.c.id).where(rule.c.name == name)).scalar_one_or_none()
     if there is not None:
-        raise DuplicateError("rule", name, there.id)
+        raise DuplicateError("rule", name, there)
 
 
 def _values(spec: RuleSpec) -> dict[str, Any]:
@@ -141,41 +86,40 @@ RESUMED: dict[str, Any] = {"paused_at": None, "paused_reason": "", "probe_at": N
 """Columns of a channel that is not paused."""
 
 
-class Channels:
-    """Reads and writes channels within the caller's transaction."""
+class Channels(Subject):
+    """Channels, with their secrets."""
 
-    def __init__(self, encryption: Encryption) -> None:
-        self._encryption = encryption
+    def __init__(self, *, database: Database, encryption: Encryption) -> None:
+        self._database, self._encryption = database, encryption
 
+    @reads
     def all(self, connection: Connection) -> list[StoredChannel]:
-        """Returns all channels, by id."""
+        """Returns all channels with their secrets, by id."""
         return [self._channel(row) for row in connection.execute(select(channel).order_by(channel.c.id))]
 
+    @reads
     def get(self, connection: Connection, channel_id: int) -> StoredChannel:
-        """Returns the channel. Raises `NotFoundError`."""
+        """Returns the channel with its secrets. Raises `NotFoundError`."""
         row = connection.execute(select(channel).where(channel.c.id == channel_id)).one_or_none()
         if row is None:
             raise NotFoundError("channel", channel_id)
         return self._channel(row)
 
-    def find(self, connection: Connection, name: str) -> StoredChannel | None:
-        """Returns the channel of this name."""
-        row = connection.execute(select(channel).where(channel.c.name == name)).one_or_none()
-        return None if row is None else self._channel(row)
-
+    @writes
     def add(self, connection: Connection, spec: ChannelSpec, now: float) -> StoredChannel:
         """Adds a channel. Raises `DuplicateError`, and `InvalidValueError` if there is no key for its secrets."""
         self._require_new_name(connection, spec.name)
         values = {**self._values(spec), "created_at": now, "changed_at": now}
         new = connection.execute(insert(channel).values(values).returning(channel.c.id)).scalar_one()
-        return self.get(connection, new)
+        return self.get.within(connection, new)
 
+    @writes
     def update(self, connection: Connection, channel_id: int, spec: ChannelSpec, now: float) -> StoredChannel:
-        """Sets what a channel is, all of it; rules follow another name. A pause ends if where or how it sends changed.
+        """Sets what a channel is, secrets included; rules follow another name.
 
-        Raises as `add` does, and `NotFoundError`.
+        A pause ends if kind, settings or secrets changed. Raises as `add` does, and `NotFoundError`.
         """
-        before = self.get(connection, channel_id).spec
+        before = self.get.within(connection, channel_id).spec
         if spec.name != before.name:
             self._require_new_name(connection, spec.name)
             rename(connection, before.name, spec.name)
@@ -183,14 +127,15 @@ class Channels:
         if (spec.kind, spec.settings, spec.secrets) != (before.kind, before.settings, before.secrets):
             values |= RESUMED
         connection.execute(update(channel).where(channel.c.id == channel_id).values(values))
-        return self.get(connection, channel_id)
+        return self.get.within(connection, channel_id)
 
-    def delete(self, connection: Connection, channel_id: int, now: float, *, from_rules: bool) -> None:
+    @writes
+    def delete(self, connection: Connection, channel_id: int, now: float, *, from_rules: bool = False) -> None:
         """Deletes a channel; what it had still to tell is dead.
 
-        from_rules: take it out of rules that name it; else it is refused. Raises `NotFoundError`, `InvalidValueError`.
+        from_rules: take it out of the rules that name it; else `InvalidValueError` names them. Raises `NotFoundError`.
         """
-        name = self.get(connection, channel_id).spec.name
+        name = self.get.within(connection, channel_id).spec.name
         if from_rules:
             rename(connection, name, None)
         named = naming(connection, name)
@@ -202,18 +147,31 @@ class Channels:
         connection.execute(update(outbox).where(c.channel_id == channel_id, c.ended_at.is_(None)).values(ended))
         connection.execute(delete(channel).where(channel.c.id == channel_id))
 
-    def pause(self, connection: Connection, channel_id: int, pause: Pause | None, now: float) -> StoredChannel:
-        """Pauses a channel, or resumes it (None); a channel that is paused stays so since then.
+    @writes
+    def resume(self, connection: Connection, channel_id: int, now: float) -> StoredChannel:
+        """Ends a pause; what waits for its next attempt is due now. Raises `NotFoundError`."""
+        c = outbox.c
+        waits = (c.channel_id == channel_id, c.ended_at.is_(None), c.message_id.is_not(None), c.due_at > now)
+        connection.execute(update(outbox).where(*waits).values(due_at=now))
+        connection.execute(pause_statement(channel_id, None, now))
+        return self.get.within(connection, channel_id)
 
-        Raises `NotFoundError`.
-        """
-        connection.execute(pause_statement(channel_id, pause, now))
-        return self.get(connection, channel_id)
+    def token_of(self, purpose: str) -> str:
+        """Returns a token for links in messages; empty: PostgreSQL keeps no secrets without a key."""
+        try:
+            return self._encryption.token_of(purpose)
+        except InvalidValueError:
+            return ""
 
-    def _require_new_name(self, connection: Connection, name: str) -> None:
-        there = self.find(connection, name)
+    def is_token_of(self, purpose: str, token: str) -> bool:
+        """Returns whether a link's token was made here for this purpose."""
+        return self._encryption.is_token_of(purpose, token)
+
+    @staticmethod
+    def _require_new_name(connection: Connection, name: str) -> None:
+        there = connection.execute(select(channel.c.id).where(channel.c.name == name)).scalar_one_or_none()
         if there is not None:
-            raise DuplicateError("channel", name, there.id)
+            raise DuplicateError("channel", name, there)
 
     def _values(self, spec: ChannelSpec) -> dict[str, Any]:
         return {
@@ -250,6 +208,127 @@ def pause_statement(channel_id: int, pause: Pause | None, now: float) -> Any:
     return update(channel).where(channel.c.id == channel_id).values(values)
 
 
+class Rules(Subject):
+    """Rules: who is notified of what."""
+
+    def __init__(self, *, database: Database, channels: Channels) -> None:
+        self._database, self._channels = database, channels
+
+    @reads
+    def all(self, connection: Connection) -> list[StoredRule]:
+        """Returns all rules, by id."""
+        return [_rule(row) for row in connection.execute(select(rule).order_by(rule.c.id))]
+
+    @reads
+    def get(self, connection: Connection, rule_id: int) -> StoredRule:
+        """Returns the rule. Raises `NotFoundError`."""
+        row = connection.execute(select(rule).where(rule.c.id == rule_id)).one_or_none()
+        if row is None:
+            raise NotFoundError("rule", rule_id)
+        return _rule(row)
+
+    @reads
+    def find(self, connection: Connection, name: str) -> StoredRule | None:
+        """Returns the rule of this name."""
+        row = connection.execute(select(rule).where(rule.c.name == name)).one_or_none()
+        return None if row is None else _rule(row)
+
+    @writes
+    def add(self, connection: Connection, spec: RuleSpec, now: float) -> StoredRule:
+        """Adds a rule. Raises `DuplicateError`, and `InvalidValueError` if it names a channel that there is not."""
+        _require_new_name(connection, spec.name)
+        _require_channels(connection, spec)
+        values = {**_values(spec), "created_at": now, "changed_at": now}
+        new = connection.execute(insert(rule).values(values).returning(rule.c.id)).scalar_one()
+        return self.get.within(connection, new)
+
+    @writes
+    def update(self, connection: Connection, rule_id: int, spec: RuleSpec, now: float) -> StoredRule:
+        """Sets what a rule is; it stays muted. Raises as `add` does, and `NotFoundError`."""
+        if self.get.within(connection, rule_id).spec.name != spec.name:
+            _require_new_name(connection, spec.name)
+        _require_channels(connection, spec)
+        connection.execute(update(rule).where(rule.c.id == rule_id).values({**_values(spec), "changed_at": now}))
+        return self.get.within(connection, rule_id)
+
+    @writes
+    def mute(self, connection: Connection, rule_id: int, until: float | None) -> StoredRule:
+        """Mutes a rule until that time; None: no longer. Raises `NotFoundError`."""
+        connection.execute(update(rule).where(rule.c.id == rule_id).values(muted_until=until))
+        return self.get.within(connection, rule_id)
+
+    @writes
+    def delete(self, connection: Connection, rule_id: int) -> None:
+        """Deletes a rule and its incidents; what it had still to tell is told. Raises `NotFoundError`."""
+        connection.execute(delete(incident).where(incident.c.rule_id == rule_id))
+        if not connection.execute(delete(rule).where(rule.c.id == rule_id)).rowcount:
+            raise NotFoundError("rule", rule_id)
+
+    @writes
+    def put_from_file(
+        self, connection: Connection, channels: Sequence[ChannelSpec], rules: Sequence[RuleSpec], now: float
+    ) -> FileResult:
+        """Makes the configuration file's channels and rules these: known names keep their ids, others are removed.
+
+        Those of the API stay as they are. Raises `InvalidValueError`, and writes nothing, for a name that one of them
+        has, for unknown channels, and if a channel that is to be removed is named by a rule of the API.
+        """
+        first, second = self._put_all(connection, channels, rules, now, Origin.FILE)
+        gone_rules = _gone(self.all.within(connection), rules)
+        for gone in gone_rules:
+            self.delete.within(connection, gone.id)
+        gone_channels = _gone(self._channels.all.within(connection), channels)
+        for unlisted in gone_channels:
+            self._channels.delete.within(connection, unlisted.id, now)
+        removed = [one.spec.name for one in (*gone_channels, *gone_rules)]
+        return FileResult((*first[0], *second[0]), (*first[1], *second[1]), tuple(removed))
+
+    @writes
+    def restore(
+        self,
+        connection: Connection,
+        channels: Sequence[ChannelSpec],
+        rules: Mapping[RuleSpec, float | None],
+        now: float,
+    ) -> FileResult:
+        """Adds or changes channels and rules of an export, all or none; rules: until when each is muted.
+
+        Raises `InvalidValueError`.
+        """
+        first, second = self._put_all(connection, channels, tuple(rules), now, Origin.API)
+        muted = {spec.name: until for spec, until in rules.items()}
+        for one in self.all.within(connection):
+            if one.spec.name in muted and one.muted_until != muted[one.spec.name]:
+                self.mute.within(connection, one.id, muted[one.spec.name])
+        return FileResult((*first[0], *second[0]), (*first[1], *second[1]), ())
+
+    def _put_all(
+        self, connection: Connection, channels: Sequence[ChannelSpec], rules: Sequence[RuleSpec], now: float, of: Origin
+    ) -> tuple[tuple[list[str], list[str]], tuple[list[str], list[str]]]:
+        """Adds and updates; returns the names of those added and changed, of channels and of rules."""
+        theirs = self._channels
+        of_channels = _Writers(
+            "channels",
+            lambda spec: theirs.add.within(connection, spec, now),
+            lambda id_, spec: theirs.update.within(connection, id_, spec, now),
+        )
+        of_rules = _Writers(
+            "rules",
+            lambda spec: self.add.within(connection, spec, now),
+            lambda id_, spec: self.update.within(connection, id_, spec, now),
+        )
+        first = _put(theirs.all.within(connection), channels, of_channels, of)
+        return first, _put(self.all.within(connection), rules, of_rules, of)
+
+    @reads
+    def incidents(self, connection: Connection) -> list[Incident]:
+        """Returns the open incidents of all rules."""
+        c = incident.c
+        known = c.rule_id.in_(select(rule.c.id))
+        wanted = select(c.rule_id, c.site_id, c.id, c.since).where(known).order_by(c.rule_id, c.site_id)
+        return [Incident(*row) for row in connection.execute(wanted)]
+
+
 # Rules and channels of the configuration file, which replace all earlier ones of a file, and those of an export.
 
 
@@ -260,55 +339,6 @@ class _Writers:
     section: str
     add: Callable[[Any], Any]
     update: Callable[[int, Any], Any]
-
-
-def put_from_file(
-    connection: Connection, channels: Channels, given: Sequence[ChannelSpec], ruled: Sequence[RuleSpec], now: float
-) -> FileResult:
-    """Makes the file's channels and rules these. Raises `InvalidValueError`, with the place in the file."""
-    first, second = _put_all(connection, channels, given, ruled, now, Origin.FILE)
-    c = connection
-    gone_rules = _gone(all_rules(c), ruled)
-    for gone in gone_rules:
-        delete_rule(c, gone.id)
-    gone_channels = _gone(channels.all(c), given)
-    for unlisted in gone_channels:
-        channels.delete(c, unlisted.id, now, from_rules=False)
-    removed = [one.spec.name for one in (*gone_channels, *gone_rules)]
-    return FileResult((*first[0], *second[0]), (*first[1], *second[1]), tuple(removed))
-
-
-def restore(
-    connection: Connection,
-    channels: Channels,
-    given: Sequence[ChannelSpec],
-    ruled: Mapping[RuleSpec, float | None],
-    now: float,
-) -> FileResult:
-    """Adds or changes channels and rules of an export; others stay. ruled: rule -> until when it is muted.
-
-    Raises `InvalidValueError`: then nothing has changed.
-    """
-    first, second = _put_all(connection, channels, given, tuple(ruled), now, Origin.API)
-    muted = {spec.name: until for spec, until in ruled.items()}
-    for one in all_rules(connection):
-        if one.spec.name in muted and one.muted_until != muted[one.spec.name]:
-            mute_rule(connection, one.id, muted[one.spec.name])
-    return FileResult((*first[0], *second[0]), (*first[1], *second[1]), ())
-
-
-def _put_all(
-    c: Connection,
-    channels: Channels,
-    given: Sequence[ChannelSpec],
-    ruled: Sequence[RuleSpec],
-    now: float,
-    origin: Origin,
-) -> tuple[tuple[list[str], list[str]], tuple[list[str], list[str]]]:
-    of_channels = _Writers("channels", lambda s: channels.add(c, s, now), lambda i, s: channels.update(c, i, s, now))
-    of_rules = _Writers("rules", lambda s: add_rule(c, s, now), lambda i, s: update_rule(c, i, s, now))
-    first = _put(channels.all(c), given, of_channels, origin)
-    return first, _put(all_rules(c), ruled, of_rules, origin)
 
 
 def _put(

@@ -113,7 +113,7 @@ class Store:
         self._listener = ChangeListener(database=database, locks=sql.locks, changes=self.changes)
         self.contents = ContentStore(database=database, sql=sql, settings=self._settings, bases=self._bases)
         """Contents, as far as they are kept."""
-        self.notifications = NotificationStore(
+        self.notifications = NotificationStore.of(
             database=database, sql=sql, encryption=encryption, contents=self.contents
         )
         """Channels, rules, the outbox and the delivery log."""

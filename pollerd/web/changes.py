@@ -67,7 +67,7 @@ async def list_changes(page: Shown, wanted: Annotated[_Wanted, Depends()], curso
     after = await changes.id_before_newest(_SEARCHED) if wanted.q else None
     found = await changes.page(wanted.filter(reader, after), _ROWS, cursor)
     unseen = await changes.count_unseen(reader, _UNSEEN_COUNTED)
-    rules = await page.ports.store.notifications.rules()
+    rules = await page.ports.store.notifications.rules.all()
     older = {**filters, "cursor": found.next_cursor}
     return page.show(
         "changes.html",

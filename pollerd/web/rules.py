@@ -104,9 +104,9 @@ async def list_rules(page: Shown, state: Annotated[str, Query(max_length=20)] = 
 
 async def _page(page: Page, *, state: str = "", cursor: str | None = None, **more: Any) -> Response:
     store = page.ports.store.notifications
-    rules = [RuleSchema.of(one) for one in await store.rules()]
+    rules = [RuleSchema.of(one) for one in await store.rules.all()]
     wanted = NoticeFilter(state=one_of(NoticeState, "state", state) if state else None)
-    deliveries = await store.list_notices(wanted, _DELIVERIES, cursor)
+    deliveries = await store.log.notices(wanted, _DELIVERIES, cursor)
     channels = await shown_channels(page.ports)
     values = {"tested": None, "secret": None, **more}
     return page.show(
@@ -132,12 +132,12 @@ async def new_rule(page: Shown) -> Response:
 @router.get("/{rule_id:id}")
 async def edit_rule(page: Shown, rule_id: RuleId) -> Response:
     """The form of a rule."""
-    rule = RuleSchema.of(await page.ports.store.notifications.rule(rule_id))
+    rule = RuleSchema.of(await page.ports.store.notifications.rules.get(rule_id))
     return await _form(page, rule_id, rule.rule | {"name": rule.name})
 
 
 async def _form(page: Page, rule_id: int | None, rule: dict[str, Any]) -> Response:
-    channels = [one.spec.name for one in await page.ports.store.notifications.channels()]
+    channels = [one.spec.name for one in await page.ports.store.notifications.channels.all()]
     kinds = [(kind.value, EVENT_WORDS[kind.value]) for kind in EventKind if kind.value in EVENT_WORDS]
     given = rule.get("digest")
     digest = given.get("every", "none") if isinstance(given, dict) else "none"
@@ -166,7 +166,7 @@ async def add_rule(page: Shown, form: Posted) -> Response:
 async def change_rule(page: Shown, rule_id: RuleId, form: Posted) -> Response:
     """Changes what the form shows of a rule; the rest of it stays."""
     async with page.ports.turn:
-        kept = RuleSchema.of(await page.ports.store.notifications.rule(rule_id)).rule
+        kept = RuleSchema.of(await page.ports.store.notifications.rules.get(rule_id)).rule
         await page.ports.control.notifications.change_rule(rule_id, _document(form, kept))
     return page.go("/rules")
 
@@ -225,7 +225,7 @@ async def add_channel(page: Shown, form: Posted) -> Response:
 @router.post("/channels/{channel_id:id}/test")
 async def test_channel(page: Shown, channel_id: ChannelId) -> Response:
     """Sends a test message, and says what came of it."""
-    channel = await page.ports.store.notifications.channel(channel_id)
+    channel = await page.ports.store.notifications.channels.get(channel_id)
     answer = await page.ports.control.notifications.try_channel(channel_id)
     code = "" if answer.status is None else f" {answer.status}"
     said = f"{answer.kind.value}{code}{': ' if answer.detail else ''}{answer.detail}"

@@ -106,7 +106,7 @@ async def test_rules_that_cannot_be(api: Api, more: dict[str, Any], field: str) 
 async def test_deliveries_and_their_attempts(api: Api) -> None:
     channel = await added(api, "/channels", HOOK)
     notice = Notice("evt_1", EventKind.GONE, 5.0, 1, channel["id"], 5.0, data='{"url": "https://a.example/"}')
-    await api.store.notifications.put([notice])
+    await api.store.notifications.outbox.put([notice])
     (found,) = (await api("GET", f"/deliveries?channel={channel['id']}&state=waiting")).json["items"]
     assert (found["event_id"], found["kind"], found["state"]) == ("evt_1", "site.gone", "waiting")
     assert (await api("GET", "/channels")).json["items"][0]["queue"]["waiting"] == 1
@@ -133,7 +133,9 @@ async def test_readers_of_a_mail_leave_its_rule(api: Api) -> None:
     await added(api, "/channels", HOOK)
     both = await added(api, "/rules", {"name": "both", "channels": ["mail", "hook"]})
     alone = await added(api, "/rules", {"name": "alone", "channels": ["mail"]})
-    tokens = {one["id"]: api.store.notifications.token_of(purpose_of(mail["id"], one["id"])) for one in (both, alone)}
+    tokens = {
+        one["id"]: api.store.notifications.channels.token_of(purpose_of(mail["id"], one["id"])) for one in (both, alone)
+    }
     for rule in (both, alone):
         link = link_of("", tokens[rule["id"]], mail["id"], rule["id"])
         page = await api("GET", f"/{link}")

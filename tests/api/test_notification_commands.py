@@ -260,12 +260,12 @@ async def test_deliveries_are_listed_and_sent_again(run: Run, read: Read, hook: 
         )
         for n in range(2)
     ]
-    await store.put(told)
+    await store.outbox.put(told)
     [row, _] = rows(await run("deliveries", "--channel", "hook", "--state", "waiting"))
     assert (row["kind"], row["state"], row["channel_id"]) == ("daemon.blind", "waiting", str(hook["id"]))
-    while (claim := await store.claim(hook["id"], 200.0)) is not None:
+    while (claim := await store.outbox.claim(hook["id"], 200.0)) is not None:
         end = AttemptEnd(NoticeState.DEAD, "dead", 404, "said no")
-        await store.ended(hook["id"], claim.message_id, 201.0, end)
+        await store.outbox.ended(hook["id"], claim.message_id, 201.0, end)
     [tried, _] = rows(await run("deliveries", "attempts", "--channel", "hook"))
     assert (tried["outcome"], tried["status"]) == ("dead", "404")
     dead = await read("deliveries", "--state", "dead", "--limit", "5")
@@ -279,10 +279,12 @@ async def tell(api: Api, rule: int, channel: int, event: str) -> None:
     """Makes one attempt to tell an event, which fails for good."""
     store = api.store.notifications
     kind = EventKind.BLIND
-    await store.put([Notice(event_id=event, kind=kind, at=100.0, rule_id=rule, channel_id=channel, due_at=100.0)])
-    claim = await store.claim(channel, 200.0)
+    await store.outbox.put(
+        [Notice(event_id=event, kind=kind, at=100.0, rule_id=rule, channel_id=channel, due_at=100.0)]
+    )
+    claim = await store.outbox.claim(channel, 200.0)
     assert claim is not None
-    await store.ended(channel, claim.message_id, 201.0, AttemptEnd(NoticeState.DEAD, "dead", 404, event))
+    await store.outbox.ended(channel, claim.message_id, 201.0, AttemptEnd(NoticeState.DEAD, "dead", 404, event))
 
 
 @pytest.mark.parametrize(("limit", "known"), [(5, ["one", "two"]), (1, ["two"]), (0, [])])
@@ -313,7 +315,7 @@ async def test_attempts_are_followed_over_a_break(
     await tell(api, rule, hook["id"], "one")
     assert json.loads(await line_of(process))["detail"] == "one"
     with monkeypatch.context() as broken:
-        broken.setattr(api.store.notifications, "list_attempts", locked)
+        broken.setattr(api.store.notifications.log, "attempts", locked)
         assert process.stderr is not None
         told = (await asyncio.wait_for(process.stderr.readline(), 60)).decode()
     assert told.startswith("pollerd: ")

@@ -26,14 +26,14 @@ async def furnished(api: Api) -> Api:
 
 async def state(api: Api) -> list[Any]:
     store = api.store.notifications
-    rules = [(one.spec, one.muted_until) for one in await store.rules()]
-    return [*(one.spec for one in await store.channels()), *rules]
+    rules = [(one.spec, one.muted_until) for one in await store.rules.all()]
+    return [*(one.spec for one in await store.channels.all()), *rules]
 
 
 async def clear(api: Api) -> None:
-    for rule in await api.store.notifications.rules():
+    for rule in await api.store.notifications.rules.all():
         await api.control.notifications.delete_rule(rule.id)
-    for channel in await api.store.notifications.channels():
+    for channel in await api.store.notifications.channels.all():
         await api.control.notifications.delete_channel(channel.id)
 
 
@@ -68,7 +68,7 @@ async def test_without_them_the_export_names_what_is_missing(furnished: Api) -> 
     assert await state(furnished) == before, "secrets that are here stay"
     await clear(furnished)
     assert sections(await put(furnished, document))["channels"]["added"] == 2
-    channels = await furnished.store.notifications.channels()
+    channels = await furnished.store.notifications.channels.all()
     assert [(one.spec.enabled, one.spec.secrets) for one in channels] == [(False, None), (False, None)]
     assert furnished.control.notifications.shown(channels[0])["secrets"] == []
 
@@ -81,7 +81,7 @@ async def test_a_section_is_taken_whole_or_not_at_all(api: Api) -> None:
     found = sections(reply)
     assert (found["channels"]["status"], found["rules"]["status"]) == ("applied", "refused")
     assert "none" in found["rules"]["reason"]
-    assert await api.store.notifications.rules() == []
+    assert await api.store.notifications.rules.all() == []
 
 
 @pytest.mark.parametrize(

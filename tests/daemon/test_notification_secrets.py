@@ -72,11 +72,11 @@ async def test_no_log_shows_what_channels_keep_secret(
             running.daemon.parts.runtime.blindness.note(BlindPeriod(BlindCause.LINK, 2_000.0, 2_120.0))
             store = running.store.notifications
             async with asyncio.timeout(60):
-                while {one.channel_id for one in (await store.list_attempts()).items} != set(ids.values()):
+                while {one.channel_id for one in (await store.log.attempts()).items} != set(ids.values()):
                     await asyncio.sleep(0.05)
             answers = [await control.try_channel(channel_id) for channel_id in ids.values()]
-            attempts = (await store.list_attempts()).items
-            rows = [await store.channel(channel_id) for channel_id in ids.values()]
+            attempts = (await store.log.attempts()).items
+            rows = [await store.channels.get(channel_id) for channel_id in ids.values()]
             shown = [control.shown(row) for row in rows]
     assert len(attempts) >= 4
     assert all(one.outcome != "sent" and one.detail for one in attempts)

@@ -93,7 +93,7 @@ async def test_a_change_is_told(start: Start, origin: Origin, receiver: Receiver
         assert told["data"]["site"]["id"] == site
         assert told["data"]["change"]["added"] == ["two"]
         (change,) = await running.changes()
-        found = (await running.store.notifications.list_notices(NoticeFilter(change_id=change.id))).items
+        found = (await running.store.notifications.log.notices(NoticeFilter(change_id=change.id))).items
         assert [one.event_id for one in found] == receiver.ids
         await until(lambda: running.metric("pollerd_delivery_attempts_total", outcome="sent") == 1)
 
@@ -124,7 +124,7 @@ async def test_a_site_that_fails_and_answers_again(start: Start, origin: Origin,
         assert failing["data"]["details"]["incident"] == recovered["data"]["details"]["incident"]
         assert failing["data"]["details"]["failures"] == 2
         assert failing["data"]["site"]["id"] == site
-        assert await running.store.notifications.incidents() == []
+        assert await running.store.notifications.rules.incidents() == []
 
 
 async def test_refused_credentials_pause_the_channel_and_keep_its_queue(
@@ -135,17 +135,17 @@ async def test_refused_credentials_pause_the_channel_and_keep_its_queue(
         channel = await hook(running, receiver)
         await changed(running, origin)
         for _ in range(3_000):
-            row = await running.store.notifications.channel(channel)
+            row = await running.store.notifications.channels.get(channel)
             if row.paused_at is not None:
                 break
             await asyncio.sleep(0.02)
         assert "401" in row.paused_reason
-        (notice,) = (await running.store.notifications.list_notices()).items
+        (notice,) = (await running.store.notifications.log.notices()).items
         assert notice.state is NoticeState.WAITING
         await until(lambda: bool(receiver.got))  # the first probe comes after five seconds
 
         async def is_resumed() -> bool:
-            return (await running.store.notifications.channel(channel)).paused_at is None
+            return (await running.store.notifications.channels.get(channel)).paused_at is None
 
         await until_found(is_resumed)  # noted once its answer is here
 
@@ -158,7 +158,7 @@ async def test_a_dead_message_lets_the_next_pass_and_can_be_sent_again(
         channel = await hook(running, receiver)
         await changed(running, origin)
         for _ in range(3_000):
-            dead = (await running.store.notifications.list_notices(NoticeFilter(state=NoticeState.DEAD))).items
+            dead = (await running.store.notifications.log.notices(NoticeFilter(state=NoticeState.DEAD))).items
             if dead:
                 break
             await asyncio.sleep(0.02)
@@ -193,8 +193,8 @@ async def test_a_private_channel_needs_the_flag(start: Start, receiver: Receiver
         answer = await control.try_channel(channel.id)
         assert answer.kind == "dead"
         assert answer.detail == "loopback address 127.0.0.1, not reached without --allow-private-channels"
-        assert (await running.store.notifications.channel(channel.id)).last_error == answer.detail
-        (logged,) = (await running.store.notifications.list_attempts(channel.id)).items
+        assert (await running.store.notifications.channels.get(channel.id)).last_error == answer.detail
+        (logged,) = (await running.store.notifications.log.attempts(channel.id)).items
         assert (logged.outcome, logged.events, logged.detail) == ("dead", 1, answer.detail)
         assert receiver.got == []
 
@@ -209,7 +209,7 @@ async def test_a_storm_is_one_message_and_nothing_is_dropped(start: Start, origi
         origin.pages |= {path: Page("<p>two</p>") for path in paths}
 
         async def told() -> set[int]:
-            found = (await running.store.notifications.list_notices(limit=1000)).items
+            found = (await running.store.notifications.log.notices(limit=1000)).items
             return {one.site_id or 0 for one in found if one.state in (NoticeState.SENT, NoticeState.WAITING)}
 
         for _ in range(3_000):
@@ -234,7 +234,7 @@ async def put_many(running: Running, channel: int, number: int, *, digest: str =
     data = '{"detail": "' + "x" * 300 + '"}'
     gone = EventKind.GONE
     notices = [Notice(one, gone, float(n), 1, channel, 5.0, data=data, digest=digest) for n, one in enumerate(ids)]
-    await running.store.notifications.put(notices)
+    await running.store.notifications.outbox.put(notices)
     return ids
 
 
@@ -268,14 +268,14 @@ async def test_parts_of_a_list_keep_their_ids_after_a_kill(start: Start, receive
         await asyncio.wait({running.task})
         ids = await put_many(running, channel, 200)
         store = running.store.notifications
-        claim = await store.claim(channel, 10.0, group_from=2)
+        claim = await store.outbox.claim(channel, 10.0, group_from=2)
         assert claim is not None
-        claim = await store.part(claim, 30)  # and is killed before it is sent
+        claim = await store.outbox.part(claim, 30)  # and is killed before it is sent
     async with start(private_channels=True) as running:
         await until(lambda: bool(receiver.got))
         assert receiver.ids[0] == claim.message_id
         assert told(receiver) == ids[:30]
-        found = (await running.store.notifications.list_notices(limit=1000)).items
+        found = (await running.store.notifications.log.notices(limit=1000)).items
         waiting = {one.event_id for one in found if one.state is not NoticeState.SENT}
         assert waiting - set(ids[:30]) == set(ids[30:]), "a minute after the first part"
 
@@ -295,7 +295,7 @@ async def test_the_pace_of_a_channel_outlives_the_process(start: Start, origin: 
         for _ in range(50):
             await asyncio.sleep(0.01)
         assert len(receiver.got) == 2
-        assert len((await running.store.notifications.list_notices()).items) == 4
+        assert len((await running.store.notifications.log.notices()).items) == 4
 
 
 async def test_that_the_budget_is_too_small_is_told_once_over_restarts(
@@ -305,7 +305,7 @@ async def test_that_the_budget_is_too_small_is_told_once_over_restarts(
     hourly = SchedulingSettings(min_interval_seconds=0.01, host_interval_seconds=0, max_interval_seconds=0.02)
     for _ in range(2):
         async with start(scheduling=hourly, private_channels=True, budget=0.01) as running:
-            if not (await running.store.notifications.rules()):
+            if not (await running.store.notifications.rules.all()):
                 await hook(running, receiver, events=["daemon.over_budget"])
                 await running.add("http://127.0.0.1:9/a", "http://127.0.0.1:9/b")
             while not running.control.explainer.late_sites() or not receiver.got:
@@ -365,9 +365,9 @@ async def test_a_site_that_fails_for_long_is_found_between_its_polls(start: Star
         assert announcer.rules is not None
         for _ in range(2):  # the second look finds the incident open
             await watch.look(announcer.rules, 1.0)
-        (told,) = (await running.store.notifications.list_notices()).items
+        (told,) = (await running.store.notifications.log.notices()).items
         assert (told.kind, told.site_id, filled.is_set()) == (EventKind.FAILING, site, True)
-        assert [one.site_id for one in await running.store.notifications.incidents()] == [site]
+        assert [one.site_id for one in await running.store.notifications.rules.incidents()] == [site]
 
 
 async def test_what_concerns_the_daemon_is_told(start: Start, receiver: Receiver) -> None:

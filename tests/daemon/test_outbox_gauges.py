@@ -23,14 +23,14 @@ async def test_what_waits_what_is_dead_and_who_is_paused(start: Start) -> None:
             return [registry.get_sample_value(f"pollerd_{name}") for name in NAMES]
 
         assert await shown() == [0, 0, 0, 0]
-        channel = await store.add_channel(ChannelSpec("x", "webhook"), 1.0)
-        rule = await store.add_rule(RuleSpec("r", '{"channels": ["x"]}'), 1.0)
+        channel = await store.channels.add(ChannelSpec("x", "webhook"), 1.0)
+        rule = await store.rules.add(RuleSpec("r", '{"channels": ["x"]}'), 1.0)
         for n, at in enumerate((100.0, 200.0, 300.0)):
             told = Notice(f"e{n}", EventKind.BLIND, at=at, rule_id=rule.id, channel_id=channel.id, due_at=at)
-            await store.put([told])
+            await store.outbox.put([told])
         assert await shown() == [3, 0, 300, 0]
-        claim = await store.claim(channel.id, 350.0)
+        claim = await store.outbox.claim(channel.id, 350.0)
         assert claim is not None
         end = AttemptEnd(NoticeState.DEAD, "dead", pause=Pause("401", None))
-        await store.ended(channel.id, claim.message_id, 360.0, end)
+        await store.outbox.ended(channel.id, claim.message_id, 360.0, end)
         assert await shown() == [2, 1, 200, 1]

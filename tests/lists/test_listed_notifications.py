@@ -56,13 +56,13 @@ async def take(running: Running, file: Path, text: str, *, sync: bool = False) -
 
 
 async def channel(running: Running, name: str) -> StoredChannel:
-    return next(one for one in await running.store.notifications.channels() if one.spec.name == name)
+    return next(one for one in await running.store.notifications.channels.all() if one.spec.name == name)
 
 
 async def there(running: Running) -> dict[str, Origin]:
     store = running.store.notifications
-    found = {one.spec.name: one.spec.origin for one in await store.channels()}
-    return found | {one.spec.name: one.spec.origin for one in await store.rules()}
+    found = {one.spec.name: one.spec.origin for one in await store.channels.all()}
+    return found | {one.spec.name: one.spec.origin for one in await store.rules.all()}
 
 
 async def test_a_list_says_how_its_channels_and_rules_are(start: Start, file: Path) -> None:
@@ -90,7 +90,7 @@ async def test_a_list_says_how_its_channels_and_rules_are(start: Start, file: Pa
         assert len(await there(running)) == 4, "a format that cannot name any leaves them alone"
         await take(running, file.with_suffix(".yaml"), "sites: [https://a.invalid/]\n")
         assert await there(running) == {"own": Origin.API}
-        assert (await store.channel(own.id)).spec.name == "own"
+        assert (await store.channels.get(own.id)).spec.name == "own"
 
 
 async def test_what_is_refused_changes_nothing(start: Start, file: Path) -> None:

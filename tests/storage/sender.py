@@ -27,10 +27,10 @@ SENT = AttemptEnd(NoticeState.SENT, "sent")
 async def main(url: str, file: Path) -> None:
     store, rng = await Store.open(url), random.Random(1)
     n = store.notifications
-    if not await n.channels():
+    if not await n.channels.all():
         await add(store, SITES)
-        await n.add_channel(ChannelSpec("c", "x"), 1.0)
-    await n.release()
+        await n.channels.add(ChannelSpec("c", "x"), 1.0)
+    await n.outbox.release()
     sites = (await schedule_of(store)).site_id.tolist()
     done = int(np.nan_to_num((await schedule_of(store)).last_poll_at).max())
     print("open", flush=True)  # noqa: T201
@@ -39,10 +39,10 @@ async def main(url: str, file: Path) -> None:
         content = b"content %d" % at
         records = [_told(record(contexts[s], float(at), content, changed=True)) for s in sites]
         await store.commit(Batch(records))
-        while claim := await n.claim(1, float(at), limit=4, group_from=rng.choice([2, 7])):
+        while claim := await n.outbox.claim(1, float(at), limit=4, group_from=rng.choice([2, 7])):
             send(file, claim)
             again = AttemptEnd(NoticeState.WAITING, "retry", due_at=at + 1.0)
-            await n.ended(1, claim.message_id, float(at), rng.choice([SENT, SENT, again]))
+            await n.outbox.ended(1, claim.message_id, float(at), rng.choice([SENT, SENT, again]))
         print(at, flush=True)  # noqa: T201
 
 

@@ -39,10 +39,10 @@ async def test_killed_between_claim_and_end(url: str, tmp_path: Path) -> None:
     for _ in range(3):
         run_and_kill(url, file, rng.random() / 20)
     store = await Store.open(url)
-    assert await store.notifications.release() >= 0
-    while claim := await store.notifications.claim(1, 1e9, limit=4, group_from=2):
+    assert await store.notifications.outbox.release() >= 0
+    while claim := await store.notifications.outbox.claim(1, 1e9, limit=4, group_from=2):
         send(file, claim)
-        await store.notifications.ended(1, claim.message_id, 1e9, SENT)
+        await store.notifications.outbox.ended(1, claim.message_id, 1e9, SENT)
     await store.close()
     messages: dict[str, list[str]] = {}
     told: defaultdict[str, list[str]] = defaultdict(list)

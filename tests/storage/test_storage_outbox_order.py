@@ -137,17 +137,17 @@ async def follow(store: Store, channel: int, steps: Sequence[tuple[str, Any]]) -
                 ids[event] = row
                 kind = EventKind.FIRST_SEEN if is_first else EventKind.CHANGED
                 notices.append(Notice(event, kind, now, 1, channel, row.due, digest=digest, site_id=site))
-            await n.put(notices)
+            await n.outbox.put(notices)
         elif name == "claim":
             *asked, first = how
             wanted = model.next(now, *asked)
-            claim = await n.claim(channel, now, limit=how[0], group_from=how[1], begins=how[2])
+            claim = await n.outbox.claim(channel, now, limit=how[0], group_from=how[1], begins=how[2])
             found = [] if claim is None else [ids[one.event_id] for one in claim.notices]
             assert found == wanted
             if claim is not None:
                 assert {row.message for row in wanted} in ({None}, {claim.message_id})
                 if first is not None and first < len(wanted) and not claim.attempts:
-                    claim = await n.part(claim, first)
+                    claim = await n.outbox.part(claim, first)
                     for row in wanted[first:]:
                         row.message = None
                     wanted = wanted[:first]
@@ -159,23 +159,23 @@ async def follow(store: Store, channel: int, steps: Sequence[tuple[str, Any]]) -
             message = sending.pop(how[0] % len(sending))
             state = NoticeState(how[1])
             mine = [row for row in model.rows if row.state == "sending" and row.message == message]
-            assert await n.ended(channel, message, now, AttemptEnd(state, "x", due_at=now + 1)) == len(mine)
+            assert await n.outbox.ended(channel, message, now, AttemptEnd(state, "x", due_at=now + 1)) == len(mine)
             for row in mine:
                 row.state = state.value
                 row.due = now + 1 if state is NoticeState.WAITING else row.due
         elif name == "tick":
             now += 1
         elif name == "release":
-            await n.release()
+            await n.outbox.release()
             sending.clear()
             for row in model.rows:
                 row.state = "waiting" if row.state == "sending" else row.state
         elif name == "resend":
             dead = [row for row in model.rows if row.state == "dead"]
-            assert await n.resend(now, channel_id=channel) == len(dead)
+            assert await n.outbox.resend(now, channel_id=channel) == len(dead)
             for row in dead:
                 row.state, row.message, row.due = "waiting", None, now
-        assert (await n.next_due(channel)).get(channel) == model.next_due()
+        assert (await n.outbox.next_due(channel)).get(channel) == model.next_due()
 
 
 def test_the_outbox_does_as_the_model(url: str) -> None:
@@ -187,7 +187,7 @@ def test_the_outbox_does_as_the_model(url: str) -> None:
         @given(STEPS)
         def as_the_model(steps: list[tuple[str, Any]]) -> None:
             number = next(channels)
-            made = runner.run(store.notifications.add_channel(ChannelSpec(f"c{number}", "x"), 1.0))
+            made = runner.run(store.notifications.channels.add(ChannelSpec(f"c{number}", "x"), 1.0))
             runner.run(follow(store, made.id, steps))
 
         try:

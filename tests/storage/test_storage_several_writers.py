@@ -106,10 +106,10 @@ async def test_notices_are_numbered_in_order_too(postgres_url: str, monkeypatch:
     async with writers(postgres_url, "a", "b") as (a, b):
         halt = Halt(a, monkeypatch)
         notice = Notice(event_id="e1", kind=EventKind.BLIND, at=1.0, rule_id=1, channel_id=1, due_at=1.0)
-        first = asyncio.create_task(a.notifications.put([notice]))
+        first = asyncio.create_task(a.notifications.outbox.put([notice]))
         await asyncio.wait_for(halt.reached.wait(), PATIENCE_SECONDS)
         later = Notice(event_id="e2", kind=EventKind.BLIND, at=2.0, rule_id=1, channel_id=1, due_at=2.0)
-        second = asyncio.create_task(b.notifications.put([later]))
+        second = asyncio.create_task(b.notifications.outbox.put([later]))
         await asyncio.wait_for(waiting_for_a_lock(postgres_url), PATIENCE_SECONDS)
         halt.go_on.set()
         await asyncio.gather(first, second)

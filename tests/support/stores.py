@@ -12,7 +12,7 @@ from sqlalchemy import Dialect
 
 from pollerd.storage import migrate, notifications, store
 from pollerd.storage.locks import WriterLocks
-from pollerd.storage.outbox import OutboxStatements
+from pollerd.storage.notices import OutboxStatements
 from pollerd.storage.statements import Statements
 
 _MADE: list[Path] = []

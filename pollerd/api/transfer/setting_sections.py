@@ -111,7 +111,7 @@ class ChannelsSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all channels of the API, by id."""
-        found = [one.spec for one in await daemon.store.notifications.channels() if one.spec.origin is Origin.API]
+        found = [one.spec for one in await daemon.store.notifications.channels.all() if one.spec.origin is Origin.API]
         for start in range(0, len(found), BLOCK):
             yield [_channel_record(spec, vault) for spec in found[start : start + BLOCK]]
 
@@ -140,7 +140,7 @@ class RulesSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all rules of the API, by id."""
-        found = [one for one in await daemon.store.notifications.rules() if one.spec.origin is Origin.API]
+        found = [one for one in await daemon.store.notifications.rules.all() if one.spec.origin is Origin.API]
         for start in range(0, len(found), BLOCK):
             yield [
                 {"rule": orjson.loads(one.spec.settings), "muted_until": one.muted_until}
@@ -159,7 +159,7 @@ class RulesSection:
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Counts new, changed and unchanged rules."""
-        there = {one.spec.name: (one.spec, one.muted_until) for one in await daemon.store.notifications.rules()}
+        there = {one.spec.name: (one.spec, one.muted_until) for one in await daemon.store.notifications.rules.all()}
         counts = Counts()
         for spec, muted_until in map(_rule, _all(blocks)):
             _count(counts, there.get(spec.name), (spec, muted_until))
@@ -171,7 +171,7 @@ def _all(blocks: Blocks) -> Iterator[Record]:
 
 
 async def _channels(daemon: ApiPorts) -> dict[str, ChannelSpec]:
-    return {one.spec.name: one.spec for one in await daemon.store.notifications.channels()}
+    return {one.spec.name: one.spec for one in await daemon.store.notifications.channels.all()}
 
 
 def _counted(specs: Sequence[ChannelSpec], there: Mapping[str, ChannelSpec]) -> Counts:

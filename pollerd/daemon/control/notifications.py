@@ -46,7 +46,7 @@ class NotificationControl:
         """Adds a rule. Raises InvalidValueError, and DuplicateError with the existing id."""
         from pollerd.notifications.specs import rule_spec
 
-        stored = await self._store.add_rule(rule_spec(document), self._clock())
+        stored = await self._store.rules.add(rule_spec(document), self._clock())
         await self._notifier.reload()
         return stored
 
@@ -54,14 +54,14 @@ class NotificationControl:
         """Sets all settings of a rule; it stays muted. Raises NotFoundError, InvalidValueError, DuplicateError."""
         from pollerd.notifications.specs import rule_spec
 
-        _check_origin("rule", (await self._store.rule(rule_id)).spec)
-        stored = await self._store.update_rule(rule_id, rule_spec(document), self._clock())
+        _check_origin("rule", (await self._store.rules.get(rule_id)).spec)
+        stored = await self._store.rules.update(rule_id, rule_spec(document), self._clock())
         await self._notifier.reload()
         return stored
 
     async def mute_rule(self, rule_id: int, until: float | None) -> StoredRule:
         """Mutes a rule until that time (epoch s); None: no longer. Raises NotFoundError."""
-        stored = await self._store.mute_rule(rule_id, until)
+        stored = await self._store.rules.mute(rule_id, until)
         await self._notifier.reload()
         return stored
 
@@ -69,7 +69,7 @@ class NotificationControl:
         """Raises NotFoundError unless the token is that of a link in a mail of this channel, by this rule."""
         from pollerd.notifications.composing import purpose_of
 
-        if not self._store.is_token_of(purpose_of(channel_id, rule_id), token):
+        if not self._store.channels.is_token_of(purpose_of(channel_id, rule_id), token):
             raise NotFoundError("link to unsubscribe", rule_id)
 
     async def unsubscribe(self, channel_id: int, rule_id: int, token: str) -> None:
@@ -78,21 +78,21 @@ class NotificationControl:
         Raises NotFoundError for a link that is none.
         """
         await self.check_unsubscribing(channel_id, rule_id, token)
-        rule, name = await self._store.rule(rule_id), (await self._store.channel(channel_id)).spec.name
+        rule, name = await self._store.rules.get(rule_id), (await self._store.channels.get(channel_id)).spec.name
         document = orjson.loads(rule.spec.settings)
         others = [one for one in document["channels"] if one != name]
         if others and rule.spec.origin is Origin.API:
             spec = dataclasses.replace(rule.spec, settings=orjson.dumps({**document, "channels": others}).decode())
-            await self._store.update_rule(rule_id, spec, self._clock())
+            await self._store.rules.update(rule_id, spec, self._clock())
         else:
-            await self._store.mute_rule(rule_id, _FOR_GOOD)
+            await self._store.rules.mute(rule_id, _FOR_GOOD)
         self._log.info("unsubscribed", rule=rule.spec.name, channel=name)
         await self._notifier.reload()
 
     async def delete_rule(self, rule_id: int) -> None:
         """Deletes a rule; what it has put into the outbox is still told. Raises NotFoundError."""
-        _check_origin("rule", (await self._store.rule(rule_id)).spec)
-        await self._store.delete_rule(rule_id)
+        _check_origin("rule", (await self._store.rules.get(rule_id)).spec)
+        await self._store.rules.delete(rule_id)
         await self._notifier.reload()
 
     # Channels.
@@ -106,7 +106,7 @@ class NotificationControl:
 
         spec = with_settings(ChannelSpec(checked_name(name), kind, enabled=enabled), given)
         await self._check_template(spec)
-        stored = await self._store.add_channel(spec, self._clock())
+        stored = await self._store.channels.add(spec, self._clock())
         await self._notifier.reload()
         return stored
 
@@ -127,7 +127,7 @@ class NotificationControl:
         from pollerd.notifications.specs import checked_name
         from pollerd.notifications.stored_channels import with_settings
 
-        before = await self._store.channel(channel_id)
+        before = await self._store.channels.get(channel_id)
         _check_origin("channel", before.spec)
         spec = dataclasses.replace(
             before.spec,
@@ -137,8 +137,8 @@ class NotificationControl:
         if given is not None:
             spec = with_settings(spec, given, before.spec)
             await self._check_template(spec)
-        stored = await self._store.update_channel(channel_id, spec, self._clock())
-        await self._store.resume_channel(channel_id, self._clock())
+        stored = await self._store.channels.update(channel_id, spec, self._clock())
+        await self._store.channels.resume(channel_id, self._clock())
         await self._notifier.reload()
         return stored
 
@@ -147,8 +147,8 @@ class NotificationControl:
 
         Raises NotFoundError, and InvalidValueError while rules name it.
         """
-        _check_origin("channel", (await self._store.channel(channel_id)).spec)
-        await self._store.delete_channel(channel_id, self._clock(), from_rules=from_rules)
+        _check_origin("channel", (await self._store.channels.get(channel_id)).spec)
+        await self._store.channels.delete(channel_id, self._clock(), from_rules=from_rules)
         await self._notifier.reload()
 
     async def put_from_file(self, channels: Sequence[ChannelSpec], rules: Sequence[RuleSpec]) -> FileResult:
@@ -157,7 +157,7 @@ class NotificationControl:
         Raises InvalidValueError.
         """
         await self._check_templates(channels)
-        result = await self._store.put_from_file(channels, rules, self._clock())
+        result = await self._store.rules.put_from_file(channels, rules, self._clock())
         await self._notifier.reload()
         return result
 
@@ -167,7 +167,7 @@ class NotificationControl:
         Raises InvalidValueError.
         """
         await self._check_templates(channels)
-        result = await self._store.restore(channels, rules, self._clock())
+        result = await self._store.rules.restore(channels, rules, self._clock())
         await self._notifier.reload()
         return result
 
@@ -195,10 +195,10 @@ class NotificationControl:
         """
         from pollerd.notifications.stored_channels import with_new_secret
 
-        before = await self._store.channel(channel_id)
+        before = await self._store.channels.get(channel_id)
         _check_origin("channel", before.spec)
         now = self._clock()
-        stored = await self._store.update_channel(channel_id, with_new_secret(before.spec, until=now + overlap), now)
+        stored = await self._store.channels.update(channel_id, with_new_secret(before.spec, until=now + overlap), now)
         await self._notifier.reload()
         return stored
 
@@ -212,7 +212,7 @@ class NotificationControl:
         from pollerd.notifications.stored_channels import look_of, opened
         from pollerd.notifications.writing import message_of_one
 
-        row = await self._store.channel(channel_id)
+        row = await self._store.channels.get(channel_id)
         began = self._clock()
         event = Event(new_event_id(), EventKind.TEST, began, data={"channel": row.spec.name})
         answer = await self._notifier.try_out(row, message_of_one(event, look_of(opened(row.spec), "")))
@@ -224,12 +224,12 @@ class NotificationControl:
             detail=answer.detail,
             duration=max(now - began, 0.0),
         )
-        await self._store.log_attempt(channel_id, event.id, now, end)
+        await self._store.outbox.log_attempt(channel_id, event.id, now, end)
         return answer
 
     async def resend(self, *, ids: Sequence[int] | None = None, channel_id: int | None = None) -> int:
         """Makes dead notices wait anew: those of these ids, or all of a channel. Returns how many."""
-        count = await self._store.resend(self._clock(), notice_ids=ids, channel_id=channel_id)
+        count = await self._store.outbox.resend(self._clock(), notice_ids=ids, channel_id=channel_id)
         if count:
             await self._notifier.reload()
         return count

@@ -90,13 +90,13 @@ class Work:
             Notice(f"{name}/{site}/{self.now}", kind, self.now, 1, self.row.id, self.now, site_id=site)
             for site in sites
         ]
-        await self.store.notifications.put(notices)
+        await self.store.notifications.outbox.put(notices)
 
     async def until(self, end: float) -> None:
         """Turns the clock to `end`, and sends what is due on the way."""
         while True:
             await self.sender.send_due()
-            due = (await self.store.notifications.next_due(self.row.id)).get(self.row.id, DueTimes())
+            due = (await self.store.notifications.outbox.next_due(self.row.id)).get(self.row.id, DueTimes())
             at = self.sender.goes_at(due, self.now)
             assert at > self.now, "what may be sent now was sent"
             if at > end:
@@ -109,7 +109,7 @@ class Work:
 async def work(tmp_path: Path, empty_database: Path) -> AsyncIterator[Work]:
     store = await Store.open(f"sqlite+aiosqlite:///{shutil.copy(empty_database, tmp_path / 'poll.db')}")
     try:
-        yield Work(store, await store.notifications.add_channel(ChannelSpec("hook", "webhook"), 1.0))
+        yield Work(store, await store.notifications.channels.add(ChannelSpec("hook", "webhook"), 1.0))
     finally:
         await store.close()
 
@@ -143,8 +143,8 @@ async def delivered(work: Work, share: float, seed: int, sites: int, each: float
     work.channel = Channel(lambda _: FAILED if chance.random() < share else SENT)
     work.begin_anew()
     work.now += 86_400.0
-    await work.store.notifications.delete_channel(work.row.id, work.now)
-    work.row = await work.store.notifications.add_channel(ChannelSpec(f"hook{work.now}", "webhook"), work.now)
+    await work.store.notifications.channels.delete(work.row.id, work.now)
+    work.row = await work.store.notifications.channels.add(ChannelSpec(f"hook{work.now}", "webhook"), work.now)
     work.begin_anew()
     ends, number = work.now + 1_800.0, 0
     while work.now < ends:
