@@ -36,7 +36,7 @@ async def main(url: str, size: int, seconds: float, changes: int, writer: str) -
         hosts = [f"host{writer}{n}.example:80" for n in numbers]
         added = (await store.sites.add(specs, hosts, 0.0, respect_deleted=False)).added
         sites = [site_id for site_id, _, _ in added]
-        rows, _ = await store.sites.schedule_of(sites)
+        rows, _ = await store.sites.schedule.of(sites)
         host_of = dict(zip(rows.site_id.tolist(), rows.host_id.tolist(), strict=True))
         commits = 0
 

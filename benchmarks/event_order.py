@@ -64,7 +64,7 @@ async def opened(url: str, way: str, number: int) -> Store:
 
 
 async def site_ids(store: Store) -> list[int]:
-    return [one async for piece, _ in store.sites.schedule() for one in piece.site_id.tolist()]
+    return [one async for piece, _ in store.sites.schedule.all() for one in piece.site_id.tolist()]
 
 
 async def write(url: str, number: int, of: int, options: argparse.Namespace, gate: Barrier) -> dict[str, Spent]:

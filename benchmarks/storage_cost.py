@@ -76,7 +76,7 @@ async def measure(url: str, commits: int, batch: int) -> None:
     store = await Store.open(url)
     specs = [SiteSpec(f"http://host{n}.example/page/{n}") for n in range(batch * 4)]
     await store.sites.add(specs, [f"host{n}.example:80" for n in range(len(specs))], 0.0, respect_deleted=False)
-    sites = [site_id async for rows, _ in store.sites.schedule() for site_id in rows.site_id.tolist()]
+    sites = [site_id async for rows, _ in store.sites.schedule.all() for site_id in rows.site_id.tolist()]
     rng = random.Random(1)
     name = url.split(":", 1)[0].split("+", 1)[0]
     for label, changed in (("unchanged", False), ("changed", True)):

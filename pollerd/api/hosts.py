@@ -59,14 +59,14 @@ async def list_hosts(
 ) -> Listing[HostView]:
     """Hosts in the order in which they became known, those that fit every filter."""
     hosts = daemon.control.hosts
-    page = await daemon.store.sites.list_hosts(q, hosts.ids(paused=paused, unreachable=unreachable), limit, cursor)
+    page = await daemon.store.sites.hosts.page(q, hosts.ids(paused=paused, unreachable=unreachable), limit, cursor)
     return Listing.of(await hosts.views(page.items), page.next_cursor)
 
 
 @router.get("/{name}", summary="One host")
 async def get_host(daemon: Daemon, name: HostName) -> HostView:
     """The host as it stands: robots.txt, pauses, spacing, refusals."""
-    (view,) = await daemon.control.hosts.views([await daemon.store.sites.get_host(name.lower())])
+    (view,) = await daemon.control.hosts.views([await daemon.store.sites.hosts.get(name.lower())])
     return view
 
 

@@ -41,7 +41,7 @@ from pollerd.notifications.stored_channels import shown
 from pollerd.site_settings import SITE_SETTINGS, SiteSpec, TagSettings, differing
 from pollerd.storage.notification_values import ChannelSpec, Origin, RuleSpec
 from pollerd.storage.signals import ListedSignalSource, SignalHosts, SignalKind, SignalOrigin, SignalSource
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
 from pollerd.storage.sources import SourceSpec
 from pollerd.urls import normalise_url
 

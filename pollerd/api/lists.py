@@ -28,7 +28,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.model import Site
 from pollerd.quantities import counted
 from pollerd.site_settings import SITE_SETTINGS, Kind, SiteSpec
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import ListPage
 
 router = api_router("/sites", tag="sites")

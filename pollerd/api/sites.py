@@ -310,13 +310,13 @@ _JSON = [Depends(json_body)]
 async def shown_sites(daemon: ApiPorts, sites: Sequence[model.Site]) -> list[SiteSchema]:
     """Returns sites as they stand, with what they inherit."""
     live = await daemon.control.sites.shown([site.id for site in sites])
-    return [SiteSchema.of(site, live.get(site.id), daemon.store.sites.tags) for site in sites]
+    return [SiteSchema.of(site, live.get(site.id), daemon.store.sites.tags.in_force) for site in sites]
 
 
 async def shown_site(daemon: ApiPorts, site: model.Site) -> SiteSchema:
     """Returns a site as it stands, with what it inherits."""
     live = await daemon.control.sites.shown([site.id])
-    return SiteSchema.of(site, live.get(site.id), daemon.store.sites.tags)
+    return SiteSchema.of(site, live.get(site.id), daemon.store.sites.tags.in_force)
 
 
 async def number_of_sites(daemon: ApiPorts) -> int:
@@ -327,7 +327,7 @@ async def number_of_sites(daemon: ApiPorts) -> int:
 
 async def current_site(daemon: ApiPorts, site: model.Site) -> SiteSchema:
     """Returns a site as it stands at whichever node polls it, with what it inherits."""
-    return SiteSchema.of(site, await daemon.control.sites.current(site.id), daemon.store.sites.tags)
+    return SiteSchema.of(site, await daemon.control.sites.current(site.id), daemon.store.sites.tags.in_force)
 
 
 @router.post("", status_code=HTTPStatus.CREATED, dependencies=_JSON, summary="Add a site")

@@ -19,7 +19,7 @@ from pollerd.model import (
     SiteState,
 )
 from pollerd.storage.contents import ContentStore
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import PollRecord
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Announcer:
                 rules=self._rules, sites=self._sites, contents=self._contents, runtime=self._runtime
             )
         self._rules.replace(rules, channels)
-        self._sites.tags_of_rules = self._rules.tags
+        self._sites.tags.of_rules = self._rules.tags
 
     def restore(self, incidents: Sequence[Incident], digests: Iterable[str]) -> None:
         """Takes over what is stored: open incidents, and keys of digests that went out of late."""
@@ -117,7 +117,7 @@ class Announcer:
 
     def _reports_for(self, one: Site, other: Site) -> bool:
         """Returns whether what rules and readers see of a site's changes is seen of the other's as well."""
-        spec = inherit(one.spec, self._sites.tags)
+        spec = inherit(one.spec, self._sites.tags.in_force)
         same = one.id != other.id and one.state is SiteState.ACTIVE and not spec.selections and not spec.render
         return same and set(other.spec.tags) <= set(one.spec.tags)
 

@@ -26,7 +26,7 @@ from pollerd.model import (
 from pollerd.notifications.matching import Facts, SiteHealth
 from pollerd.notifications.messages import changed_lines
 from pollerd.storage.contents import ContentStore
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import ChangeDraft, PollRecord, SiteContext
 from pollerd.urls import host_of
 

@@ -40,7 +40,7 @@ from pollerd.quantities import counted
 from pollerd.scheduling.capacity import PollLimit, Waiting, at_private_addresses, waiting
 from pollerd.scheduling.eligibility import LONG
 from pollerd.scheduling.settings import SchedulingSettings
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
 
 # The binding limit, in words, for the status line, /allocation and doctor.
 
@@ -497,7 +497,7 @@ class SiteViews:
         context = (await self._site_cache.get([site_id])).get(site_id)
         if explanation is None or context is None:
             raise NotFoundError("site", site_id)
-        origins = effective((await self._store.get(site_id)).spec, self._store.tags)[1]
+        origins = effective((await self._store.get(site_id)).spec, self._store.tags.in_force)[1]
         if origins.get("half_life") == DEFAULT and self._explainer.is_half_life_learned(site_id):
             origins = {**origins, "half_life": "reads"}
         feed = _feed_view(context.baseline.window, explanation.rate_per_day)

@@ -31,7 +31,7 @@ from pollerd.model import STATE_CODE, SiteState
 from pollerd.planning import BudgetPlan, HeldBack, MeasuredDelays, PlanLimit, TagPlan
 from pollerd.ranges import BUDGET, PLAN
 from pollerd.storage.history import HistoryStore
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.tags import TagStore
 
 # Rows of a plan: sites as columns copied from the tables, all of a short list, a sample of a long one.
 
@@ -377,8 +377,8 @@ class _Periods:
 class Planner:
     """Plans for the objective and the allocator in force, one plan at a time."""
 
-    def __init__(self, *, scheduler: SchedulerState, sites: SiteStore, history: HistoryStore) -> None:
-        self._scheduler, self._sites, self._history = scheduler, sites, history
+    def __init__(self, *, scheduler: SchedulerState, tags: TagStore, history: HistoryStore) -> None:
+        self._scheduler, self._tags, self._history = scheduler, tags, history
         self._turn = asyncio.Lock()
 
     async def plan(self, share: float, within: float, tag: str | None = None) -> BudgetPlan:
@@ -391,7 +391,7 @@ class Planner:
         PLAN["share"].check(share)
         PLAN["within"].check(within)
         async with self._turn:
-            tagged = None if tag is None else await self._sites.ids_tagged(tag)
+            tagged = None if tag is None else await self._tags.ids_tagged(tag)
             scheduler = self._scheduler
             async with scheduler.changing_sites:  # the slots stay those of the same sites
                 rows = plan_rows(scheduler, tagged)
@@ -402,7 +402,7 @@ class Planner:
                 deadline = scheduler.deadline
             found = await asyncio.to_thread(_periods, rows, beliefs, Goal(share, within), budget)
             delays = DatedDelays(*await self._history.dated_delays(DATED_CHANGES))
-            tags = await self._sites.tags_among(np.union1d(rows.site_id, delays.site_id).tolist())
+            tags = await self._tags.among(np.union1d(rows.site_id, delays.site_id).tolist())
             estimated = beliefs.estimated
             by_tag = await asyncio.to_thread(tag_plans, rows, found.expected(estimated), tags, delays, within)
             now = Delays(found.now[rows.asked], found.changes[rows.asked])

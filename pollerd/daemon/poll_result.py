@@ -12,7 +12,7 @@ from msgspec import Struct
 from pollerd.daemon.workers import Effort
 from pollerd.model import Detection, Outcome, Poll, SiteState
 from pollerd.storage.page_values import PageRecord
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import ChangeDraft, PollRecord, SelectionRecord, SiteContext
 
 if TYPE_CHECKING:

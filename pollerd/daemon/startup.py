@@ -43,12 +43,12 @@ async def restore(
     Raises ConfigError if the allocator cannot hold the stored sites.
     """
     loader = ScheduleLoader(scheduler)
-    await store.sites.load_tags()
-    async for hosts in store.sites.hosts():
+    await store.sites.tags.load()
+    async for hosts in store.sites.hosts.all():
         loader.add_hosts(hosts)
     loader.expect(await store.sites.count())
     try:
-        async for rows, faults in store.sites.schedule():
+        async for rows, faults in store.sites.schedule.all():
             loader.add_sites(rows, faults)
     except InvalidValueError as error:
         raise ConfigError(f"allocator {settings.allocator} cannot hold the stored sites: {error}") from error
@@ -57,7 +57,7 @@ async def restore(
     scheduler.budget_fit.fit()
     await _restore_learned(scheduler, store, settings, rng)
     if listens(scheduler):
-        async for stored in store.sites.announced_ttls():
+        async for stored in store.sites.schedule.announced_ttls():
             recall_ttls(scheduler, stored)
     if scheduler.sites.size <= AT_ONCE:
         await note_all_quiet(scheduler)
@@ -74,7 +74,7 @@ async def restore_node(
 
     A node without state of its own begins with what another one, or a daemon that ran alone, left.
     """
-    await store.sites.load_tags()
+    await store.sites.tags.load()
     scheduler.budget_fit.fit()
     kept = await store.allocation.load()
     common = await cluster.load_common(settings.allocator)
@@ -165,7 +165,7 @@ async def _put_back(scheduler: SchedulerState, store: Store, kept: AllocationRow
         # The shared state also applies to future sites, even if there is no site yet.
         none = np.empty(0, np.int64)
         scheduler.allocator.restore(none, scheduler.allocator.site_state(none), kept.shared_state)
-        async for site_ids, states in store.learned(kept.allocator):
+        async for site_ids, states in store.sites.schedule.learned(kept.allocator):
             slots = scheduler.sites.slots_of(site_ids)
             known = slots >= 0
             scheduler.allocator.restore(slots[known], states[known], kept.shared_state)

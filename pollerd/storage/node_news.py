@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.engine import Database
 from pollerd.storage.locks import WriterLocks
-from pollerd.storage.sites import NEWS_CHANNEL, POLL_REQUEST, SETTINGS_POLL
+from pollerd.storage.node_values import NEWS_CHANNEL, POLL_REQUEST, SETTINGS_POLL
 
 _FUNCTION = f"""
     CREATE OR REPLACE FUNCTION pollerd_notify() RETURNS trigger LANGUAGE plpgsql AS $$

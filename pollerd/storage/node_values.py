@@ -53,3 +53,13 @@ class TakenUnit:
     """Whether the last holder did not release it, so that its requests may still be under way."""
     noticed_ago: float = 0.0
     """How long ago another node noticed that, s; 0: nobody did before."""
+
+
+# News of a database for its nodes.
+
+NEWS_CHANNEL = "pollerd_news"
+"""Channel on which PostgreSQL tells the nodes of a database what happens."""
+POLL_REQUEST = "poll_request"
+"""The node that polls a site is asked to poll it at once."""
+SETTINGS_POLL = "settings_poll"
+"""The same for a site whose settings have changed: it is not left alone because it failed before."""

@@ -17,9 +17,9 @@ from pollerd.partitions import PARTITIONS, PARTITIONS_MOST, partition_of
 from pollerd.storage import migrate
 from pollerd.storage.encryption import Encryption
 from pollerd.storage.engine import Database, database_url
+from pollerd.storage.hosts import HostStore
 from pollerd.storage.node_news import News, NewsListener, create_triggers
 from pollerd.storage.node_values import LivingNode, LockTable, TakenUnit
-from pollerd.storage.schedule import hosts_among
 from pollerd.storage.schema import cluster_secret, holding, host, host_partition, node, node_state, partitioning, site
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.soft_delete import is_soft_deleted
@@ -157,10 +157,11 @@ class ClusterStore(Subject):
         database: Database,
         sql: Statements,
         session: NodeSession,
+        hosts: HostStore,
         partitions: HostPartitions,
         encryption: Encryption,
     ) -> None:
-        self._database, self._sql, self._session = database, sql, session
+        self._database, self._sql, self._session, self._hosts = database, sql, session, hosts
         self.partitions = partitions
         """How many there are, and of which hosts."""
         self._encryption, self._secret = encryption, b""
@@ -301,11 +302,7 @@ class ClusterStore(Subject):
         ids = list(connection.execute(here.limit(_HOSTS_AT_ONCE)).scalars())
         sites = select(site.c.id).where(sql.in_list(site.c.host_id, "hosts"), ~is_soft_deleted(site.c.id))
         of_hosts = connection.execute(sites.order_by(site.c.id), {"hosts": sql.id_list(ids)})
-        return hosts_among(connection, sql, ids), list(of_hosts.scalars())
-
-    async def hosts(self, host_ids: Sequence[int]) -> list[HostRow]:
-        """Returns those of these hosts that are there, by id."""
-        return await self._database.read(lambda c: hosts_among(c, self._sql, host_ids))
+        return self._hosts.among.within(connection, ids), list(of_hosts.scalars())
 
     def listen(self) -> AsyncIterator[News | None]:
         """Yields what any node writes (see `NewsListener.listen`)."""

@@ -15,7 +15,7 @@ from pollerd.storage.commit import PartitionHolder
 from pollerd.storage.encoding import split_names
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.history import HistoryStore
-from pollerd.storage.hosts import drop_empty_hosts
+from pollerd.storage.hosts import HostStore
 from pollerd.storage.locks import WriterLocks, place_of
 from pollerd.storage.schema import allocation, daemon_run, last_batch, learned, metadata
 from pollerd.storage.settings import StorageSettings
@@ -29,9 +29,9 @@ _PIECE = 2_000
 class Runs(Subject):
     """Runs of the daemon: when each began, and whether it stopped cleanly."""
 
-    def __init__(self, *, database: Database, sql: Statements, writer: str) -> None:
+    def __init__(self, *, database: Database, sql: Statements, hosts: HostStore, writer: str) -> None:
         """writer: who this one is, where there are several; else empty."""
-        self._database, self._sql, self._writer = database, sql, writer
+        self._database, self._sql, self._hosts, self._writer = database, sql, hosts, writer
         self.run_id: int | None = None
         """Of this process, once it has begun."""
 
@@ -47,7 +47,7 @@ class Runs(Subject):
     @writes
     def _start(self, connection: Connection, version: str, now: float) -> RunInfo:
         if not self._sql.locks.several:
-            drop_empty_hosts(connection)
+            self._hosts.drop_empty.within(connection)
         c = daemon_run.c
         mine = select(c.stopped_at).where(c.writer == self._writer)
         last = connection.execute(mine.order_by(c.id.desc()).limit(1)).one_or_none()

@@ -1,8 +1,8 @@
-"""Imports of sites, from one to hundreds of thousands, and the restoration of sites from an export."""
+"""Imports of sites, from one to hundreds of thousands, within the transactions of others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from operator import attrgetter, itemgetter
 from typing import Any, Protocol
@@ -10,17 +10,15 @@ from typing import Any, Protocol
 from sqlalchemy import Connection, delete, exists, select
 
 from pollerd.errors import InvalidValueError
-from pollerd.model import Site
-from pollerd.site_settings import SiteSpec, Tags
+from pollerd.site_settings import SiteSpec
 from pollerd.storage.encryption import Encryption
-from pollerd.storage.schedule import encode_windows
-from pollerd.storage.schema import deleted_url, host, site
+from pollerd.storage.hosts import HostStore
+from pollerd.storage.schema import deleted_url, site
 from pollerd.storage.site_order import WordIndex, text_row
-from pollerd.storage.sites import Sites, check_spec
-from pollerd.storage.soft_delete import any_soft_deleted, unmark
+from pollerd.storage.site_rows import check_spec, encode_windows
+from pollerd.storage.soft_delete import SoftDeletion, any_soft_deleted
 from pollerd.storage.statements import SITE_COLUMNS, Statements, run, run_each
-from pollerd.storage.values import AddResult, NewSettings, RestoreResult, SiteRestore
-from pollerd.urls import host_of
+from pollerd.storage.values import AddResult
 
 # Small enough for the event loop to run between two pieces.
 PIECE = 2_000
@@ -37,11 +35,18 @@ class HostPlacement(Protocol):
 class SiteImport:
     """Adds sites and reports the result of each."""
 
-    def __init__(self, sql: Statements, encryption: Encryption, partitions: HostPlacement | None = None) -> None:
+    def __init__(
+        self,
+        sql: Statements,
+        encryption: Encryption,
+        *,
+        hosts: HostStore,
+        soft_deletion: SoftDeletion,
+        partitions: HostPlacement | None = None,
+    ) -> None:
         """partitions: those of hosts, where several nodes add sites."""
         self._sql, self._encryption, self._words = sql, encryption, WordIndex(sql)
-        self._partitions = partitions
-        self._hosts_named = sql.rows_at(host.c.name, "names", host.c.name, host.c.id)
+        self._hosts, self._soft_deletion, self._partitions = hosts, soft_deletion, partitions
         self._sites_at = sql.rows_at(site.c.url, "urls", site.c.url, site.c.id)
         self._deleted_at = sql.rows_at(deleted_url.c.url, "urls", deleted_url.c.url)
         self._any_deleted = select(exists().select_from(deleted_url))
@@ -77,10 +82,6 @@ class SiteImport:
         """Returns the id of a host; adds a new one."""
         return self._host_ids(connection, [name])[name]
 
-    def known_hosts(self, connection: Connection, names: Sequence[str]) -> dict[str, int]:
-        """Returns the ids of the existing hosts among these."""
-        return self._ids(connection, self._hosts_named, {"names": self._sql.text_list(names)})
-
     def _add_piece(
         self,
         connection: Connection,
@@ -96,7 +97,7 @@ class SiteImport:
             urls.append(specs[i].url)
         known = self._ids(connection, self._sites_at, {"urls": self._sql.text_list(urls)})
         if known and any_soft_deleted(connection):
-            result.returned.extend(unmark(connection, self._sql, list(known.values())))
+            result.returned.extend(self._soft_deletion.unmark.within(connection, list(known.values())))
         first: dict[str, int] = {}
         for i in wanted:
             if specs[i].url not in known:
@@ -136,9 +137,8 @@ class SiteImport:
         unique = list(dict.fromkeys(names))
         if not unique:
             return {}
-        parameters = {"names": self._sql.text_list(unique)}
         self._sql.locks.add_sites(connection)
-        known = self._ids(connection, self._hosts_named, parameters)
+        known = self._hosts.ids.within(connection, unique)
         missing = [name for name in unique if name not in known]
         if missing:
             new = dict(run(connection, self._sql.insert_hosts, self._sql.text_list(missing)))
@@ -189,73 +189,3 @@ class SiteImport:
         run_each(connection, self._sql.set_access, sealed)
         run_each(connection, self._sql.set_windows, windows)
         run_each(connection, self._sql.insert_tag, tags)
-
-
-# An export is restored, each kind of its contents in one transaction: all or nothing.
-
-Admit = Callable[[Sequence[SiteRestore], Mapping[str, Site]], None]
-"""Called with every piece and the existing sites by URL; raises if it cannot be accepted."""
-
-
-class Restore:
-    """Restores sites and marks of deleted URLs, in pieces within one transaction."""
-
-    def __init__(self, sql: Statements, sites: Sites, imports: SiteImport) -> None:
-        self._sql, self._sites, self._imports = sql, sites, imports
-
-    def sites(
-        self, connection: Connection, pieces: Iterator[list[SiteRestore]], admit: Admit, now: float, tags: Tags
-    ) -> RestoreResult:
-        """Adds new sites; existing ones get the settings of the export. An exception of `admit` ends it.
-
-        tags: those that have settings.
-        """
-        result = RestoreResult()
-        for piece in pieces:
-            there = self._sites.at(connection, [one.spec.url for one in piece])
-            admit(piece, there)
-            fresh = [one.spec for one in piece if one.spec.url not in there]
-            hosts = [host_of(spec.url) for spec in fresh]
-            added = self._imports.add(connection, fresh, hosts, now, respect_deleted=False)
-            back = set(added.returned)
-            returned = [NewSettings(id_, fresh[i], resumed=False) for id_, i in added.existing if id_ in back]
-            self._sites.put_settings(connection, returned, now, tags)
-            result.touched.extend(back)
-            result.added += len(back)
-            differing = [_settled(there[one.spec.url], one) for one in piece if _differs(there, one)]
-            self._sites.put_settings(connection, differing, now, tags)
-            result.touched.extend(site_id for site_id, _, _ in added.added)
-            result.touched.extend(one.site_id for one in differing)
-            result.added += len(added.added)
-            result.changed += len(differing)
-            result.unchanged += len(piece) - len(added.added) - len(back) - len(differing)
-        return result
-
-    def mark_deleted(self, connection: Connection, pieces: Iterator[list[tuple[str, float]]]) -> tuple[int, int, int]:
-        """Marks URLs that are no sites as deleted; returns how many were added, changed (none) and unchanged."""
-        added = unchanged = 0
-        for piece in pieces:
-            urls = [url for url, _ in piece]
-            known = self._sites.at(connection, urls).keys() | self._sites.deleted(connection, urls)
-            rows = [{"url": url, "deleted_at": at} for url, at in dict(piece).items() if url not in known]
-            if rows:
-                connection.execute(self._sql.insert_for(deleted_url).on_conflict_do_nothing(), rows)
-            added, unchanged = added + len(rows), unchanged + len(piece) - len(rows)
-        return added, 0, unchanged
-
-
-def deleted_urls(connection: Connection, after: str, limit: int) -> Sequence[tuple[str, float]]:
-    """Returns URLs that a user deleted, with times (epoch s), by URL, after `after`."""
-    c = deleted_url.c
-    rows = connection.execute(select(c.url, c.deleted_at).where(c.url > after).order_by(c.url).limit(limit))
-    return [(url, at) for url, at in rows]
-
-
-def _differs(there: dict[str, Site], one: SiteRestore) -> bool:
-    site = there.get(one.spec.url)
-    return site is not None and one.changes(site.spec)
-
-
-def _settled(site: Site, one: SiteRestore) -> NewSettings:
-    spec = one.over(site.spec)
-    return NewSettings(site.id, spec, resumed=site.spec.paused and not spec.paused)

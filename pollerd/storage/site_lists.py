@@ -15,8 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, and_, func, sel
 
 from pollerd.model import SiteState
 from pollerd.storage import encoding
-from pollerd.storage.encoding import number
-from pollerd.storage.schema import host, interest, site, site_state, site_tag, site_times, source_site
+from pollerd.storage.schema import host, site, site_state, site_tag, source_site
 from pollerd.storage.site_order import (
     COLUMNS,
     Columns,
@@ -30,7 +29,7 @@ from pollerd.storage.site_order import (
 )
 from pollerd.storage.soft_delete import any_soft_deleted, is_soft_deleted
 from pollerd.storage.statements import Statements
-from pollerd.storage.values import SiteFilter, StoredForecast
+from pollerd.storage.values import SiteFilter
 
 # Filters of lists of sites as conditions.
 
@@ -284,21 +283,3 @@ def _key(order: SiteOrder, key: Any, site_id: int) -> str | float:
 
 
 # Stored forecasts: how often a site changes and when it is polled next, written with its polls, for lists.
-
-
-def stored_forecasts(connection: Connection, sql: Statements, site_ids: Sequence[int]) -> dict[int, StoredForecast]:
-    """Returns it for those of these sites that are there, by id."""
-    s, state, times = site.c, site_state.c, site_times.c
-    wanted = select(s.id, s.paused, state.rate, times.next_poll_at, interest.c.learned_half_life)
-    wanted = wanted.join_from(site, site_state).join(site_times, times.site_id == s.id)
-    wanted = wanted.outerjoin(interest, interest.c.site_id == s.id)
-    rows = connection.execute(wanted.where(sql.in_list(s.id, "sites")), {"sites": sql.id_list(site_ids)})
-    found = {}
-    for row in rows:
-        rate = number(row.rate, -1.0)
-        found[row.id] = StoredForecast(
-            None if rate < 0 else rate,
-            None if row.paused else number(row.next_poll_at, 0.0),
-            number(row.learned_half_life),
-        )
-    return found

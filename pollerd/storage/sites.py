@@ -1,11 +1,10 @@
-"""Sites as rows, read and changed for the API and the command line."""
+"""Sites: read, listed, added, changed and deleted, with what hangs on them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from operator import attrgetter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,16 @@ from sqlalchemy import Connection, Select, bindparam, delete, exists, func, inse
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.inheritance import inherit
-from pollerd.model import OutcomeKind, Site, SiteState
-from pollerd.site_settings import COLUMNS, NO_ACCESS, USABLE, Kind, RespectTtl, SiteSpec, Tags, Windows
-from pollerd.storage.encoding import number, storable
+from pollerd.model import Site, SiteState
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.encoding import number
 from pollerd.storage.encryption import Encryption
-from pollerd.storage.schedule import decode_windows, encode_windows, ids_piece
+from pollerd.storage.engine import Database
+from pollerd.storage.hosts import HostStore
+from pollerd.storage.node_values import NEWS_CHANNEL, POLL_REQUEST, SETTINGS_POLL
+from pollerd.storage.schedule import ScheduleStore
 from pollerd.storage.schema import (
     deleted_url,
-    host,
     interest,
     learned,
     mask,
@@ -35,47 +36,37 @@ from pollerd.storage.schema import (
     site_reads,
     site_state,
     site_tag,
+    site_times,
     source_site,
 )
 from pollerd.storage.selection_states import edit_of, follow_edit
+from pollerd.storage.site_context import load_contexts
+from pollerd.storage.site_imports import SiteImport
 from pollerd.storage.site_lists import Count, SiteListing
 from pollerd.storage.site_order import SiteOrder, text_update
-from pollerd.storage.soft_delete import forget_site, is_soft_deleted, purge_at
-from pollerd.storage.sources import forget_pauses
+from pollerd.storage.site_rows import STATES, check_spec, select_sites, site_of, stored_settings, tag_rows
+from pollerd.storage.soft_delete import SoftDeletion, forget_site, is_soft_deleted, purge_at
+from pollerd.storage.sources import forget_pauses, join
 from pollerd.storage.statements import Statements, run_each
-from pollerd.storage.tags import names_among
-from pollerd.storage.values import CHANGEABLE, NewSettings, SiteChanges, SiteFilter, SitePage
-
-_numbers = attrgetter(*USABLE)
-_UNSET = (None,) * len(USABLE)
-
-
-def check_spec(spec: SiteSpec) -> None:
-    """Raises `InvalidValueError`, naming the field, if a spec cannot be stored."""
-    numbers = _numbers(spec)
-    if numbers != _UNSET:  # most sites of a list have only a URL
-        for usable, value in zip(USABLE.values(), numbers, strict=True):
-            if value is not None:
-                usable.check(value)
-        if None not in (spec.min_interval, spec.max_interval) and spec.min_interval > spec.max_interval:  # type: ignore[operator]
-            raise InvalidValueError("max_interval", f"at least min_interval ({spec.min_interval})", spec.max_interval)
-    if not spec.url or storable(spec.url) != spec.url:
-        raise InvalidValueError("url", "a URL without NUL or lone surrogates", spec.url)
-    for field in ("selections", "render", "title"):
-        given: str = getattr(spec, field)
-        if storable(given) != given:
-            raise InvalidValueError(field, "without NUL or lone surrogates", "others")
-    for tag in spec.tags:
-        if not tag or storable(tag) != tag:
-            raise InvalidValueError("tags", "words without NUL or lone surrogates", tag)
-
+from pollerd.storage.tags import TagStore, names_among
+from pollerd.storage.transactions import Subject, in_pieces, reads, writes
+from pollerd.storage.values import (
+    CHANGEABLE,
+    AddResult,
+    NewSettings,
+    RestoreResult,
+    SiteChanges,
+    SiteContext,
+    SiteFilter,
+    SitePage,
+    SiteRestore,
+    StoredForecast,
+)
+from pollerd.urls import host_of
 
 PIECE = 5_000
-_STATES = {state.value: state for state in SiteState}
 _REDIRECTING = 10
 """Sites that redirect to one URL, of which one may report its changes."""
-_TTL_TRUST = {float(one): one for one in RespectTtl}
-_OUTCOMES = {kind.value: kind for kind in OutcomeKind}
 # Resuming a site restarts it, whatever its state.
 _REVIVED: dict[str, Any] = {"state": SiteState.ACTIVE.value, "not_before": None, "failures": 0}
 # What was known of the page at the old URL does not apply to the new one.
@@ -112,23 +103,44 @@ ROBOTS = exists().where(page.c.site_id == site.c.id, page.c.own)
 _BROUGHT = exists().where(source_site.c.site_id == site.c.id, source_site.c.added)
 _LISTED_BY_INDEX = site.c.id.in_(select(signal_source.c.site_id).where(signal_source.c.made_site))
 """Whether a source added the site; it goes with its source."""
+Admit = Callable[[Sequence[SiteRestore], Mapping[str, Site]], None]
+"""Called with every piece of an export and the existing sites by URL; raises if it cannot be accepted."""
+
+_ASK = text(f"SELECT pg_notify('{NEWS_CHANNEL}', current_schema() || ' ' || :request || ' ' || :site_id)")
 
 
-class Sites:
-    """The site table and its dependent tables."""
+class SiteStore(Subject):
+    """Sites: read, listed and changed."""
 
-    def __init__(self, sql: Statements, encryption: Encryption) -> None:
-        self._sql, self._encryption = sql, encryption
+    def __init__(
+        self,
+        *,
+        database: Database,
+        sql: Statements,
+        encryption: Encryption,
+        imports: SiteImport,
+        hosts: HostStore,
+        soft_deletion: SoftDeletion,
+    ) -> None:
+        self._database, self._sql, self._encryption, self._import = database, sql, encryption, imports
+        self.hosts = hosts
+        """Hosts of sites."""
+        self.tags = TagStore(database=database, sql=sql, encryption=encryption)
+        """Tags of sites, and their settings."""
+        self.schedule = ScheduleStore(database=database, sql=sql, tags=self.tags)
+        """What sites are scheduled by."""
+        self.soft_deletion = soft_deletion
+        """Sites that a job deleted, and can bring back."""
         self.listing = SiteListing(sql)
-        """Which sites a list shows, and in which order."""
+        """Which sites fit a filter."""
         self._tags_of = (
             select(site_tag.c.site_id, site_tag.c.tag)
             .where(sql.in_list(site_tag.c.site_id, "sites"))
             .order_by(site_tag.c.site_id, site_tag.c.position, site_tag.c.tag)
         )
-        self._at = _sites().where(sql.in_list(site.c.url, "urls")).order_by(site.c.id)
+        self._at = select_sites().where(sql.in_list(site.c.url, "urls")).order_by(site.c.id)
         self._urls_at = select(site.c.url).where(sql.in_list(site.c.url, "urls"), ~is_soft_deleted(site.c.id))
-        self._with_ids = _sites().where(sql.in_list(site.c.id, "ids")).order_by(site.c.id)
+        self._with_ids = select_sites().where(sql.in_list(site.c.id, "ids")).order_by(site.c.id)
         self._deleted_at = select(deleted_url.c.url).where(sql.in_list(deleted_url.c.url, "urls"))
         self._living = select(site.c.id, site.c.selections, site.c.title, site.c.render).where(
             sql.in_list(site.c.id, "sites")
@@ -140,23 +152,38 @@ class Sites:
         self._resume = update(site).where(among, site.c.paused.is_(True)).values(paused=False)
         self._delete_many = delete(site).where(sql.in_list(site.c.id, "sites"))
 
+    @reads
+    def contexts(self, connection: Connection, site_ids: Sequence[int]) -> dict[int, SiteContext]:
+        """Returns contexts by site id, in one query; deleted sites are missing."""
+        tags, named = self.tags.in_force, self.tags.of_rules  # before the rows: see `TagStore.put`
+        return load_contexts(connection, self._sql, self._encryption, site_ids, tags, named)
+
+    @reads
     def get(self, connection: Connection, site_id: int) -> Site:
         """Returns the site. Raises `NotFoundError`."""
-        found = self._read(connection, _sites().where(site.c.id == site_id))
+        found = self._read(connection, select_sites().where(site.c.id == site_id))
         if not found:
             raise NotFoundError("site", site_id)
         return found[0]
 
+    @reads
+    def get_many(self, connection: Connection, site_ids: Sequence[int]) -> list[Site]:
+        """Returns the sites with these ids, by id; missing ones are left out."""
+        return self._read(connection, self._with_ids, {"ids": self._sql.id_list(site_ids)})
+
+    @reads
     def find(self, connection: Connection, url: str) -> Site | None:
         """Returns the site at exactly this URL, or None."""
-        found = self._read(connection, _sites().where(site.c.url == url))
+        found = self._read(connection, select_sites().where(site.c.url == url))
         return found[0] if found else None
 
+    @reads
     def at(self, connection: Connection, urls: Sequence[str]) -> dict[str, Site]:
-        """Returns the sites at these URLs, by URL."""
+        """Returns the sites at these URLs, by URL; other URLs are missing."""
         found = self._read(connection, self._at, {"urls": self._sql.text_list(urls)})
         return {one.spec.url: one for one in found}
 
+    @reads
     def redirecting_to(self, connection: Connection, urls: Sequence[str]) -> dict[str, list[int]]:
         """Returns the ids of sites that redirect permanently to these URLs, ascending, by URL; some of very many."""
         c, found = site_state.c, defaultdict[str, list[int]](list)
@@ -165,43 +192,62 @@ class Sites:
             found[url] = list(connection.execute(wanted).scalars())
         return found
 
+    @reads
     def urls_at(self, connection: Connection, urls: Sequence[str]) -> set[str]:
         """Returns those of the URLs at which there are sites."""
         return set(connection.execute(self._urls_at, {"urls": self._sql.text_list(urls)}).scalars())
 
-    def get_many(self, connection: Connection, site_ids: Sequence[int]) -> list[Site]:
-        """Returns the sites with these ids, by id."""
-        return self._read(connection, self._with_ids, {"ids": self._sql.id_list(site_ids)})
+    @reads
+    def crawled_among(self, connection: Connection, site_ids: Sequence[int]) -> list[int]:
+        """Returns those of the sites that belong to the focused crawler."""
+        wanted = select(site.c.id).where(self._sql.in_list(site.c.id, "sites"), ROBOTS)
+        return list(connection.execute(wanted, {"sites": self._sql.id_list(site_ids)}).scalars())
 
-    def users(self, connection: Connection, after: int, limit: int) -> list[Site]:
+    @reads
+    def of_users(self, connection: Connection, after: int, limit: int) -> list[Site]:
         """Returns sites with ids above `after`, by id, without those of the focused crawler."""
-        return self._read(connection, _sites().where(site.c.id > after, ~ROBOTS).order_by(site.c.id).limit(limit))
+        return self._read(connection, select_sites().where(site.c.id > after, ~ROBOTS).order_by(site.c.id).limit(limit))
 
-    def deleted(self, connection: Connection, urls: Sequence[str]) -> set[str]:
-        """Returns the URLs among these that a user deleted."""
-        return set(connection.execute(self._deleted_at, {"urls": self._sql.text_list(urls)}).scalars())
-
-    def page(
-        self,
-        connection: Connection,
-        wanted: SiteFilter,
-        order: SiteOrder | None,
-        limit: int,
-        cursor: str | None,
-        *,
-        count: bool,
-    ) -> SitePage:
-        """Returns a page of a list of sites, as `SiteListing.page` finds it."""
-        found = self.listing.page(connection, wanted, order, limit, cursor, count=count)
-        there = {one.id: one for one in self.get_many(connection, found.ids)} if found.ids else {}
-        counted = found.count or Count(0, is_exact=True)
-        return SitePage(
-            items=[there[site_id] for site_id in found.ids if site_id in there],
-            next_cursor=found.next_cursor,
-            previous_cursor=found.previous_cursor,
-            count=None if found.count is None else counted.sites,
-            count_is_exact=counted.is_exact,
+    @reads
+    def stored_forecasts(self, connection: Connection, site_ids: Sequence[int]) -> dict[int, StoredForecast]:
+        """Returns what was stored with their last polls of those of these sites that are there, by id."""
+        s, state, times = site.c, site_state.c, site_times.c
+        wanted = select(s.id, s.paused, state.rate, times.next_poll_at, interest.c.learned_half_life)
+        wanted = wanted.join_from(site, site_state).join(site_times, times.site_id == s.id)
+        wanted = wanted.outerjoin(interest, interest.c.site_id == s.id)
+        rows = connection.execute(
+            wanted.where(self._sql.in_list(s.id, "sites")), {"sites": self._sql.id_list(site_ids)}
         )
+        found = {}
+        for row in rows:
+            rate = number(row.rate, -1.0)
+            found[row.id] = StoredForecast(
+                None if rate < 0 else rate,
+                None if row.paused else number(row.next_poll_at, 0.0),
+                number(row.learned_half_life),
+            )
+        return found
+
+    @reads
+    def count(self, connection: Connection) -> int:
+        """Returns the number of sites."""
+        there = select(func.count()).select_from(site_state)
+        marked = connection.execute(select(func.count()).select_from(site_mark)).scalar_one()
+        return int(connection.execute(there).scalar_one()) - int(marked)
+
+    @reads
+    def counts_by_state(self, connection: Connection) -> dict[SiteState, int]:
+        """Returns the number of sites by state, with every state."""
+        statement = (
+            select(site.c.paused, site_state.c.state, func.count())
+            .join_from(site, site_state)
+            .where(~is_soft_deleted(site.c.id))
+            .group_by(site.c.paused, site_state.c.state)
+        )
+        counts = dict.fromkeys(SiteState, 0)
+        for paused, state, sites in connection.execute(statement):
+            counts[SiteState.PAUSED if paused else STATES.get(state, SiteState.ACTIVE)] += sites
+        return counts
 
     def _read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any] | None = None
@@ -212,28 +258,102 @@ class Sites:
             sites = self._sql.id_list(row[0] for row in rows)
             for site_id, tag in connection.execute(self._tags_of, {"sites": sites}):
                 tags[site_id].append(tag)
-        return [_site(row, tuple(tags[row[0]]), self._encryption) for row in rows]
+        return [site_of(row, tuple(tags[row[0]]), self._encryption) for row in rows]
 
-    def update(
+    # Lists.
+
+    async def page(
+        self,
+        q: str | None = None,
+        tag: str | None = None,
+        state: SiteState | None = None,
+        host: str | None = None,
+        source: int | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> SitePage:
+        """Returns sites that fit every filter (`SiteFilter`), by id. Raises as `listed` does."""
+        return await self.listed(SiteFilter(q, tag, state, host, source), None, limit, cursor)
+
+    @reads
+    def listed(
         self,
         connection: Connection,
-        host_id_of: Callable[[str], int],
-        before: Site,
-        changes: SiteChanges,
+        wanted: SiteFilter,
+        order: SiteOrder | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        *,
+        count: bool = False,
+    ) -> SitePage:
+        """Returns sites that fit, in the cursor's order, else in `order`, else by id.
+
+        count: also count the sites that fit the filter, up to 10,000. Raises `InvalidValueError` for a bad cursor, or
+        one of another order, a bad limit (1 to 1000), and more than 16 words.
+        """
+        found = self.listing.page(connection, wanted, order, limit, cursor, count=count)
+        there = {one.id: one for one in self.get_many.within(connection, found.ids)} if found.ids else {}
+        counted = found.count or Count(0, is_exact=True)
+        return SitePage(
+            items=[there[site_id] for site_id in found.ids if site_id in there],
+            next_cursor=found.next_cursor,
+            previous_cursor=found.previous_cursor,
+            count=None if found.count is None else counted.sites,
+            count_is_exact=counted.is_exact,
+        )
+
+    async def iterate(self) -> AsyncIterator[Site]:
+        """Yields all sites by id, read in pieces."""
+        cursor: str | None = None
+        while True:
+            page = await self.page(limit=1000, cursor=cursor)
+            for one in page.items:
+                yield one
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    # Sites that are added and changed.
+
+    @writes
+    def add(
+        self,
+        connection: Connection,
+        specs: Sequence[SiteSpec],
+        hosts: Sequence[str],
         now: float,
-        tags: Tags,
-    ) -> Site:
-        """Changes settings. before: the site as it was read; tags: those that have some.
+        *,
+        respect_deleted: bool,
+        source: int | None = None,
+    ) -> AddResult:
+        """Adds new sites; `hosts` names ("host:port") the host of each spec.
+
+        A URL that a user deleted is left out if `respect_deleted` is true, and restored otherwise. source: id of the
+        source that lists the sites, which are noted as its own in the same transaction; raises `NotFoundError` if it is
+        gone.
+        """
+        result = self._import.add(connection, specs, hosts, now, respect_deleted=respect_deleted)
+        if source is not None:
+            join(connection, self._sql, source, specs, result, now)
+        return result
+
+    @writes
+    def update(self, connection: Connection, before: Site | int, changes: SiteChanges, now: float) -> Site:
+        """Changes settings; the next poll will be a full one. A new URL resets what was known of the old page, and
+        `paused` False ends a backoff and brings back a gone site.
+
+        before: the site as it was read, or its id.
 
         Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use.
         """
-        site_id = before.id
+        there = self.get.within(connection, before) if isinstance(before, int) else before
+        site_id, tags = there.id, self.tags.in_force
         unknown = changes.keys() - CHANGEABLE
         if unknown or ("url" in changes) != ("host" in changes):
             allowed = "among " + ", ".join(sorted(CHANGEABLE)) + "; url and host together"
             raise InvalidValueError("changes", allowed, sorted(changes))
         given: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__struct_fields__}
-        spec = replace(before.spec, **given)
+        spec = replace(there.spec, **given)
         check_spec(spec)
         # Only what changes: another node may have changed the rest since it was read.
         values = {name: value for name, value in stored_settings(spec).items() if name in changes}
@@ -245,13 +365,13 @@ class Sites:
             forget_pauses(connection, self._sql, [site_id])
             if not values["paused"]:
                 connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_REVIVED))
-        edit = edit_of(inherit(before.spec, tags), inherit(spec, tags), changes.get("rebase"))
+        edit = edit_of(inherit(there.spec, tags), inherit(spec, tags), changes.get("rebase"))
         if edit is not None:
             follow_edit(connection, self._sql, [site_id], edit)
-        if spec.url != before.spec.url:
+        if spec.url != there.spec.url:
             self._require_free(connection, spec.url)
             self._forget(connection, site_id)
-            values |= {"url": spec.url, "host_id": host_id_of(changes["host"])}
+            values |= {"url": spec.url, "host_id": self._import.host_id(connection, changes["host"])}
         living = update(site).where(site.c.id == site_id, ~is_soft_deleted(site.c.id))
         if not connection.execute(living.values(values)).rowcount:
             raise NotFoundError("site", site_id)
@@ -260,8 +380,8 @@ class Sites:
         if "tags" in changes:
             self._set_tags(connection, site_id, spec.tags)
         if changes.keys() & {"url", "paused"}:  # which change its state, too
-            return self.get(connection, site_id)
-        return dataclasses.replace(before, spec=spec)
+            return self.get.within(connection, site_id)
+        return dataclasses.replace(there, spec=spec)
 
     @staticmethod
     def _forget(connection: Connection, site_id: int) -> None:
@@ -270,41 +390,30 @@ class Sites:
         for table in (learned, mask, selection_state, reading, site_reads, interest):
             connection.execute(delete(table).where(table.c.site_id == site_id))
 
-    def pause_piece(
-        self, connection: Connection, tag: str | None, paused: bool, after: int
-    ) -> tuple[NDArray[np.int64], int]:
-        """Pauses or resumes some sites with ids above `after`, all or those with this tag.
-
-        Returns their ids, int64[k], ascending, and how many of them changed; k = 0: there are no more.
-        """
-        ids = ids_piece(connection, tag, after)
-        changed = self._pause if paused else self._resume
-        forget_pauses(connection, self._sql, ids)
-        return ids, connection.execute(changed, {"sites": self._sql.id_list(ids)}).rowcount if len(ids) else 0
-
-    def pause_some(self, connection: Connection, site_ids: Sequence[int], paused: bool) -> None:
-        """Pauses or resumes these sites, and changes nothing else."""
-        forget_pauses(connection, self._sql, site_ids)
-        connection.execute(self._pause if paused else self._resume, {"sites": self._sql.id_list(site_ids)})
-
-    def crawled_among(self, connection: Connection, site_ids: Sequence[int]) -> list[int]:
-        """Returns those of the sites that belong to the focused crawler."""
-        wanted = select(site.c.id).where(self._sql.in_list(site.c.id, "sites"), ROBOTS)
-        return list(connection.execute(wanted, {"sites": self._sql.id_list(site_ids)}).scalars())
-
     def _require_free(self, connection: Connection, url: str) -> None:
-        other = self.find(connection, url)
+        other = self.find.within(connection, url)
         if other is not None:
             raise DuplicateError("site", url, other.id)
         purge_at(connection, url)
         connection.execute(delete(deleted_url).where(deleted_url.c.url == url))
 
-    def put_settings(self, connection: Connection, settings: Sequence[NewSettings], now: float, tags: Tags) -> None:
-        """Sets the settings of each site exactly; sites deleted meanwhile are skipped. tags: those that have some."""
-        for start in range(0, len(settings), PIECE):
-            self._put_piece(connection, settings[start : start + PIECE], now, tags)
+    @staticmethod
+    def _set_tags(connection: Connection, site_id: int, tags: Sequence[str]) -> None:
+        connection.execute(delete(site_tag).where(site_tag.c.site_id == site_id))
+        if tags:
+            connection.execute(insert(site_tag), tag_rows(site_id, tags))
 
-    def _put_piece(self, connection: Connection, settings: Sequence[NewSettings], now: float, tags: Tags) -> None:
+    @writes
+    def put_settings(self, connection: Connection, settings: Sequence[NewSettings], now: float) -> None:
+        """Sets the settings of each site exactly; their next polls will be full ones. Missing sites are skipped.
+
+        Raises `InvalidValueError` without writing anything.
+        """
+        for start in range(0, len(settings), PIECE):
+            self._put_piece(connection, settings[start : start + PIECE], now)
+
+    def _put_piece(self, connection: Connection, settings: Sequence[NewSettings], now: float) -> None:
+        tags = self.tags.in_force
         ids = self._sql.id_list(one.site_id for one in settings)
         living = {
             row[0]: SiteSpec("", selections=row[1] or "", title=row[2] or "", render=row[3] or "")
@@ -326,9 +435,9 @@ class Sites:
         renamed = [one for one in settings if one.spec.title != living[one.site_id].title]
         run_each(connection, self._sql.update_text, [text_update(one.site_id, one.spec) for one in renamed])
         connection.execute(self._untag, {"sites": ids})
-        tag_rows = [row for one in settings for row in _tag_rows(one.site_id, one.spec.tags)]
-        if tag_rows:
-            connection.execute(insert(site_tag), tag_rows)
+        new_tags = [row for one in settings for row in tag_rows(one.site_id, one.spec.tags)]
+        if new_tags:
+            connection.execute(insert(site_tag), new_tags)
         resumed = [one.site_id for one in settings if one.resumed]
         connection.execute(self._revive, {"sites": self._sql.id_list(resumed)})
         forget_pauses(connection, self._sql, resumed)
@@ -337,12 +446,37 @@ class Sites:
         sealed = self._encryption.encrypt(spec.access) if spec.access else None
         return {**stored_settings(spec), "paused": spec.paused, "access": sealed, "settings_changed_at": now}
 
-    @staticmethod
-    def _set_tags(connection: Connection, site_id: int, tags: Sequence[str]) -> None:
-        connection.execute(delete(site_tag).where(site_tag.c.site_id == site_id))
-        if tags:
-            connection.execute(insert(site_tag), _tag_rows(site_id, tags))
+    def pause(self, tag: str | None, paused: bool) -> AsyncIterator[tuple[NDArray[np.int64], int]]:
+        """Pauses or resumes all sites, or all with this tag, in pieces, so that commits can run in between.
 
+        Yields the ids of each piece, int64[k], and how many of them changed. Changes nothing else: a backoff continues,
+        and a gone site stays gone.
+        """
+        return in_pieces(lambda after: self._pause_after(tag, paused, after), lambda piece: piece[0], after=0)
+
+    @writes
+    def _pause_after(
+        self, connection: Connection, tag: str | None, paused: bool, after: int
+    ) -> tuple[NDArray[np.int64], int]:
+        ids = self.tags.ids_after.within(connection, tag, after)
+        changed = self._pause if paused else self._resume
+        forget_pauses(connection, self._sql, ids)
+        return ids, connection.execute(changed, {"sites": self._sql.id_list(ids)}).rowcount if len(ids) else 0
+
+    @writes
+    def pause_some(self, connection: Connection, site_ids: Sequence[int], paused: bool) -> None:
+        """Pauses or resumes these sites, and changes nothing else."""
+        forget_pauses(connection, self._sql, site_ids)
+        connection.execute(self._pause if paused else self._resume, {"sites": self._sql.id_list(site_ids)})
+
+    @writes
+    def ask_to_poll(self, connection: Connection, site_id: int, *, anew: bool = False) -> None:
+        """Asks the node that polls the site to poll it before all others; forgotten if none does now."""
+        connection.execute(_ASK, {"request": SETTINGS_POLL if anew else POLL_REQUEST, "site_id": str(site_id)})
+
+    # Sites that are deleted, and URLs that users deleted.
+
+    @writes
     def delete(self, connection: Connection, site_id: int, now: float) -> None:
         """Deletes a site and all its rows, and marks its URL as deleted. Raises `NotFoundError`."""
         gone = delete(site).where(site.c.id == site_id, ~is_soft_deleted(site.c.id)).returning(site.c.url)
@@ -353,15 +487,16 @@ class Sites:
         remember = self._sql.insert_for(deleted_url).values(url=url, deleted_at=now)
         connection.execute(remember.on_conflict_do_update(index_elements=["url"], set_={"deleted_at": now}))
 
+    @writes
     def discard(self, connection: Connection, site_ids: Sequence[int]) -> None:
-        """Deletes sites with all their rows, without marking their URLs as deleted."""
+        """Deletes these sites with all their rows; a list or source adds them again. Missing ones are skipped."""
         for site_id in site_ids:
             forget_site(connection, site_id, "its source was removed")
         connection.execute(self._delete_many, {"sites": self._sql.id_list(site_ids)})
 
-    @staticmethod
-    def missing(connection: Connection, urls: Iterable[str]) -> list[tuple[int, str]]:
-        """Returns id and URL of every site whose URL is not among these, by id.
+    @reads
+    def missing_from(self, connection: Connection, urls: Iterable[str]) -> list[tuple[int, str]]:
+        """Returns id and URL of the sites that `delete_missing` would delete, by id.
 
         Those of the focused crawler, those that sources added, and sitemaps that an index lists, are left out.
         """
@@ -373,130 +508,86 @@ class Sites:
         )
         return [(site_id, url) for site_id, url in rows if url not in wanted]
 
+    @writes
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
-        """Deletes sites whose URL is not among these; the list may add them again. Returns their ids.
-
-        Sites of the focused crawler stay, those that sources added, and sitemaps that an index lists.
-        """
-        gone = [site_id for site_id, _ in self.missing(connection, urls)]
+        """Deletes sites whose URL is not among these; returns their ids. Such a URL is added again when listed."""
+        gone = [site_id for site_id, _ in self.missing_from.within(connection, urls)]
         for start in range(0, len(gone), PIECE):
             connection.execute(self._delete_many, {"sites": self._sql.id_list(gone[start : start + PIECE])})
         return gone
 
+    @reads
+    def deleted_among(self, connection: Connection, urls: Sequence[str]) -> set[str]:
+        """Returns the URLs among these that a user deleted."""
+        return set(connection.execute(self._deleted_at, {"urls": self._sql.text_list(urls)}).scalars())
 
-def _tag_rows(site_id: int, tags: Iterable[str]) -> list[dict[str, Any]]:
-    return [{"site_id": site_id, "tag": tag, "position": place} for place, tag in enumerate(dict.fromkeys(tags))]
+    @reads
+    def deleted_urls(self, connection: Connection, after: str, limit: int) -> Sequence[tuple[str, float]]:
+        """Returns URLs that a user deleted, with times (epoch s), by URL, after `after`."""
+        c = deleted_url.c
+        rows = connection.execute(select(c.url, c.deleted_at).where(c.url > after).order_by(c.url).limit(limit))
+        return [(url, at) for url, at in rows]
 
+    @writes
+    def mark_deleted(
+        self, connection: Connection, pieces: Callable[[], Iterator[list[tuple[str, float]]]]
+    ) -> tuple[int, int, int]:
+        """Marks URLs as deleted by a user, all or none; those that are sites are skipped.
 
-def _windows(text: str | None) -> Windows | None:
-    """Returns stored windows; none in place of those damaged by hand, which the daemon reports."""
-    try:
-        return None if text is None else decode_windows(text)
-    except ValueError:
-        return None
+        Returns how many were added, changed (none) and unchanged.
+        """
+        added = unchanged = 0
+        for piece in pieces():
+            urls = [url for url, _ in piece]
+            known = self.at.within(connection, urls).keys() | self.deleted_among.within(connection, urls)
+            rows = [{"url": url, "deleted_at": at} for url, at in dict(piece).items() if url not in known]
+            if rows:
+                connection.execute(self._sql.insert_for(deleted_url).on_conflict_do_nothing(), rows)
+            added, unchanged = added + len(rows), unchanged + len(piece) - len(rows)
+        return added, 0, unchanged
 
+    # An export is restored, each kind of its contents in one transaction: all or nothing.
 
-def count_sites(connection: Connection) -> int:
-    """Returns the number of sites."""
-    there = select(func.count()).select_from(site_state)
-    marked = connection.execute(select(func.count()).select_from(site_mark)).scalar_one()
-    return int(connection.execute(there).scalar_one()) - int(marked)
+    async def restore(
+        self, pieces: Callable[[], Iterator[list[SiteRestore]]], admit: Admit, now: float
+    ) -> RestoreResult:
+        """Adds sites, and applies the settings of the export to existing ones, all or none.
 
+        Raises `InvalidValueError`, and what `admit` raises for a piece, without writing anything.
+        """
+        return await self._restore(pieces, self._database.in_loop(admit), now)
 
-def counts_by_state(connection: Connection) -> dict[SiteState, int]:
-    """Returns the number of sites by state, with every state."""
-    statement = (
-        select(site.c.paused, site_state.c.state, func.count())
-        .join_from(site, site_state)
-        .where(~is_soft_deleted(site.c.id))
-        .group_by(site.c.paused, site_state.c.state)
-    )
-    counts = dict.fromkeys(SiteState, 0)
-    for paused, state, sites in connection.execute(statement):
-        counts[SiteState.PAUSED if paused else _STATES.get(state, SiteState.ACTIVE)] += sites
-    return counts
-
-
-def _sites() -> Select[Any]:
-    s, t = site.c, site_state.c
-    return (
-        select(
-            s.id,
-            s.url,
-            host.c.name.label("host"),
-            s.created_at,
-            s.paused,
-            *(s[name] for name in COLUMNS),
-            s.access,
-            t.state,
-            t.last_poll_at,
-            t.not_before,
-            t.polls,
-            t.changes,
-            t.failures,
-            t.last_outcome,
-            t.last_detail,
-            t.redirect_url,
-            t.redirect_count,
-        )
-        .join_from(site, site_state)
-        .outerjoin(host, host.c.id == s.host_id)
-        .where(~is_soft_deleted(s.id))
-    )
-
-
-def stored_settings(spec: SiteSpec) -> dict[str, Any]:
-    """Returns the values of `COLUMNS`: empty texts as NULL."""
-    values = {name: value if (value := getattr(spec, name)) != "" else None for name in COLUMNS}
-    return {**values, "windows": encode_windows(spec.windows)}
-
-
-def _setting(kind: Kind, value: Any) -> Any:
-    """Returns the value of a column as `SiteSpec` holds it."""
-    match kind:
-        case Kind.NUMBER | Kind.SECONDS | Kind.SHARE:
-            return number(value)
-        case Kind.TRUST:
-            return _TTL_TRUST.get(number(value))
-        case Kind.WINDOWS:
-            return _windows(value)
-        case Kind.SWITCH:
-            return value
-    return value or ""
+    @writes
+    def _restore(
+        self, connection: Connection, pieces: Callable[[], Iterator[list[SiteRestore]]], admit: Admit, now: float
+    ) -> RestoreResult:
+        result = RestoreResult()
+        for piece in pieces():
+            there = self.at.within(connection, [one.spec.url for one in piece])
+            admit(piece, there)
+            fresh = [one.spec for one in piece if one.spec.url not in there]
+            hosts = [host_of(spec.url) for spec in fresh]
+            added = self._import.add(connection, fresh, hosts, now, respect_deleted=False)
+            back = set(added.returned)
+            returned = [NewSettings(id_, fresh[i], resumed=False) for id_, i in added.existing if id_ in back]
+            self.put_settings.within(connection, returned, now)
+            result.touched.extend(back)
+            result.added += len(back)
+            differing = [_settled(there[one.spec.url], one) for one in piece if _differs(there, one)]
+            self.put_settings.within(connection, differing, now)
+            result.touched.extend(site_id for site_id, _, _ in added.added)
+            result.touched.extend(one.site_id for one in differing)
+            result.added += len(added.added)
+            result.changed += len(differing)
+            result.unchanged += len(piece) - len(added.added) - len(back) - len(differing)
+        return result
 
 
-def _site(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
-    """Returns the site of a row; values damaged by hand become those of a new site."""
-    access = NO_ACCESS if row.access is None else encryption.decrypt(row.access)
-    settings = {name: _setting(one.kind, getattr(row, name)) for name, one in COLUMNS.items()}
-    return Site(
-        id=row.id,
-        spec=SiteSpec(row.url, tags=tags, access=access, paused=row.paused, **settings),
-        host=row.host or "",
-        state=SiteState.PAUSED if row.paused else _STATES.get(row.state, SiteState.ACTIVE),
-        created_at=number(row.created_at, 0.0),
-        last_poll_at=number(row.last_poll_at),
-        next_poll_at=number(row.not_before),
-        polls=number(row.polls, 0),
-        changes=number(row.changes, 0),
-        failures=number(row.failures, 0),
-        last_outcome=_OUTCOMES.get(row.last_outcome),
-        last_detail=row.last_detail,
-        redirect_url=row.redirect_url,
-        redirect_count=number(row.redirect_count, 0),
-    )
+def _differs(there: dict[str, Site], one: SiteRestore) -> bool:
+    site = there.get(one.spec.url)
+    return site is not None and one.changes(site.spec)
 
 
-# Requests to the node that polls a site to poll it at once.
-
-NEWS_CHANNEL = "pollerd_news"
-"""Channel on which PostgreSQL tells the nodes of a database what happens."""
-POLL_REQUEST = "poll_request"
-SETTINGS_POLL = "settings_poll"
-"""The same for a site whose settings have changed: it is not left alone because it failed before."""
-_ASK = text(f"SELECT pg_notify('{NEWS_CHANNEL}', current_schema() || ' ' || :request || ' ' || :site_id)")
-
-
-def ask_to_poll(connection: Connection, site_id: int, *, anew: bool = False) -> None:
-    """Notifies all nodes with the commit of this transaction. anew: its settings have changed."""
-    connection.execute(_ASK, {"request": SETTINGS_POLL if anew else POLL_REQUEST, "site_id": str(site_id)})
+def _settled(site: Site, one: SiteRestore) -> NewSettings:
+    spec = one.over(site.spec)
+    return NewSettings(site.id, spec, resumed=site.spec.paused and not spec.paused)

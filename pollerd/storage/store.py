@@ -6,14 +6,10 @@ Each method is one transaction, or several where documented.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pollerd.errors import InvalidValueError, SchemaError
-from pollerd.storage import migrate, schedule
+from pollerd.storage import migrate
 from pollerd.storage.accounts import AccountStore
 from pollerd.storage.changes import ChangeListener, ChangeStore
 from pollerd.storage.commit import BodyKey, Commit, check_batch
@@ -26,6 +22,7 @@ from pollerd.storage.encryption import Encryption, check_seals, seal_of
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.grants import SharedAllocation
 from pollerd.storage.history import HistoryStore
+from pollerd.storage.hosts import HostStore
 from pollerd.storage.hubs import HubStore
 from pollerd.storage.jobs import JobStore
 from pollerd.storage.locks import WriterLocks, place_of
@@ -39,7 +36,8 @@ from pollerd.storage.runs import AllocationStore, Runs
 from pollerd.storage.settings import CurrentSettings, StorageSettings
 from pollerd.storage.signals import SignalStore
 from pollerd.storage.site_imports import SiteImport
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
+from pollerd.storage.soft_delete import SoftDeletion
 from pollerd.storage.sources import SourceStore
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import Batch, CommitResult, PruneResult
@@ -69,7 +67,9 @@ class Store:
         """writer, locks: where there are several writers, who this one is and what they wait for. session: a node's."""
         sql = Statements(database.engine.dialect, locks)
         partitions = None if session is None else HostPartitions(database=database, sql=sql)
-        imports = SiteImport(sql, encryption, partitions)
+        hosts = HostStore(database=database, sql=sql)
+        soft_deletion = SoftDeletion(database=database, sql=sql)
+        imports = SiteImport(sql, encryption, hosts=hosts, soft_deletion=soft_deletion, partitions=partitions)
         self._session = session
         self.cluster: ClusterStore | None = None
         """Nodes and partitions, if this is one of several nodes."""
@@ -78,7 +78,7 @@ class Store:
         if session is not None and partitions is not None:
             self.shared = SharedAllocation(database=database, sql=sql, session=session)
             self.cluster = ClusterStore(
-                database=database, sql=sql, session=session, partitions=partitions, encryption=encryption
+                database=database, sql=sql, session=session, hosts=hosts, partitions=partitions, encryption=encryption
             )
         self._database, self._sql = database, sql
         self._settings = CurrentSettings(settings)
@@ -88,8 +88,15 @@ class Store:
         self._days = DayPartitions(database)
         self._pruning = Pruning(database=database, sql=sql, days=self._days)
         self._revision = migrate.head()
-        self.sites = SiteStore(database=database, sql=sql, encryption=encryption, imports=imports)
-        """Sites, their contexts, and their hosts."""
+        self.sites = SiteStore(
+            database=database,
+            sql=sql,
+            encryption=encryption,
+            imports=imports,
+            hosts=hosts,
+            soft_deletion=soft_deletion,
+        )
+        """Sites, with their tags and hosts."""
         self.jobs = JobStore(database=database, sql=sql, listing=self.sites.listing)
         """What is done to many sites."""
         self.sources = SourceStore(database=database, sql=sql)
@@ -102,7 +109,7 @@ class Store:
         """Subscriptions at WebSub hubs."""
         self.accounts = AccountStore(database=database)
         """Users, sessions, and tokens made while the daemon runs."""
-        self.runs = Runs(database=database, sql=sql, writer=writer)
+        self.runs = Runs(database=database, sql=sql, writer=writer, hosts=hosts)
         """Runs of the daemon."""
         self.history = HistoryStore(database=database, sql=sql)
         """Polls and values."""
@@ -202,19 +209,6 @@ class Store:
         await self._database.close()
 
     # Runs, the current allocation, settings.
-
-    async def learned(self, allocator: str) -> AsyncIterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
-        """Yields site ids [m] and the allocator's states [m, width], ordered by id, in pieces.
-
-        Raises `SchemaError` if states differ in width.
-        """
-        after = -1
-        while True:
-            piece = await self._database.read(lambda c, a=after: schedule.learned_piece(c, allocator, a))  # type: ignore[misc]
-            if not len(piece[0]):
-                return
-            yield piece
-            after = int(piece[0][-1])
 
     def adopt(self, settings: StorageSettings) -> None:
         """Applies new retention settings. All other settings need a restart."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -16,87 +17,156 @@ from pollerd.errors import PermanentError
 from pollerd.inheritance import inherit, of_tags
 from pollerd.site_settings import INHERITED, NO_ACCESS, NUMERIC_SETTINGS, SiteSpec, Tags, TagSettings, Windows
 from pollerd.storage.encryption import Encryption
-from pollerd.storage.schedule import OF_SITE, WindowsRead, ids_piece, numbers_of, usable_windows
+from pollerd.storage.engine import Database
 from pollerd.storage.schema import site, site_tag, tag
 from pollerd.storage.selection_states import SettingsEdit, edit_of, follow_edit
+from pollerd.storage.site_rows import OF_SITE, WindowsRead, numbers_of, rows_after, usable_windows
+from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
+from pollerd.storage.transactions import Subject, in_pieces, reads, writes
 from pollerd.storage.values import Rebase, ScheduleRows, SettingsColumns
 
 
-def load_tags(connection: Connection, encryption: Encryption) -> dict[str, TagSettings]:
-    """Returns all tags that have settings, by name."""
-    c = tag.c
-    rows = connection.execute(select(c.name, c.settings, c.access, c.changed_at).order_by(c.name))
-    return {row.name: _tag(row, encryption) for row in rows}
+class TagStore(Subject):
+    """Tags: which sites have them, and the settings that some of them have."""
 
+    def __init__(self, *, database: Database, sql: Statements, encryption: Encryption) -> None:
+        self._database, self._sql, self._encryption = database, sql, encryption
+        self.in_force: Tags = {}
+        """The tags that have settings, since `load`; read, and never written, by everybody else."""
+        self.of_rules: frozenset[str] = frozenset()
+        """Tags of which contexts say whether their sites have them."""
 
-def put_tag(
-    connection: Connection, sql: Statements, encryption: Encryption, given: TagSettings, *, sends: bool
-) -> None:
-    """Stores the settings of a tag in place of those that it had.
+    async def load(self) -> Tags:
+        """Reads the settings of all tags, by name; from then on `in_force` holds them."""
+        self.in_force = await self._stored()
+        return self.in_force
 
-    sends: what its sites send has changed, so that their next polls must be full ones.
-    """
-    values = {
-        "settings": msgspec.json.encode(given.settings).decode(),
-        "access": encryption.encrypt(given.access) if given.access else None,
-        "changed_at": given.changed_at,
-    }
-    statement = sql.insert_for(tag).values(name=given.name, **values)
-    connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
-    if sends:
-        _mark(connection, given.name, given.changed_at)
+    @reads
+    def _stored(self, connection: Connection) -> dict[str, TagSettings]:
+        c = tag.c
+        rows = connection.execute(select(c.name, c.settings, c.access, c.changed_at).order_by(c.name))
+        return {row.name: _tag(row, self._encryption) for row in rows}
 
+    async def put(self, given: TagSettings, *, sends: bool, rebase: Rebase | None = None) -> None:
+        """Stores the settings of a tag in place of those that it had.
 
-def delete_tag(connection: Connection, name: str, now: float, *, sends: bool) -> None:
-    """Deletes the settings of a tag; its sites keep it."""
-    connection.execute(delete(tag).where(tag.c.name == name))
-    if sends:
-        _mark(connection, name, now)
+        sends: what its sites send, or what of the answers counts, has changed; their next polls will be full ones.
+        rebase: as for `SiteChanges`. Raises `InvalidValueError` for secrets without a key.
+        """
+        with self._in_force({**self.in_force, given.name: given}) as (before, after):
+            await self._put(given, sends, before, after, rebase if sends else None)
 
+    @writes
+    def _put(
+        self,
+        connection: Connection,
+        given: TagSettings,
+        sends: bool,
+        before: Tags,
+        after: Tags,
+        rebase: Rebase | None,
+    ) -> None:
+        values = {
+            "settings": msgspec.json.encode(given.settings).decode(),
+            "access": self._encryption.encrypt(given.access) if given.access else None,
+            "changed_at": given.changed_at,
+        }
+        statement = self._sql.insert_for(tag).values(name=given.name, **values)
+        connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
+        if sends:
+            _mark(connection, given.name, given.changed_at)
+        self._follow(connection, given.name, before, after, rebase)
 
-def follow_tag(
-    connection: Connection, sql: Statements, name: str, before: Tags, after: Tags, rebase: Rebase | None
-) -> None:
-    """Makes the sites of a tag follow an edit of its selections and its `render`."""
-    tag_before, tag_after = (tags[name].settings if name in tags else {} for tags in (before, after))
-    if all(tag_before.get(one) == tag_after.get(one) for one in ("selections", "render")):
-        return
-    known, last = {**before, **after}, -1
-    while len(ids := ids_piece(connection, name, last)):
-        last = int(ids[-1])
-        tagged = dict(names_of(connection, int(ids[0]), last, known))
-        own = select(site.c.id, site.c.selections, site.c.render).where(sql.in_list(site.c.id, "sites"))
-        alike: defaultdict[SettingsEdit, list[int]] = defaultdict(list)
-        for site_id, selections, render in connection.execute(own, {"sites": sql.id_list(ids)}):
-            spec = SiteSpec("", selections=selections or "", render=render or "", tags=tagged.get(site_id, ()))
-            edit = edit_of(inherit(spec, before), inherit(spec, after), rebase)
-            if edit is not None:
-                alike[edit].append(site_id)
-        for edit, site_ids in alike.items():
-            follow_edit(connection, sql, site_ids, edit)
+    async def delete(self, name: str, now: float, *, sends: bool) -> None:
+        """Deletes the settings of a tag; its sites keep it. sends: as for `put`."""
+        with self._in_force({other: one for other, one in self.in_force.items() if other != name}) as (before, after):
+            await self._delete(name, now, sends, before, after)
 
+    @writes
+    def _delete(self, connection: Connection, name: str, now: float, sends: bool, before: Tags, after: Tags) -> None:
+        connection.execute(delete(tag).where(tag.c.name == name))
+        if sends:
+            _mark(connection, name, now)
+        self._follow(connection, name, before, after, None)
 
-def tagged_piece(
-    connection: Connection, sql: Statements, tags: Tags, name: str, after: int
-) -> tuple[SettingsColumns, dict[int, str]]:
-    """Returns what some sites with this tag and ids above `after` are polled by, by id; none: there are no more.
+    @contextmanager
+    def _in_force(self, after: Tags) -> Iterator[tuple[Tags, Tags]]:
+        """Puts tags in force before they are stored: a context read meanwhile is never newer than its access."""
+        before, self.in_force = self.in_force, after
+        try:
+            yield before, after
+        except BaseException:
+            self.in_force = before
+            raise
 
-    Also returns what is wrong with unreadable rows, by site id.
-    """
-    faults: dict[int, str] = {}
-    read, ids = WindowsRead(), ids_piece(connection, name, after)
-    fields = (*(field for field in OF_SITE if field.name in NUMERIC_SETTINGS), read.field())
-    columns = [site.c[field.name] for field in fields]
-    statement = select(site.c.id, *columns).where(sql.in_list(site.c.id, "sites")).order_by(site.c.id)
-    with connection.execute(statement, {"sites": sql.id_list(ids)}) as result:
-        rows = result.cursor.fetchall()
-    found, *values = list(zip(*rows, strict=True)) or [()] * (1 + len(fields))
-    numbers = {field.name: field.column(given, found, faults) for field, given in zip(fields, values, strict=True)}
-    site_ids = np.array(found, np.int64)
-    piece = SettingsColumns(site_ids, numbers, read.of_sites(site_ids, numbers.pop("windows")))
-    fill_in(connection, piece, tags)
-    return piece, faults
+    def _follow(self, connection: Connection, name: str, before: Tags, after: Tags, rebase: Rebase | None) -> None:
+        """Makes the sites of a tag follow an edit of its selections and its `render`."""
+        tag_before, tag_after = (tags[name].settings if name in tags else {} for tags in (before, after))
+        if all(tag_before.get(one) == tag_after.get(one) for one in ("selections", "render")):
+            return
+        known, last = {**before, **after}, -1
+        while len(ids := self.ids_after.within(connection, name, last)):
+            last = int(ids[-1])
+            tagged = dict(names_of(connection, int(ids[0]), last, known))
+            own = select(site.c.id, site.c.selections, site.c.render).where(self._sql.in_list(site.c.id, "sites"))
+            alike: defaultdict[SettingsEdit, list[int]] = defaultdict(list)
+            for site_id, selections, render in connection.execute(own, {"sites": self._sql.id_list(ids)}):
+                spec = SiteSpec("", selections=selections or "", render=render or "", tags=tagged.get(site_id, ()))
+                edit = edit_of(inherit(spec, before), inherit(spec, after), rebase)
+                if edit is not None:
+                    alike[edit].append(site_id)
+            for edit, site_ids in alike.items():
+                follow_edit(connection, self._sql, site_ids, edit)
+
+    def tagged(self, name: str, given: Tags) -> AsyncIterator[tuple[SettingsColumns, dict[int, str]]]:
+        """Yields what the sites of a tag are polled by while tags have these settings, ordered by id, in pieces.
+
+        Each piece comes with what is wrong with rows that hold an unreadable value, by site id.
+        """
+        return in_pieces(lambda after: self._tagged_after(name, given, after), lambda piece: piece[0].site_id)
+
+    @reads
+    def _tagged_after(
+        self, connection: Connection, name: str, tags: Tags, after: int
+    ) -> tuple[SettingsColumns, dict[int, str]]:
+        faults: dict[int, str] = {}
+        read, ids = WindowsRead(), self.ids_after.within(connection, name, after)
+        fields = (*(field for field in OF_SITE if field.name in NUMERIC_SETTINGS), read.field())
+        columns = [site.c[field.name] for field in fields]
+        statement = select(site.c.id, *columns).where(self._sql.in_list(site.c.id, "sites")).order_by(site.c.id)
+        with connection.execute(statement, {"sites": self._sql.id_list(ids)}) as result:
+            rows = result.cursor.fetchall()
+        found, *values = list(zip(*rows, strict=True)) or [()] * (1 + len(fields))
+        numbers = {field.name: field.column(given, found, faults) for field, given in zip(fields, values, strict=True)}
+        site_ids = np.array(found, np.int64)
+        piece = SettingsColumns(site_ids, numbers, read.of_sites(site_ids, numbers.pop("windows")))
+        fill_in(connection, piece, tags)
+        return piece, faults
+
+    async def ids_tagged(self, tag: str) -> NDArray[np.int64]:
+        """Returns the ids of all sites with this tag, int64[k], ascending, read in pieces."""
+        pieces = [ids async for ids in in_pieces(lambda after: self.ids_after(tag, after), lambda ids: ids)]
+        return np.concatenate([np.empty(0, np.int64), *pieces])
+
+    @reads
+    def ids_after(self, connection: Connection, tag: str | None, after: int) -> NDArray[np.int64]:
+        """Returns some ids above `after`, int64[k], ascending, of sites with this tag, or of all; k = 0: no more."""
+        c = site_tag.c
+        if tag is None:
+            rows = rows_after(connection, select(site.c.id).where(~is_soft_deleted(site.c.id)), site.c.id, after)
+        else:
+            tagged = select(c.site_id).where(c.tag == tag, ~is_soft_deleted(c.site_id))
+            rows = rows_after(connection, tagged, c.site_id, after)
+        return np.array([row[0] for row in rows], np.int64)
+
+    @reads
+    def among(self, connection: Connection, site_ids: Sequence[int]) -> list[tuple[int, str]]:
+        """Returns the tags of these sites, a row for each site and tag."""
+        c = site_tag.c
+        statement = select(c.site_id, c.tag).where(self._sql.in_list(c.site_id, "sites"))
+        with connection.execute(statement, {"sites": self._sql.id_list(site_ids)}) as result:
+            return [(site_id, name) for site_id, name in result.cursor.fetchall()]
 
 
 def with_inherited(connection: Connection, rows: ScheduleRows, tags: Tags) -> None:
@@ -152,19 +222,6 @@ def names_among(
     return found
 
 
-def tags_among(connection: Connection, sql: Statements, site_ids: Sequence[int]) -> list[tuple[int, str]]:
-    """Returns the tags of these sites, a row for each site and tag."""
-    c = site_tag.c
-    statement = select(c.site_id, c.tag).where(sql.in_list(c.site_id, "sites"))
-    with connection.execute(statement, {"sites": sql.id_list(site_ids)}) as result:
-        return [(site_id, name) for site_id, name in result.cursor.fetchall()]
-
-
-def _mark(connection: Connection, name: str, now: float | None) -> None:
-    tagged = exists().where(site_tag.c.site_id == site.c.id, site_tag.c.tag == name)
-    connection.execute(update(site).where(tagged).values(settings_changed_at=now))
-
-
 def _tag(row: Any, encryption: Encryption) -> TagSettings:
     try:
         given = msgspec.json.decode(row.settings, type=dict[str, Any])
@@ -182,3 +239,8 @@ def _value(name: str, value: Any) -> Any:
         return value
     found = msgspec.convert(value, setting.type)
     return usable_windows(found) if isinstance(found, Windows) else found
+
+
+def _mark(connection: Connection, name: str, now: float | None) -> None:
+    tagged = exists().where(site_tag.c.site_id == site.c.id, site_tag.c.tag == name)
+    connection.execute(update(site).where(tagged).values(settings_changed_at=now))

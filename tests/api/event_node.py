@@ -107,7 +107,7 @@ async def main(url: str, name: str, commits: int) -> None:
     for store in stores:
         await store.runs.start("test", 1.0)
         of_random_length(store, rng)
-    sites = [rows async for piece, _ in stores[0].sites.schedule() for rows in piece.site_id.tolist()]
+    sites = [rows async for piece, _ in stores[0].sites.schedule.all() for rows in piece.site_id.tolist()]
     mine = sites[:WRITERS] if name == "a" else sites[WRITERS:]
     last: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     hearing = asyncio.create_task(stores[0].listen_for_changes())

@@ -83,7 +83,7 @@ async def site_of(api: Api) -> dict[str, Any]:
 
 
 def tag_of(api: Api, name: str = "shop") -> dict[str, Any]:
-    tag = api.store.sites.tags[name]
+    tag = api.store.sites.tags.in_force[name]
     return {**dict.fromkeys(OF_TAGS), **tag.settings, **fields_of(tag.access)}
 
 
@@ -158,7 +158,7 @@ async def test_the_cost_of_rendering_goes_with_the_plan(api: Api) -> None:
 
 
 async def test_an_unreadable_tag_is_not_patched(tagged: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = {"shop": type(tagged.store.sites.tags["shop"])("shop", fault="it cannot be read")}
+    broken = {"shop": type(tagged.store.sites.tags.in_force["shop"])("shop", fault="it cannot be read")}
     monkeypatch.setattr(tagged.control.tags, "all", lambda: broken)
     reply = await tagged("PATCH", "/tags/shop", {"weight": 2})
     assert (reply.status, reply.json["errors"][0]["field"]) == (422, "name")

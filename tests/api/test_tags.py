@@ -154,7 +154,7 @@ async def test_an_export_takes_tags_along(two_databases: tuple[str, str]) -> Non
         planned = (await put(two, document, PASSPHRASE, "?dry_run=true")).json
         assert [(s["section"], s["changed"]) for s in planned["sections"]][1] == ("tags", 1)
         assert (await put(two, document, PASSPHRASE)).json["complete"]
-        assert two.store.sites.tags["club"].access == one.store.sites.tags["club"].access
+        assert two.store.sites.tags.in_force["club"].access == one.store.sites.tags.in_force["club"].access
         assert (await put(two, bare)).json["sections"][1]["unchanged"] == 1, "secrets that were left out stay"
         assert await get(two) == bare
         spoiled = bare.replace(b"Europe/Berlin", b"Europe/Bierlin", 1)
@@ -204,13 +204,15 @@ async def test_a_list_gives_tags_settings(api: Api, tmp_path: Path) -> None:
     (tmp_path / "news.token").write_text("hush\n")
     await tag(api, "old", weight=5)
     await read_list(file, api.control, sync=False)
-    news = api.store.sites.tags["news"]
+    news = api.store.sites.tags.in_force["news"]
     assert (news.settings["min_interval"], news.access.credentials is not None) == (900.0, True)
     file.write_text(LIST.replace("15m", "30m"))
     await read_list(file, api.control, sync=False)
-    assert api.store.sites.tags["news"].settings["min_interval"] == 900.0, "without sync what there is stays"
+    assert api.store.sites.tags.in_force["news"].settings["min_interval"] == 900.0, "without sync what there is stays"
     await read_list(file, api.control, sync=True)
-    assert {name: one.settings["min_interval"] for name, one in api.store.sites.tags.items()} == {"news": 1800.0}
+    assert {name: one.settings["min_interval"] for name, one in api.store.sites.tags.in_force.items()} == {
+        "news": 1800.0
+    }
     file.write_text(LIST.replace("15m", "-1"))
     with pytest.raises(ConfigError, match=r"tags\.news\.min_interval"):
         await asyncio.to_thread(check_list, file)

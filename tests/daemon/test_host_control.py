@@ -21,7 +21,7 @@ def name_of(origin: Origin, host: int = 1) -> str:
 
 
 async def host_of(running: Running, name: str) -> HostView:
-    (view,) = await running.control.hosts.views([await running.store.sites.get_host(name)])
+    (view,) = await running.control.hosts.views([await running.store.sites.hosts.get(name)])
     return view
 
 

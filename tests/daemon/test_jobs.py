@@ -179,12 +179,12 @@ async def test_what_is_not_undone_in_time_is_purged(running: Running) -> None:
     job = await running.do(JobAction.DELETE, SiteFilter(tag="even"))
     control, store = running.daemon.control.jobs, running.store
     await control.purge()
-    assert len(await store.sites.unmark(ids)) == 2
+    assert len(await store.sites.soft_deletion.unmark(ids)) == 2
     job = await running.do(JobAction.DELETE, SiteFilter(tag="even"))
     later = job.created_at + 100_000.0
-    assert await store.sites.purge(later) == 2
+    assert await store.sites.soft_deletion.purge(later) == 2
     await store.jobs.forget_expired(later)
-    assert await store.sites.unmark(ids) == []
+    assert await store.sites.soft_deletion.unmark(ids) == []
     job = await store.jobs.get(job.id)
     assert job.undo_until is None
     with pytest.raises(InvalidValueError, match="24 hours"):

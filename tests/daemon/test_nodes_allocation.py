@@ -68,7 +68,7 @@ async def test_what_is_set_at_one_node_all_have(database: str, origin: Origin) -
         assert has(b, "whittle", "freshness")
         assert b.daemon.parts.shadows.names() == ("uniform",)
         await until(lambda: has(a, "whittle", "freshness") and a.daemon.parts.shadows.names() == ("uniform",))
-        learned = await a.store.sites.learned_of("whittle", sorted(ids))
+        learned = await a.store.sites.schedule.learned_of("whittle", sorted(ids))
         assert {site_id for site_id, _ in learned} == ids, "each node stored what its candidate learned of its sites"
         await a.polled(theirs, len(await a.polls(theirs)) + 2)
         async with node("c", database) as c:

@@ -21,7 +21,7 @@ from pollerd.planning import BudgetPlan, MeasuredDelays, PlanLimit
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.history import HistoryStore
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.tags import TagStore
 from tests.daemon.conftest import Start
 
 NOW = 1_750_000_000.0
@@ -60,16 +60,16 @@ def planner_of(
     scheduler: SchedulerState, tags: Mapping[str, Iterable[int]] | None = None, delays: Delays = NO_DELAYS
 ) -> Planner:
     of = {tag: sorted(ids) for tag, ids in (tags or {}).items()}
-    sites, history = Mock(spec=SiteStore), Mock(spec=HistoryStore)
-    sites.ids_tagged = AsyncMock(side_effect=lambda tag: np.array(of.get(tag, []), np.int64))
+    store, history = Mock(spec=TagStore), Mock(spec=HistoryStore)
+    store.ids_tagged = AsyncMock(side_effect=lambda tag: np.array(of.get(tag, []), np.int64))
 
     def tags_among(ids: list[int]) -> list[tuple[int, str]]:
         wanted = set(ids)
         return [(one, tag) for tag, some in of.items() for one in some if one in wanted]
 
-    sites.tags_among = AsyncMock(side_effect=tags_among)
+    store.among = AsyncMock(side_effect=tags_among)
     history.dated_delays = AsyncMock(return_value=delays)
-    return Planner(scheduler=scheduler, sites=sites, history=history)
+    return Planner(scheduler=scheduler, tags=store, history=history)
 
 
 def specs_of(number: int, **fields: Any) -> list[SiteSpec]:

@@ -38,7 +38,7 @@ async def add(store: Store, count: int = 1, hosts: int = 2, **spec: Any) -> list
 
 async def schedule_of(store: Store) -> ScheduleRows:
     """All sites, of which there is one at least, put together from their pieces."""
-    pieces = [rows async for rows, _ in store.sites.schedule()]
+    pieces = [rows async for rows, _ in store.sites.schedule.all()]
     names = [field.name for field in fields(ScheduleRows) if field.name != "windows"]
     windows = {site_id: its for piece in pieces for site_id, its in piece.windows.items()}
     columns = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in names}
@@ -47,12 +47,12 @@ async def schedule_of(store: Store) -> ScheduleRows:
 
 async def hosts_of(store: Store) -> list[HostRow]:
     """All hosts."""
-    return [host async for piece in store.sites.hosts() for host in piece]
+    return [host async for piece in store.sites.hosts.all() for host in piece]
 
 
 async def learned_of(store: Store, allocator: str) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Ids and states of all sites that the allocator left."""
-    pieces = [piece async for piece in store.learned(allocator)]
+    pieces = [piece async for piece in store.sites.schedule.learned(allocator)]
     if not pieces:
         return np.empty(0, np.int64), np.empty((0, 0), np.uint8)
     return np.concatenate([ids for ids, _ in pieces]), np.concatenate([states for _, states in pieces])

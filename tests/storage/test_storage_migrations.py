@@ -156,7 +156,7 @@ async def test_whether_ttls_are_respected_goes_down_and_up(url: str, settings: S
         specs = [SiteSpec(f"http://h/{name}", respect_ttl=trust)]
         await store.sites.add(specs, ["h:80"], 1.0, respect_deleted=True)
         said = {"weight": 2.0} if trust is None else {"weight": 2.0, "respect_ttl": trust}
-        await store.sites.put_tag(TagSettings(name, said, changed_at=5.0), sends=False)
+        await store.sites.tags.put(TagSettings(name, said, changed_at=5.0), sends=False)
     await store.close()
     database = Database(database_url(url), settings, create=False)
     await database.write(lambda c: migrate.down(c, "0032"))
@@ -171,7 +171,7 @@ async def test_whether_ttls_are_respected_goes_down_and_up(url: str, settings: S
     sites = sorted((await store.sites.page(limit=9)).items, key=lambda site: site.spec.url)
     kept = [RespectTtl.OFF, RespectTtl.STRICT, None, None]
     assert [site.spec.respect_ttl for site in sites] == kept
-    assert [tag.settings.get("respect_ttl") for _, tag in sorted((await store.sites.load_tags()).items())] == kept
+    assert [tag.settings.get("respect_ttl") for _, tag in sorted((await store.sites.tags.load()).items())] == kept
     await store.close()
 
 

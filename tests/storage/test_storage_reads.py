@@ -66,7 +66,7 @@ async def test_half_lives_are_learned_and_kept(store: Store) -> None:
     rows = await schedule_of(store)
     assert rows.learned_half_life[rows.site_id == site].tolist() == [known.in_force]
     assert np.isnan(rows.learned_half_life[rows.site_id == silent]).all()
-    some, _ = await store.sites.schedule_of([silent, site])
+    some, _ = await store.sites.schedule.of([silent, site])
     assert sorted(np.isnan(some.learned_half_life).tolist()) == [False, True]
     assert await store.reads.half_lives([site, silent]) == {site: known.in_force}
     assert await store.reads.of_site(silent) is None

@@ -65,7 +65,7 @@ async def test_a_site_goes_before_its_tags(store: Store) -> None:
     specs.append(SiteSpec("http://a/c", keep_screenshots=True))
     result = await store.sites.add(specs, ["a:80"] * 3, 1.0, respect_deleted=True)
     ids = [site_id for site_id, _, _ in result.added]
-    await store.sites.put_tag(TagSettings("t", {"keep_screenshots": True}, NO_ACCESS, 1.0), sends=True)
+    await store.sites.tags.put(TagSettings("t", {"keep_screenshots": True}, NO_ACCESS, 1.0), sends=True)
     contexts = await store.sites.contexts(ids)
     assert [contexts[site_id].keep_screenshots for site_id in ids] == [False, True, True]
     assert [(await store.sites.get(i)).spec.keep_screenshots for i in ids] == [False, None, True]

@@ -99,7 +99,7 @@ async def test_a_spec_that_cannot_be_kept_is_named(store: Store, field: str, val
     with pytest.raises(InvalidValueError) as caught:
         await store.sites.add([SiteSpec("http://good/"), spec], ["a:80", "h:80"], 1.0, respect_deleted=True)
     assert caught.value.field == field
-    assert [rows async for rows in store.sites.schedule()] == []
+    assert [rows async for rows in store.sites.schedule.all()] == []
 
 
 async def test_hosts_and_specs_must_match(store: Store) -> None:
@@ -224,7 +224,7 @@ def test_every_table_of_sites_has_the_settings_that_are_numbers() -> None:
 
 
 async def test_many_are_paused_some_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.storage.schedule.PIECE", 2)
+    monkeypatch.setattr("pollerd.storage.site_rows.PIECE", 2)
     specs = [SiteSpec(f"http://h/{n}", tags=("odd",) if n % 2 else (), paused=n == 1) for n in range(7)]
     added = await store.sites.add(specs, ["h:80"] * 7, 1.0, respect_deleted=True)
     ids = [site_id for site_id, _, _ in added.added]

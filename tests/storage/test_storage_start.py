@@ -15,9 +15,9 @@ from tests.storage.samples import add, hosts_of, learned_of, poll_all, record, s
 
 
 async def test_an_empty_database(store: Store) -> None:
-    assert [rows async for rows in store.sites.schedule()] == []
+    assert [rows async for rows in store.sites.schedule.all()] == []
     assert await hosts_of(store) == []
-    assert [piece async for piece in store.learned("whittle")] == []
+    assert [piece async for piece in store.sites.schedule.learned("whittle")] == []
     assert await store.allocation.load() is None
     assert (await store.sites.contexts([1]), await store.contents.load([1])) == ({}, {})
 
@@ -49,18 +49,18 @@ async def test_the_schedule_has_what_polls_left(store: Store) -> None:
 
 
 async def test_all_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.storage.schedule.PIECE", 3)
+    monkeypatch.setattr("pollerd.storage.site_rows.PIECE", 3)
     sites = await add(store, 8, hosts=4)
     contexts = await store.sites.contexts(sites)
     records = [record(contexts[s], 1.0, learned=bytes([s])) for s in sites]
     await store.commit(Batch(records, allocator="whittle"))
-    pieces = [rows async for rows, _ in store.sites.schedule()]
+    pieces = [rows async for rows, _ in store.sites.schedule.all()]
     assert [len(rows) for rows in pieces] == [3, 3, 2]
     rows = await schedule_of(store)
     assert rows.site_id.tolist() == sites
     assert rows.weight.dtype == np.float64
     assert rows.paused.dtype == np.bool_
-    assert [len(hosts) async for hosts in store.sites.hosts()] == [3, 1]
+    assert [len(hosts) async for hosts in store.sites.hosts.all()] == [3, 1]
     ids, states = await learned_of(store, "whittle")
     assert (ids.tolist(), states.tolist()) == (sites, [[s] for s in sites])
 

@@ -27,7 +27,7 @@ def settings() -> StorageSettings:
 
 async def put(store: Store, name: str, access: Access = NO_ACCESS, **settings: Any) -> None:
     tag = TagSettings(name, settings, access, 5.0)
-    await store.sites.put_tag(tag, sends=bool(access))
+    await store.sites.tags.put(tag, sends=bool(access))
 
 
 async def test_tags_are_there_after_a_restart(url: str, settings: StorageSettings) -> None:
@@ -36,15 +36,15 @@ async def test_tags_are_there_after_a_restart(url: str, settings: StorageSetting
         store, "news", SECRET, weight=2.0, windows=NIGHT, respect_ttl=RespectTtl.OFF, tomorrow={"of": ["another"]}
     )
     await put(store, "gone", weight=1.0)
-    await store.sites.delete_tag("gone", 6.0, sends=False)
-    there = store.sites.tags
+    await store.sites.tags.delete("gone", 6.0, sends=False)
+    there = store.sites.tags.in_force
     assert list(there) == ["news"]
     await store.close()
     again = await Store.open(url, settings=settings)
-    assert again.sites.tags == {}
-    assert await again.sites.load_tags() == there
-    assert again.sites.tags["news"].settings["windows"] == NIGHT
-    assert again.sites.tags["news"].settings["tomorrow"] == {"of": ["another"]}, "of a version to come"
+    assert again.sites.tags.in_force == {}
+    assert await again.sites.tags.load() == there
+    assert again.sites.tags.in_force["news"].settings["windows"] == NIGHT
+    assert again.sites.tags.in_force["news"].settings["tomorrow"] == {"of": ["another"]}, "of a version to come"
     assert b"hush" not in (await query(url, "SELECT access FROM tag"))[0][0]
     await again.close()
     with pytest.raises(ConfigError, match="tag news"):
@@ -81,19 +81,19 @@ async def _four(store: Store, other: Windows) -> list[int]:
 
 
 async def test_the_sites_of_a_tag_are_read_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.storage.schedule.PIECE", 2)
+    monkeypatch.setattr("pollerd.storage.site_rows.PIECE", 2)
     ids = await _four(store, NIGHT)
     future = {"a": TagSettings("a", {"weight": 3.0, "windows": NIGHT})}
-    pieces = [piece async for piece, _ in store.sites.tagged("a", future)]
+    pieces = [piece async for piece, _ in store.sites.tags.tagged("a", future)]
     assert [piece.site_id.tolist() for piece in pieces] == [ids[:2], ids[2:3]]
     assert [piece.numbers["weight"].tolist() for piece in pieces] == [[1.0, 3.0], [3.0]]
     assert [piece.windows for piece in pieces] == [{ids[0]: NIGHT, ids[1]: NIGHT}, {ids[2]: NIGHT}]
-    assert [_plain(v) async for piece, _ in store.sites.tagged("a", {}) for v in piece.numbers["weight"]] == [
+    assert [_plain(v) async for piece, _ in store.sites.tags.tagged("a", {}) for v in piece.numbers["weight"]] == [
         1.0,
         None,
         None,
     ]
-    assert [piece async for piece in store.sites.tagged("nobody", future)] == []
+    assert [piece async for piece in store.sites.tags.tagged("nobody", future)] == []
 
 
 async def test_polls_send_what_tags_say(store: Store) -> None:
@@ -102,7 +102,7 @@ async def test_polls_send_what_tags_say(store: Store) -> None:
     found = await store.sites.contexts(ids)
     assert [bool(found[site_id].access) for site_id in ids] == [True, True, True, False]
     assert [found[site_id].settings_changed_at for site_id in ids] == [5.0, 5.0, 5.0, None], "their next poll is whole"
-    await store.sites.delete_tag("a", 6.0, sends=True)
+    await store.sites.tags.delete("a", 6.0, sends=True)
     found = await store.sites.contexts(ids)
     assert [(found[site_id].access, found[site_id].settings_changed_at) for site_id in ids[:1]] == [(Access(), 6.0)]
 
@@ -112,13 +112,13 @@ async def test_damage_is_reported_and_touches_only_the_sites_of_the_tag(store: S
     for settings in ("{", '{"weight": "much"}', '{"windows": {"zone": "Mars/Base", "open": []}}', "[]"):
         await query(url, "DELETE FROM tag")
         await query(url, f"INSERT INTO tag (name, settings, changed_at) VALUES ('b', '{settings}', 1)")
-        tags = await store.sites.load_tags()
+        tags = await store.sites.tags.load()
         assert "its tag b cannot be read" in tags["b"].fault, settings
         found = await store.sites.contexts(ids)
         assert [bool(found[site_id].fault) for site_id in ids] == [False, True, True, False]
     await query(url, "UPDATE site SET windows = '{' WHERE id = " + str(ids[0]))
     faults: dict[int, str] = {}
-    async for _, some in store.sites.schedule():
+    async for _, some in store.sites.schedule.all():
         faults |= some
     assert list(faults) == [ids[0]]
     assert "windows" in faults[ids[0]]
@@ -146,7 +146,7 @@ async def test_sites_of_a_tag_and_tags_of_sites(store: Store) -> None:
     specs = [SiteSpec(f"http://h/{n}", tags=tags) for n, tags in enumerate([("b", "a"), (), ("a",)])]
     added = await store.sites.add(specs, ["h:80"] * 3, 1.0, respect_deleted=True)
     one, two, three = [site_id for site_id, _, _ in added.added]
-    assert (await store.sites.ids_tagged("a")).tolist() == [one, three]
-    assert (await store.sites.ids_tagged("c")).tolist() == []
-    assert sorted(await store.sites.tags_among([one, two, 99])) == [(one, "a"), (one, "b")]
-    assert await store.sites.tags_among([]) == []
+    assert (await store.sites.tags.ids_tagged("a")).tolist() == [one, three]
+    assert (await store.sites.tags.ids_tagged("c")).tolist() == []
+    assert sorted(await store.sites.tags.among([one, two, 99])) == [(one, "a"), (one, "b")]
+    assert await store.sites.tags.among([]) == []

@@ -16,7 +16,7 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.views import HostView, PausedBy, RobotsState, RobotsView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, NotFoundError
 from pollerd.model import HostOverride
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.hosts import HostStore
 from pollerd.storage.values import KnownHost
 
 LATEST_MOMENT = 253_402_300_799.0
@@ -31,7 +31,7 @@ class HostControl:
     def __init__(
         self,
         *,
-        store: SiteStore,
+        store: HostStore,
         scheduler: SchedulerState,
         journal: Journal,
         runtime: Runtime,
@@ -73,13 +73,13 @@ class HostControl:
             raise InvalidValueError("paused_until", "a moment to come, up to the year 9999", until)
         if self._health.failure is not None:
             raise DatabaseUnavailableError(self._health.failure)
-        known = await self._store.get_host(name)
+        known = await self._store.get(name)
         # Without this a batch being committed would restore the pause that ends here.
         async with self._journal.quiesced():
             slot = self._slot(known)
             override = HostOverride(self._clock(), by, paused, until)
             waiting = [] if paused else self._scheduler.backing_off_on(slot, now).tolist()
-            freed = await self._store.override_host(known.id, override, waiting)
+            freed = await self._store.override(known.id, override, waiting)
             self._scheduler.hosts.override(slot, override)
             self._scheduler.end_backoffs(freed)
         event = "host_paused" if paused else "host_resumed"

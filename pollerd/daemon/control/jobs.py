@@ -20,7 +20,7 @@ from pollerd.inheritance import inherit, polled_otherwise
 from pollerd.model import JobAction, JobState, Site
 from pollerd.site_settings import INHERITED, Kind, RespectTtl, SiteSpec
 from pollerd.storage.jobs import Job, JobSpec, JobStore, SiteBefore
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import NewSettings
 
 # Edits of up to a thousand sites at once: first in the database, then in memory.
@@ -77,7 +77,7 @@ class ManySites:
 
     def _admit(self, site: Site, spec: SiteSpec) -> None:
         """Raises InvalidValueError if the site cannot have these settings."""
-        tags = self._store.tags
+        tags = self._store.tags.in_force
         if spec.tags != site.spec.tags and (refusal := screenshot_conflict(spec, tags)) is not None:
             raise refusal
         new = inherit(spec, tags)
@@ -95,10 +95,10 @@ class ManySites:
 
     async def set_settings(self, wanted: Mapping[int, SiteSpec]) -> None:
         """Gives sites new settings, but for URL and pause; what was learned of them stays."""
-        now, ids, tags = self._clock(), sorted(wanted), self._store.tags
+        now, ids, tags = self._clock(), sorted(wanted), self._store.tags.in_force
         before = {site.id: site.spec for site in await self._store.get_many(ids)} if tags else {}
         await self._store.put_settings([NewSettings(i, wanted[i], resumed=False) for i in ids], now)
-        rows, faults = await self._store.schedule_of(ids)
+        rows, faults = await self._store.schedule.of(ids)
         adopt_stored(self._scheduler, self._site_cache, rows, faults, dict.fromkeys(ids, now))
         otherwise = [i for i, spec in before.items() if polled_otherwise(inherit(spec, tags), inherit(wanted[i], tags))]
         slots = self._scheduler.sites.slots_of(np.array(otherwise, np.int64))
@@ -108,7 +108,7 @@ class ManySites:
 
     async def delete(self, site_ids: Sequence[int]) -> None:
         """Marks the sites as deleted: they are polled no more, and their rows stay until they are purged."""
-        await self._store.mark(site_ids, self._clock())
+        await self._store.soft_deletion.mark(site_ids, self._clock())
         for place, site_id in enumerate(site_ids):
             self._removal.remove(site_id)
             if place % _REMOVED_AT_ONCE == 0:
@@ -116,7 +116,7 @@ class ManySites:
 
     async def bring_back(self, site_ids: Sequence[int]) -> int:
         """Brings back those of these sites that are marked as deleted; returns how many."""
-        back = await self._store.unmark(site_ids)
+        back = await self._store.soft_deletion.unmark(site_ids)
         await self._return.restore_deleted(site_ids)
         self._scheduler.due.set()
         return len(back)
@@ -305,7 +305,7 @@ class JobControl:
         """Deletes what is kept for undoing jobs that cannot be undone any more."""
         now = self._clock()
         await self._jobs.forget_expired(now)
-        purged = await self._sites.purge(now - PURGED_AFTER_SECONDS - _LATE_SECONDS)
+        purged = await self._sites.soft_deletion.purge(now - PURGED_AFTER_SECONDS - _LATE_SECONDS)
         if purged:
             self._log.info("deleted_sites_purged", sites=purged)
 

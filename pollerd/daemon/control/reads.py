@@ -14,7 +14,7 @@ from pollerd.errors import InvalidValueError, TooManyError
 from pollerd.inheritance import inherit
 from pollerd.limits import REPORT_COST, LeakyBuckets
 from pollerd.storage.reads import ReadReport, ReadResult, ReadRules, ReportedRead
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
 from pollerd.storage.store import Store
 from pollerd.timestamps import rfc3339
 
@@ -106,5 +106,5 @@ class ReadControl:
                 unknown += one.count
             else:
                 found[site.id].append(Read(at, one.count, one.change_id))
-        given = {site_id: inherit(sites[site_id].spec, store.tags).half_life for site_id in found}
+        given = {site_id: inherit(sites[site_id].spec, store.tags.in_force).half_life for site_id in found}
         return dict(found), unknown, given

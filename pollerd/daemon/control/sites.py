@@ -28,7 +28,7 @@ from pollerd.inheritance import inherit, inherit_all, may_leak, polled_otherwise
 from pollerd.model import Site, SiteState
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import NUMERIC_SETTINGS, SiteSpec, Tags, differing
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import (
     AddResult,
     ImportCheck,
@@ -96,14 +96,14 @@ class SiteReturn:
 
     async def _some(self, site_ids: Sequence[int]) -> None:
         scheduler = self._scheduler
-        rows, faults = await self._store.schedule_of(site_ids)
+        rows, faults = await self._store.schedule.of(site_ids)
         if not len(rows):
             return
         sites = await self._store.get_many(rows.site_id.tolist())
         names = {site.id: site.host for site in sites}
         pairs = zip(rows.host_id.tolist(), rows.site_id.tolist(), strict=True)
         scheduler.hosts.add_many([(host_id, names.get(site_id, "")) for host_id, site_id in pairs])
-        learned = await self._store.learned_of(scheduler.allocator_name, site_ids)
+        learned = await self._store.schedule.learned_of(scheduler.allocator_name, site_ids)
         ttls = await stored_ttls(scheduler, self._store, rows)
         add_stored(scheduler, rows, faults, learned, ttls, now=self._clock())
 
@@ -115,7 +115,7 @@ async def stored_ttls(scheduler: SchedulerState, store: SiteStore, rows: Schedul
     """
     if not scheduler.settings.respect_ttl and not (rows.respect_ttl > 0).any():
         return None
-    return await store.announced_ttls_of(rows.site_id.tolist())
+    return await store.schedule.announced_ttls_of(rows.site_id.tolist())
 
 
 def add_stored(
@@ -220,7 +220,7 @@ class SiteControl:
                 ids.append(site_id)
                 their_hosts.append((host_id, hosts[i]))
                 added.append(specs[i])
-            self._scheduler.add(ids, their_hosts, inherit_all(added, self._store.tags))
+            self._scheduler.add(ids, their_hosts, inherit_all(added, self._store.tags.in_force))
             if result.existing:
                 await self._return.restore_deleted(sorted(result.returned))
                 await self._take_in_unknown([site_id for site_id, _ in result.existing])
@@ -231,7 +231,7 @@ class SiteControl:
 
     async def _refused(self, specs: Sequence[SiteSpec]) -> dict[int, InvalidValueError]:
         """Returns index -> reason of sites that cannot be added."""
-        tags = self._store.tags
+        tags = self._store.tags.in_force
         refused = self._scheduler.refusals(inherit_all(specs, tags))
         for i, spec in enumerate(specs):
             if (error := screenshot_conflict(spec, tags)) is not None:
@@ -253,7 +253,7 @@ class SiteControl:
         back = set(result.returned)
         places = [(site_id, i) for site_id, i in result.existing if site_id in back]
         await self.put_settings([specs[i] for _, i in places])
-        host_ids = await self._store.host_ids([host_of(specs[i].url) for _, i in places])
+        host_ids = await self._store.hosts.ids([host_of(specs[i].url) for _, i in places])
         added = [(site_id, i, host_ids[host_of(specs[i].url)]) for site_id, i in places]
         existing = [(site_id, i) for site_id, i in result.existing if site_id not in back]
         return replace(result, added=[*result.added, *added], existing=existing)
@@ -263,12 +263,12 @@ class SiteControl:
         ids = np.array(site_ids, np.int64)
         for site_id in ids[self._scheduler.sites.slots_of(ids) < 0].tolist():
             site = await self._store.get(site_id)
-            host_id = await self._store.host_id(site.host)
+            host_id = (await self._store.hosts.get(site.host)).id
             self._scheduler.add([site_id], [(host_id, site.host)], [self._inherit(site.spec)])
 
     def _inherit(self, spec: SiteSpec) -> SiteSpec:
         """Returns the settings by which a site is polled: its own, and those that it inherits."""
-        return inherit(spec, self._store.tags)
+        return inherit(spec, self._store.tags.in_force)
 
     async def reload_from_store(self, site_ids: Sequence[int]) -> None:
         """Takes these sites into memory as they are stored: an answer that told of them may have been lost."""
@@ -313,11 +313,11 @@ class SiteControl:
                 return before
             if "url" in changes:
                 changes = {**changes, "host": host_of(changes["url"])}
-            changes = _without_leak(before.spec, changes, self._store.tags)
+            changes = _without_leak(before.spec, changes, self._store.tags.in_force)
             given = {name: value for name, value in changes.items() if name in SiteSpec.__struct_fields__}
             own = structs.replace(before.spec, **given)
             if changes.keys() & {"keep_screenshots", "render", "tags"} and (
-                refusal := screenshot_conflict(own, self._store.tags)
+                refusal := screenshot_conflict(own, self._store.tags.in_force)
             ):
                 raise refusal
             after = self._inherit(own)
@@ -331,7 +331,7 @@ class SiteControl:
             self._scheduler.settings_pending[site_id] = now
             self._site_cache.forget(site_id)
             if site.spec.url != before.spec.url:
-                host_id = await self._store.host_id(site.host)
+                host_id = (await self._store.hosts.get(site.host)).id
                 self._removal.remove(site_id)
                 for part in self._waiting:
                     part.forget(site_id)
@@ -376,7 +376,7 @@ class SiteControl:
                 site = there.get(spec.url)
                 if site is None or not differing(site.spec, spec):
                     continue
-                if (refusal := screenshot_conflict(spec, self._store.tags)) is not None:
+                if (refusal := screenshot_conflict(spec, self._store.tags.in_force)) is not None:
                     result.refused.append((i, refusal))
                     continue
                 try:
@@ -429,11 +429,11 @@ class SiteControl:
             fresh = [one.spec for one in piece if one.spec.url not in there]
             # Each piece is checked together with the very first site: allocators for equal weights require all to be
             # like it. Allocators that hold few sites hold fewer than a piece has.
-            kinds = inherit_all([*first, *fresh], self._store.tags)
+            kinds = inherit_all([*first, *fresh], self._store.tags.in_force)
             refused = self._scheduler.refusals(kinds) | self._scheduler.beyond(fresh, there)
             for error in refused.values():
                 raise error
-            for error in filter(None, (screenshot_conflict(one.spec, self._store.tags) for one in piece)):
+            for error in filter(None, (screenshot_conflict(one.spec, self._store.tags.in_force) for one in piece)):
                 raise error
             for one in piece:
                 site = there.get(one.spec.url)
@@ -449,9 +449,9 @@ class SiteControl:
         """Applies the stored state of these sites to memory."""
         fresh = [site for site in sites if self._scheduler.sites.slot_of(site.id) is None]
         if fresh:
-            ids = await self._store.host_ids([site.host for site in fresh])
+            ids = await self._store.hosts.ids([site.host for site in fresh])
             hosts = [(ids[site.host], site.host) for site in fresh]
-            specs = inherit_all([site.spec for site in fresh], self._store.tags)
+            specs = inherit_all([site.spec for site in fresh], self._store.tags.in_force)
             self._scheduler.add([site.id for site in fresh], hosts, specs)
         now, new = self._clock(), {site.id for site in fresh}
         for site in sites:

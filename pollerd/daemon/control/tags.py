@@ -15,7 +15,7 @@ from pollerd.daemon.unchanged import note_unchanged
 from pollerd.errors import NotFoundError
 from pollerd.inheritance import read_by_polls
 from pollerd.site_settings import Tags, TagSettings
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.tags import TagStore
 from pollerd.storage.values import Rebase, SettingsColumns
 
 _AT_ONCE = 1_000
@@ -26,18 +26,18 @@ class TagControl:
     """Settings of tags. A tag may have settings before it has sites, and sites without settings."""
 
     def __init__(
-        self, *, store: SiteStore, scheduler: SchedulerState, site_cache: SiteCache, clock: Callable[[], float]
+        self, *, store: TagStore, scheduler: SchedulerState, site_cache: SiteCache, clock: Callable[[], float]
     ) -> None:
         self._store, self._scheduler, self._site_cache, self._clock = store, scheduler, site_cache, clock
         self._log = structlog.get_logger("pollerd.control")
 
     def all(self) -> Tags:
         """Returns the tags that have settings, by name."""
-        return self._store.tags
+        return self._store.in_force
 
     def get(self, name: str) -> TagSettings:
         """Returns the settings of a tag. Raises NotFoundError."""
-        found = self._store.tags.get(name)
+        found = self._store.in_force.get(name)
         if found is None:
             raise NotFoundError("tag", name)
         return found
@@ -50,7 +50,7 @@ class TagControl:
         hold the sites with them.
         """
         async with self._scheduler.changing_sites:
-            before = self._store.tags.get(given.name)
+            before = self._store.in_force.get(given.name)
             if before is not None and not before.fault and _said(before) == _said(given):
                 return before
             tag = replace(given, changed_at=self._clock(), fault="")
@@ -66,8 +66,8 @@ class TagControl:
         self._log.warning("tag_settings_removed", tag=name, by=by)
 
     async def _change(self, name: str, tag: TagSettings | None, rebase: Rebase | None = None) -> None:
-        before = self._store.tags.get(name)
-        after = {other: one for other, one in self._store.tags.items() if other != name}
+        before = self._store.in_force.get(name)
+        after = {other: one for other, one in self._store.in_force.items() if other != name}
         after |= {} if tag is None else {name: tag}
         pieces = [piece async for piece in self._store.tagged(name, after)]
         for columns, _ in pieces:
@@ -77,9 +77,9 @@ class TagControl:
         now = self._clock() if tag is None or tag.changed_at is None else tag.changed_at
         try:
             if tag is None:
-                await self._store.delete_tag(name, now, sends=sends)
+                await self._store.delete(name, now, sends=sends)
             else:
-                await self._store.put_tag(tag, sends=sends, rebase=rebase)
+                await self._store.put(tag, sends=sends, rebase=rebase)
         except BaseException:
             self._site_cache.forget_all()
             raise

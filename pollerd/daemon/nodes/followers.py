@@ -27,7 +27,7 @@ from pollerd.inheritance import read_by_polls
 from pollerd.storage.grants import GrantAnswer, GrantReport, GrantStore
 from pollerd.storage.node_news import News, NewsTable
 from pollerd.storage.nodes import ClusterStore
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
 from pollerd.storage.store import Store
 from pollerd.storage.values import HostRow, ScheduleRows
 from pollerd.telemetry import ClusterInstruments
@@ -113,15 +113,15 @@ class PartitionLoader:
         """Brings in those of these hosts that are not in memory: their first sites were added at another node."""
         missing = np.unique(host_ids[self._scheduler.hosts.slots_of_ids(host_ids) < 0])
         if len(missing):
-            self._add_hosts(await self._cluster.hosts(missing.tolist()), all_hosts=False)
+            self._add_hosts(await self._store.hosts.among(missing.tolist()), all_hosts=False)
 
     async def add(self, partition: int, site_ids: Sequence[int], quiet_seconds: float = 0.0) -> None:
         """Brings sites of a loaded partition in, ascending; those in memory already, or not stored, are skipped."""
         scheduler = self._scheduler
         ids = np.array(site_ids, np.int64)
         missing = ids[scheduler.sites.slots_of(ids) < 0].tolist()
-        rows, faults = await self._store.schedule_of(missing)
-        learned = await self._store.learned_of(scheduler.allocator_name, missing)
+        rows, faults = await self._store.schedule.of(missing)
+        learned = await self._store.schedule.learned_of(scheduler.allocator_name, missing)
         ttls = await stored_ttls(scheduler, self._store, rows)
         await self._add_missing_hosts(rows.host_id)
         here = self._sites_of.get(partition)
@@ -211,7 +211,7 @@ class SiteFollower:
 
     async def adopt_all(self) -> None:
         """Adopts all sites of the partitions of this node, and all tags: news of some may have been missed."""
-        await self._store.load_tags()
+        await self._store.tags.load()
         for partition in sorted(self._loader.loaded):
             known = self._loader.sites_of(partition)
             stored: list[int] = []
@@ -221,9 +221,9 @@ class SiteFollower:
 
     async def adopt_tag(self, name: str) -> None:
         """Adopts the settings of a tag, which its sites inherit."""
-        before = self._store.tags.get(name)
-        tags = await self._store.load_tags()
-        async for columns, _ in self._store.tagged(name, tags):
+        before = self._store.tags.in_force.get(name)
+        tags = await self._store.tags.load()
+        async for columns, _ in self._store.tags.tagged(name, tags):
             await self.adopt(columns.site_id.tolist())
             if read_by_polls(before) != read_by_polls(tags.get(name)):
                 self.poll_anew(columns.site_id.tolist())
@@ -231,7 +231,7 @@ class SiteFollower:
     async def adopt_hosts(self, host_ids: Sequence[int]) -> None:
         """Adopts pauses of hosts, and ends of pauses, by hand."""
         hosts = self._scheduler.hosts
-        for row in await self._cluster.hosts(host_ids):
+        for row in await self._store.hosts.among(host_ids):
             slot = hosts.slot_of(row.name)
             if slot is not None and row.override is not None:
                 hosts.override(slot, row.override)
@@ -254,7 +254,7 @@ class SiteFollower:
 
     async def _some(self, site_ids: Sequence[int]) -> None:
         partitions = await self._cluster.partitions_of_sites(site_ids)
-        rows, faults = await self._store.schedule_of(site_ids)
+        rows, faults = await self._store.schedule.of(site_ids)
         stored = set(rows.site_id.tolist())
         moved = self._moved(rows)
         for site_id in site_ids:

@@ -22,7 +22,7 @@ from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling.hosts import HostTable
 from pollerd.storage.node_values import SILENT_SECONDS, LivingNode
 from pollerd.storage.nodes import ClusterStore
-from pollerd.storage.site_store import SiteStore
+from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import SiteContext
 from pollerd.urls import host_of
 
