@@ -1,7 +1,6 @@
 """The partitions of the table of polls on PostgreSQL, one for each UTC day, made ahead of need and dropped whole.
 
-The functions are statements of one transaction each; `DayPartitions` decides when. A partition is made in the same way
-by every node: another one of the same database may be doing so at this moment.
+A partition is made in the same way by every node: another one of the same database may be doing so at this moment.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from sqlalchemy import Connection
 
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.engine import Database
+from pollerd.storage.transactions import Subject, reads, writes
 
 DAY_SECONDS = 86_400.0
 DEFAULT_PARTITION = "poll_default"
@@ -48,46 +48,6 @@ class PollPartition:
     def is_day(self) -> bool:
         """Whether it holds one day: that of the rows from before partitions holds all days up to its end."""
         return self.end - self.start == DAY_SECONDS
-
-
-def poll_partitions(connection: Connection) -> list[PollPartition]:
-    """Returns all partitions but the default one, in order."""
-    found = []
-    for name, bounds, estimate in connection.exec_driver_sql(_PARTITIONS):
-        # NULL: another node is dropping it at this moment.
-        match = None if bounds is None else _BOUNDS.fullmatch(bounds)
-        if match is not None:
-            start = float("-inf") if match[1] is None else float(match[1])
-            found.append(PollPartition(name, start, float(match[2]), estimate))
-    return sorted(found, key=lambda one: one.start)
-
-
-def days_by_default(connection: Connection) -> list[int]:
-    """Returns the days (since the epoch) of polls in the default partition."""
-    finite = "at > '-infinity' AND at < 'infinity'"
-    days = f"SELECT DISTINCT floor(at / {DAY_SECONDS})::bigint FROM {DEFAULT_PARTITION} WHERE {finite}"
-    return [day for (day,) in connection.exec_driver_sql(days)]
-
-
-def make_poll_days(connection: Connection, days: Collection[int]) -> list[PollPartition]:
-    """Makes the partitions of those days (since the epoch) that have none; returns all partitions then.
-
-    Polls that the default partition holds of such a day move to it. Waits for locks no longer than
-    `LOCK_TIMEOUT_SECONDS` each.
-    """
-    _limit_waits(connection)
-    # In this order: the first two wait for each other's makers, not for those who read and write polls; only the
-    # default partition, empty as a rule, is closed to all.
-    connection.exec_driver_sql("LOCK TABLE site IN SHARE ROW EXCLUSIVE MODE")
-    connection.exec_driver_sql("LOCK TABLE poll IN SHARE UPDATE EXCLUSIVE MODE")
-    there = poll_partitions(connection)
-    missing = [day for day in sorted(days) if not is_covered(there, day)]
-    if not missing:
-        return there
-    connection.exec_driver_sql(f"LOCK TABLE {DEFAULT_PARTITION} IN ACCESS EXCLUSIVE MODE")
-    for day in missing:
-        _make(connection, day)
-    return poll_partitions(connection)
 
 
 def is_covered(partitions: Sequence[PollPartition], day: int) -> bool:
@@ -129,36 +89,6 @@ def day_name(day: int) -> str:
         return f"{'before' if day < 0 else 'day'}_{abs(day)}"
 
 
-def drop_poll_day(connection: Connection, before: float) -> int | None:
-    """Drops the oldest partition if all of it is before that time (epoch s); returns how many polls it held.
-
-    None: there was none to drop. Where the server has statistics of the partition their estimate is returned: counting
-    would read all of the day.
-    """
-    _limit_waits(connection)
-    # One at a time: two that had both read the oldest would each keep the other from dropping it.
-    connection.exec_driver_sql("LOCK TABLE ONLY poll IN SHARE UPDATE EXCLUSIVE MODE")
-    oldest = next(iter(poll_partitions(connection)), None)
-    if oldest is None or oldest.end > before:
-        return None
-    held = oldest.estimate
-    if held < 0:
-        held = connection.exec_driver_sql(f"SELECT count(*) FROM {oldest.name}").scalar_one()
-    connection.exec_driver_sql(f"DROP TABLE {oldest.name}")
-    return int(held)
-
-
-def prune_mixed_polls(connection: Connection, before: float) -> int:
-    """Deletes up to `PIECE` polls made before that time from partitions of many days; returns how many."""
-    mixed = [one.name for one in poll_partitions(connection) if not one.is_day and one.start < before]
-    for name in [*mixed, DEFAULT_PARTITION]:
-        oldest = f"SELECT ctid FROM {name} WHERE at < {before!r} ORDER BY at LIMIT {PIECE}"
-        deleted = connection.exec_driver_sql(f"DELETE FROM {name} WHERE ctid = ANY (ARRAY({oldest}))").rowcount
-        if deleted:
-            return deleted
-    return 0
-
-
 def _limit_waits(connection: Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(LOCK_TIMEOUT_SECONDS * 1000)}")
 
@@ -170,7 +100,7 @@ DAYS_AHEAD = 3
 _TRY_AGAIN_SECONDS = 60.0
 
 
-class DayPartitions:
+class DayPartitions(Subject):
     """The days that have a partition, as this process knows them. Does nothing on SQLite, which has one table.
 
     What it knows may be outdated, as another node drops partitions as well: polls of such a day go to the default
@@ -202,7 +132,7 @@ class DayPartitions:
         if self._database.is_sqlite:
             return
         today = int(now // DAY_SECONDS)
-        days = {*range(today, today + DAYS_AHEAD + 1), *await self._database.read(days_by_default)}
+        days = {*range(today, today + DAYS_AHEAD + 1), *await self._days_by_default()}
         self._known.clear()
         await self._make(days)
 
@@ -213,7 +143,7 @@ class DayPartitions:
         """
         gone = 0
         try:
-            while (dropped := await self._database.write(lambda c: drop_poll_day(c, before))) is not None:
+            while (dropped := await self._drop_oldest(before)) is not None:
                 self._known.clear()
                 gone += dropped
         except DatabaseUnavailableError as error:
@@ -221,7 +151,7 @@ class DayPartitions:
         return gone
 
     async def _make(self, days: Collection[int]) -> None:
-        partitions = await self._database.read(poll_partitions)
+        partitions = await self.partitions()
         missing = [day for day in days if not is_covered(partitions, day)]
         if missing:
             partitions = await self._make_missing(missing, partitions)
@@ -229,10 +159,82 @@ class DayPartitions:
 
     async def _make_missing(self, missing: list[int], partitions: list[PollPartition]) -> list[PollPartition]:
         try:
-            return await self._database.write(lambda c: make_poll_days(c, missing))
+            return await self._make_days(missing)
         except DatabaseUnavailableError as error:
             self._not_before = time.monotonic() + _TRY_AGAIN_SECONDS
             self._log.warning(
                 "poll_partition_not_made", reason=str(error), instead="its polls go to the default partition"
             )
             return partitions
+
+    # Each of these is one transaction.
+
+    @reads
+    def partitions(self, connection: Connection) -> list[PollPartition]:
+        """Returns all partitions but the default one, in order."""
+        found = []
+        for name, bounds, estimate in connection.exec_driver_sql(_PARTITIONS):
+            # NULL: another node is dropping it at this moment.
+            match = None if bounds is None else _BOUNDS.fullmatch(bounds)
+            if match is not None:
+                start = float("-inf") if match[1] is None else float(match[1])
+                found.append(PollPartition(name, start, float(match[2]), estimate))
+        return sorted(found, key=lambda one: one.start)
+
+    @reads
+    def _days_by_default(self, connection: Connection) -> list[int]:
+        """Returns the days (since the epoch) of polls in the default partition."""
+        finite = "at > '-infinity' AND at < 'infinity'"
+        days = f"SELECT DISTINCT floor(at / {DAY_SECONDS})::bigint FROM {DEFAULT_PARTITION} WHERE {finite}"
+        return [day for (day,) in connection.exec_driver_sql(days)]
+
+    @writes
+    def _make_days(self, connection: Connection, days: Collection[int]) -> list[PollPartition]:
+        """Makes the partitions of those days (since the epoch) that have none; returns all partitions then.
+
+        Polls that the default partition holds of such a day move to it. Waits for locks no longer than
+        `LOCK_TIMEOUT_SECONDS` each.
+        """
+        _limit_waits(connection)
+        # In this order: the first two wait for each other's makers, not for those who read and write polls; only the
+        # default partition, empty as a rule, is closed to all.
+        connection.exec_driver_sql("LOCK TABLE site IN SHARE ROW EXCLUSIVE MODE")
+        connection.exec_driver_sql("LOCK TABLE poll IN SHARE UPDATE EXCLUSIVE MODE")
+        there = self.partitions.within(connection)
+        missing = [day for day in sorted(days) if not is_covered(there, day)]
+        if not missing:
+            return there
+        connection.exec_driver_sql(f"LOCK TABLE {DEFAULT_PARTITION} IN ACCESS EXCLUSIVE MODE")
+        for day in missing:
+            _make(connection, day)
+        return self.partitions.within(connection)
+
+    @writes
+    def _drop_oldest(self, connection: Connection, before: float) -> int | None:
+        """Drops the oldest partition if all of it is before that time (epoch s); returns how many polls it held.
+
+        None: there was none to drop. Where the server has statistics of the partition their estimate is returned:
+        counting would read all of the day.
+        """
+        _limit_waits(connection)
+        # One at a time: two that had both read the oldest would each keep the other from dropping it.
+        connection.exec_driver_sql("LOCK TABLE ONLY poll IN SHARE UPDATE EXCLUSIVE MODE")
+        oldest = next(iter(self.partitions.within(connection)), None)
+        if oldest is None or oldest.end > before:
+            return None
+        held = oldest.estimate
+        if held < 0:
+            held = connection.exec_driver_sql(f"SELECT count(*) FROM {oldest.name}").scalar_one()
+        connection.exec_driver_sql(f"DROP TABLE {oldest.name}")
+        return int(held)
+
+    @writes
+    def prune_mixed(self, connection: Connection, before: float) -> int:
+        """Deletes up to `PIECE` polls made before that time from partitions of many days; returns how many."""
+        mixed = [one.name for one in self.partitions.within(connection) if not one.is_day and one.start < before]
+        for name in [*mixed, DEFAULT_PARTITION]:
+            oldest = f"SELECT ctid FROM {name} WHERE at < {before!r} ORDER BY at LIMIT {PIECE}"
+            deleted = connection.exec_driver_sql(f"DELETE FROM {name} WHERE ctid = ANY (ARRAY({oldest}))").rowcount
+            if deleted:
+                return deleted
+        return 0

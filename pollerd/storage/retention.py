@@ -4,7 +4,7 @@ Contents are deleted by age, and from the busiest sites first if the space is ex
 when they were last found. A content is half of two differences: to its predecessor and to its successor. So the oldest
 is dropped first, once its successor is old enough, too. `content_use` holds the use of each site.
 
-Every function is one short transaction: a piece of the work, to be repeated.
+The work is done in pieces, each a short transaction.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import BigInteger, Connection, Double, Integer, Update, bindparam, case, delete, func, select, update
 
 from pollerd.storage.engine import Database
-from pollerd.storage.poll_days import DayPartitions, prune_mixed_polls
+from pollerd.storage.poll_days import DayPartitions
 from pollerd.storage.runs import settled_content_id
 from pollerd.storage.schema import (
     attempt,
@@ -36,6 +36,7 @@ from pollerd.storage.schema import (
 )
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.statements import Statements
+from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.values import PruneResult
 
 PIECE = 5_000
@@ -90,31 +91,6 @@ class _Loss:
     """Differences of changes found up to this time are no longer readable, epoch s."""
     due_at: float | None
     """When the then oldest content was last current; None: there is none to drop by age."""
-
-
-def expire(connection: Connection, sql: Statements, before: float, keep: int) -> Dropped:
-    """Drops contents last current before this time (epoch s), except the newest `keep` of each site."""
-    u = content_use.c
-    due = select(u.site_id, u.contents).where(u.due_at < before).order_by(u.due_at).limit(SITES)
-    rows = connection.execute(due).all()
-    rows = rows[: _one_transaction(rows)]
-    removals = {site_id: _Removal(contents, -(-PIECE // len(rows)), keep, before) for site_id, contents in rows}
-    return _note(connection, _NOTE_EXPIRED, _lose(connection, sql, removals))
-
-
-def give_way(connection: Connection, sql: Statements, excess: int) -> Dropped:
-    """Drops contents of the sites that keep most, oldest first, evenly down to the level of other sites.
-
-    So the newest of every site are dropped last, and the current one never. Stops at `excess` bytes.
-    """
-    u = content_use.c
-    busiest = select(u.site_id, u.rank, u.bytes).where(u.rank > 1).order_by(u.rank.desc()).limit(SITES + 1)
-    rows = connection.execute(busiest).all()
-    first = rows[: min(_one_transaction(rows), SITES)]
-    least = rows[len(first)].rank if len(rows) > len(first) else 1
-    level = kept_by_each(first, least, excess)
-    removals = {r.site_id: _Removal(r.rank, r.rank - level, 1) for r in first if r.rank > level}
-    return _note(connection, _NOTE_CAPPED, _lose(connection, sql, removals, excess))
 
 
 def kept_by_each(rows: Sequence[Any], least: int, excess: int) -> int:
@@ -293,56 +269,6 @@ def _note(connection: Connection, statement: Update, losses: Mapping[int, _Loss]
 # So commits have no extra cost, and no round of pruning reads all contents.
 
 
-def count_new(connection: Connection, sql: Statements, keep: int, through: int | None) -> bool:
-    """Counts some of the contents added since the last count; returns whether there may be more.
-
-    through: none with larger ids, as one with a smaller id may still be committed; None: there is one writer.
-    Sites that then keep more than `keep` become due.
-    """
-    after = connection.execute(select(content_total.c.counted_through)).scalar_one()
-    added_since = select(content.c.id).where(content.c.id > after)
-    if through is not None:
-        added_since = added_since.where(content.c.id <= through)
-    ids = added_since.order_by(content.c.id).limit(PIECE).subquery()
-    last, new = connection.execute(select(func.max(ids.c.id), func.count())).one()
-    if last is None:
-        return False
-    c, u = content.c, content_use.c
-    of_sites = (
-        select(c.site_id, func.count(), func.sum(c.size), func.count(), case((func.count() > keep, 0.0)))
-        .where(c.id > after, c.id <= last)
-        .group_by(c.site_id)
-    )
-    insert = sql.insert_for(content_use).from_select(["site_id", "contents", "bytes", "rank", "due_at"], of_sites)
-    together = u.contents + insert.excluded.contents
-    connection.execute(
-        insert.on_conflict_do_update(
-            index_elements=["site_id"],
-            set_={
-                "contents": together,
-                "bytes": u.bytes + insert.excluded.bytes,
-                "rank": together,
-                "due_at": case((together > keep, func.coalesce(u.due_at, 0.0)), else_=u.due_at),
-            },
-        )
-    )
-    added = select(func.coalesce(func.sum(c.size), 0)).where(c.id > after, c.id <= last).scalar_subquery()
-    connection.execute(update(content_total).values(counted_through=last, bytes=content_total.c.bytes + added))
-    return bool(new == PIECE)
-
-
-def bytes_at_most(connection: Connection) -> int:
-    """Returns the compressed bytes of all counted contents, including those of sites deleted since `sum_up`."""
-    return int(connection.execute(select(content_total.c.bytes)).scalar_one())
-
-
-def sum_up(connection: Connection) -> int:
-    """Recomputes and returns the exact `bytes_at_most`, from one short row per site."""
-    total = select(func.coalesce(func.sum(content_use.c.bytes), 0)).scalar_subquery()
-    connection.execute(update(content_total).values(bytes=total))
-    return bytes_at_most(connection)
-
-
 # Old rows, deleted in small pieces so that polling never waits long.
 
 
@@ -373,14 +299,13 @@ def prune_attempts(connection: Connection, before: float) -> int:
 
 # Rounds of pruning, and the signal when the next one is needed.
 
-T = TypeVar("T")
 _SPARE = 64
 """Divisor of the cap: pruning frees this part beyond it, and runs again after this much growth."""
 GROWTH_BYTES = 4 * 1024**2
 """Least growth that starts a round."""
 
 
-class Pruning:
+class Pruning(Subject):
     """Deletes data past its retention, and contents over the cap, in short transactions."""
 
     def __init__(self, *, database: Database, sql: Statements, days: DayPartitions) -> None:
@@ -412,51 +337,123 @@ class Pruning:
         notices += await self._rows(prune_attempts, noticed_before)
         return PruneResult(polls, contents, freed, changes, notices)
 
-    async def _write(self, work: Callable[[Connection], T]) -> T:
-        """Runs one piece, while nobody else prunes: what two have read, both would subtract."""
-
-        def alone(connection: Connection) -> T:
-            self._sql.locks.prune(connection)
-            return work(connection)
-
-        return await self._database.write(alone)
-
     async def _polls(self, before: float) -> int:
         if self._database.is_sqlite:
             return await self._rows(prune_polls, before)
-        return await self._days.drop(before) + await self._rows(prune_mixed_polls, before)
+        return await self._days.drop(before) + await self._rows(self._days.prune_mixed.within, before)
 
     async def _rows(self, prune: Callable[[Connection, float], int], before: float) -> int:
         gone = 0
-        while deleted := await self._write(lambda c: prune(c, before)):
+        while deleted := await self._piece(prune, before):
             gone += deleted
         return gone
 
+    @writes
+    def _piece(self, connection: Connection, prune: Callable[[Connection, float], int], before: float) -> int:
+        self._sql.locks.prune(connection)
+        return prune(connection, before)
+
+    # Contents are pruned while nobody else prunes: what two have read, both would subtract.
+
     async def _contents(self, settings: StorageSettings, now: float) -> tuple[int, int]:
         """Prunes contents; returns their number and bytes."""
-        sql, keep, before = self._sql, settings.keep_contents, now - settings.content_retention_seconds
-        through = await settled_content_id(self._database, sql)
-        while await self._write(lambda c: count_new(c, sql, keep, through)):
+        keep, before = settings.keep_contents, now - settings.content_retention_seconds
+        through = await settled_content_id(self._database, self._sql)
+        while await self._count_new(keep, through):
             pass
-        old, old_bytes = await self._drop(lambda c, _: expire(c, sql, before, keep))
-        excess = await self._excess_bytes(settings.content_cap_bytes)
-        more, more_bytes = await self._drop(lambda c, left: give_way(c, sql, left), excess)
-        return old + more, old_bytes + more_bytes
-
-    async def _drop(self, work: Callable[[Connection, int], Dropped], most: int | None = None) -> tuple[int, int]:
-        """Repeats a piece of work until none is left, or `most` bytes are freed; returns contents and bytes."""
         contents = freed = 0
-        while most is None or freed < most:
-            left = 0 if most is None else most - freed
-            dropped = await self._write(lambda c, left=left: work(c, left))  # type: ignore[misc]
-            if not dropped.sites:
-                break
+        while (dropped := await self._expire(before, keep)).sites:
             contents, freed = contents + dropped.contents, freed + dropped.bytes
-        return contents, freed
+        excess = await self._excess_bytes(settings.content_cap_bytes)
+        given = 0
+        while given < excess and (dropped := await self._give_way(excess - given)).sites:
+            contents, given = contents + dropped.contents, given + dropped.bytes
+        return contents, freed + given
+
+    @writes
+    def _count_new(self, connection: Connection, keep: int, through: int | None) -> bool:
+        """Counts some of the contents added since the last count; returns whether there may be more.
+
+        through: none with larger ids, as one with a smaller id may still be committed; None: there is one writer.
+        Sites that then keep more than `keep` become due.
+        """
+        self._sql.locks.prune(connection)
+        after = connection.execute(select(content_total.c.counted_through)).scalar_one()
+        added_since = select(content.c.id).where(content.c.id > after)
+        if through is not None:
+            added_since = added_since.where(content.c.id <= through)
+        ids = added_since.order_by(content.c.id).limit(PIECE).subquery()
+        last, new = connection.execute(select(func.max(ids.c.id), func.count())).one()
+        if last is None:
+            return False
+        c, u = content.c, content_use.c
+        of_sites = (
+            select(c.site_id, func.count(), func.sum(c.size), func.count(), case((func.count() > keep, 0.0)))
+            .where(c.id > after, c.id <= last)
+            .group_by(c.site_id)
+        )
+        insert = self._sql.insert_for(content_use).from_select(
+            ["site_id", "contents", "bytes", "rank", "due_at"], of_sites
+        )
+        together = u.contents + insert.excluded.contents
+        connection.execute(
+            insert.on_conflict_do_update(
+                index_elements=["site_id"],
+                set_={
+                    "contents": together,
+                    "bytes": u.bytes + insert.excluded.bytes,
+                    "rank": together,
+                    "due_at": case((together > keep, func.coalesce(u.due_at, 0.0)), else_=u.due_at),
+                },
+            )
+        )
+        added = select(func.coalesce(func.sum(c.size), 0)).where(c.id > after, c.id <= last).scalar_subquery()
+        connection.execute(update(content_total).values(counted_through=last, bytes=content_total.c.bytes + added))
+        return bool(new == PIECE)
+
+    @writes
+    def _expire(self, connection: Connection, before: float, keep: int) -> Dropped:
+        """Drops contents last current before this time (epoch s), except the newest `keep` of each site."""
+        self._sql.locks.prune(connection)
+        u = content_use.c
+        due = select(u.site_id, u.contents).where(u.due_at < before).order_by(u.due_at).limit(SITES)
+        rows = connection.execute(due).all()
+        rows = rows[: _one_transaction(rows)]
+        removals = {site_id: _Removal(contents, -(-PIECE // len(rows)), keep, before) for site_id, contents in rows}
+        return _note(connection, _NOTE_EXPIRED, _lose(connection, self._sql, removals))
+
+    @writes
+    def _give_way(self, connection: Connection, excess: int) -> Dropped:
+        """Drops contents of the sites that keep most, oldest first, evenly down to the level of other sites.
+
+        So the newest of every site are dropped last, and the current one never. Stops at `excess` bytes.
+        """
+        self._sql.locks.prune(connection)
+        u = content_use.c
+        busiest = select(u.site_id, u.rank, u.bytes).where(u.rank > 1).order_by(u.rank.desc()).limit(SITES + 1)
+        rows = connection.execute(busiest).all()
+        first = rows[: min(_one_transaction(rows), SITES)]
+        least = rows[len(first)].rank if len(rows) > len(first) else 1
+        level = kept_by_each(first, least, excess)
+        removals = {r.site_id: _Removal(r.rank, r.rank - level, 1) for r in first if r.rank > level}
+        return _note(connection, _NOTE_CAPPED, _lose(connection, self._sql, removals, excess))
 
     async def _excess_bytes(self, cap: int) -> int:
         """Returns the bytes to free to get under the cap, with a margin so that they are not summed again each time."""
-        if await self._database.read(bytes_at_most) <= cap:
+        if await self._bytes_at_most() <= cap:
             return 0
-        used = await self._write(sum_up)
+        used = await self._sum_up()
         return used - cap + cap // _SPARE if used > cap else 0
+
+    @reads
+    def _bytes_at_most(self, connection: Connection) -> int:
+        """Returns the compressed bytes of all counted contents, including those of sites deleted since `_sum_up`."""
+        return int(connection.execute(select(content_total.c.bytes)).scalar_one())
+
+    @writes
+    def _sum_up(self, connection: Connection) -> int:
+        """Recomputes and returns the exact `_bytes_at_most`, from one short row per site."""
+        self._sql.locks.prune(connection)
+        total = select(func.coalesce(func.sum(content_use.c.bytes), 0)).scalar_subquery()
+        connection.execute(update(content_total).values(bytes=total))
+        return self._bytes_at_most.within(connection)

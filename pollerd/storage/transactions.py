@@ -73,8 +73,12 @@ class BoundTransaction(Generic[P, T]):
         """Runs it, and returns its result. Raises `DatabaseUnavailableError`, and what the method raises."""
         method, subject = self._transaction.method, self._subject
         database = subject._database  # noqa: SLF001 (declared above)
-        run = database.write if self._transaction.writing else database.read
-        return await run(lambda connection: method(subject, connection, *args, **kwargs))
+
+        def work(connection: Connection) -> T:
+            return method(subject, connection, *args, **kwargs)
+
+        work.__qualname__ = self._transaction.__qualname__  # what a log or a test sees of it
+        return await (database.write(work) if self._transaction.writing else database.read(work))
 
     def within(self, connection: Connection, *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs it within the caller's transaction."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -79,11 +80,10 @@ async def test_a_change_that_cannot_be_stored_changes_nothing(
     assert (await api("PUT", "/allocation", {"shadows": ["htraa"]})).status == 200
     before, kept = (await api("GET", "/allocation")).json, await api.store.allocation.load()
 
-    async def unavailable(*_: object) -> None:
-        raise DatabaseUnavailableError("the disk is full")
-
+    store = api.store.history if fails == "last_poll_id" else api.store.allocation
+    full = DatabaseUnavailableError("the disk is full")
     with monkeypatch.context() as patched:
-        patched.setattr(api.store.history if fails == "last_poll_id" else api.store.allocation, fails, unavailable)
+        patched.setattr(store, fails, AsyncMock(side_effect=full, within=getattr(store, fails).within))
         status = (await api("PUT", "/allocation", wanted)).status
     assert status in (200, 503)
     if status == 503:
