@@ -107,7 +107,7 @@ class Site:
         self._status, self._tables = StatusStep(self._scheduler, runtime), TableUpdates(self._scheduler)
         self._context = SiteContext(1, URL)
 
-    async def load_contents(self, wanted: list[int]) -> dict[int, bytes]:
+    async def load(self, wanted: list[int]) -> dict[int, bytes]:
         """Returns stored contents."""
         return {one: self._contents[one] for one in wanted if one in self._contents}
 
