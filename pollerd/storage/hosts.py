@@ -36,7 +36,7 @@ class HostStore(Subject):
 
     def all(self) -> AsyncIterator[list[HostRow]]:
         """Yields all hosts, ordered by id, in pieces."""
-        return in_pieces(self._after, lambda rows: [row.id for row in rows])
+        return in_pieces(self._after, lambda rows: [row.id for row in rows[-1:]])
 
     @reads
     def _after(self, connection: Connection, after: int) -> list[HostRow]:

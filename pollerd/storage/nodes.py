@@ -293,7 +293,9 @@ class ClusterStore(Subject):
 
     def contents(self, partition: int) -> AsyncIterator[tuple[list[HostRow], list[int]]]:
         """Yields hosts of the partition and the ids of their sites, some hundred hosts at a time."""
-        return in_pieces(lambda after: self._contents(partition, after), lambda piece: [host.id for host in piece[0]])
+        return in_pieces(
+            lambda after: self._contents(partition, after), lambda piece: [host.id for host in piece[0][-1:]]
+        )
 
     @reads
     def _contents(self, connection: Connection, partition: int, after: int) -> tuple[list[HostRow], list[int]]:
