@@ -106,7 +106,7 @@ async def in_pieces(
 ) -> AsyncIterator[T]:
     """Yields pieces of a long list, each read by the id that it follows, until one is empty.
 
-    ids: returns those of a piece, ascending, or the last of them alone. The database does other work between two pieces.
+    ids: returns those of a piece, ascending, or the last of them alone. Other work can run between two pieces.
     """
     while len(found := ids(piece := await read(after))):
         yield piece
