@@ -272,10 +272,7 @@ def poll_strip(polls: StripColumns, since: float, until: float, expected: float 
     width = (STRIP_WIDTH - _STRIP_RIGHT - _STRIP_LEFT) / COLUMNS
     places = [round(_STRIP_LEFT + n * width) for n in range(COLUMNS)]
     drawn = [
-        *(
-            text(_STRIP_LEFT - 6, at, name, anchor="end")
-            for at, name in ((_FOUND, "found"), (_POLLS, "polls"), (62, "failed"))
-        ),
+        *(text(_STRIP_LEFT - 6, at, name, anchor="end") for name, at in _LANES.items()),
         f'<path class="axis" d="M{_STRIP_LEFT} {_POLLS + 1}H{STRIP_WIDTH - _STRIP_RIGHT}"/>',
         *(text(x(tick.at), _AXIS, tick.text, anchor="middle") for tick in time_ticks(since, end, _TICKS)),
         _lane("found", places, found, _FOUND, -_FOUND_HEIGHT),

@@ -79,7 +79,7 @@ _NOT_CSS = (
     (r"[>+~]\s*(?=[,)>+~]|$)", "a selector is missing behind this"),
     (r"^\s*[>+~]", "a selector cannot begin with this"),
 )
-_NOT_CSS_PATTERN = re.compile("|".join(f"({pattern})" for pattern, _ in _NOT_CSS))
+_NOT_CSS_PATTERN = re.compile("|".join(f"({pattern})" for pattern, _ in _NOT_CSS), re.A)
 
 
 # The check. Strings, escapes and comments are masked first, so that every other sign means what it says.
@@ -93,8 +93,10 @@ _MASKED = re.compile(
 _ATTRIBUTE = re.compile(r"\[[^\]]*\]?")
 _PSEUDO_CLASS = re.compile(r"(?P<colons>::?)(?P<name>[\w-]*)(?P<bracket>\(?)")
 _INNERMOST = re.compile(r"\((?P<inside>[^()]*)(?P<closed>\)|$)")
-_COUNT = re.compile(r"\s*(?:even|odd|[+-]?\d{0,9}n(?:\s*[+-]\s*\d{1,9})?|[+-]?\d{1,9})(?:(?P<of>\s+of\s)|\s*$)", re.I)
-_PART = re.compile(r"\[|\*|[.#]?[^\s.#,>\[*]+")
+_COUNT = re.compile(
+    r"\s*(?:even|odd|[+-]?\d{0,9}n(?:\s*[+-]\s*\d{1,9})?|[+-]?\d{1,9})(?:(?P<of>\s+of\s)|\s*$)", re.A | re.I
+)
+_PART = re.compile(r"\[|\*|[.#]?[^\s.#,>\[*]+", re.A)
 
 
 class _Check:
@@ -103,6 +105,7 @@ class _Check:
     def __init__(self, refusal: Refusal) -> None:
         self._refusal, self._source, self._engine = refusal, refusal.source, LexborHTMLParser("<p>")
         self.warnings: list[str] = []
+        self._number = 0
         if (len(self._source) - len(self._source.rstrip("\\"))) % 2:
             refusal.at(len(self._source) - 1, r'a single "\" at the end; write \\')
         plain = _MASKED.sub(self._mask, self._source)
@@ -113,7 +116,7 @@ class _Check:
         self.cheap = not set(":+~") & set(plain) and len(_PART.findall(plain)) <= MAX_CHEAP
         for found in _PSEUDO_CLASS.finditer(plain):
             self._check_pseudo_class(found)
-        self._check_bounds(plain)
+        self._check_depth(plain)
         while (innermost := _INNERMOST.search(plain)) is not None:
             colon = max(plain.rfind(":", 0, innermost.start()), 0)
             self._check_bracket(plain[colon : innermost.start()].lower(), colon, innermost)
@@ -143,23 +146,20 @@ class _Check:
     def _check_pseudo_class(self, found: re.Match[str]) -> None:
         name = found["name"].lower()
         if found["colons"] == "::":
-            self._refusal.at(
-                found.start(), '"::" is not part of a page; its text is taken, a value has its field attribute'
-            )
+            hint = '"::" selects nothing in a page; its text is taken anyway, and a value has its field attribute'
+            self._refusal.at(found.start(), hint)
         if name in _IN_BRACKETS and not found["bracket"]:
             self._refusal.at(found.start(), f'":{found["name"]}" needs {_IN_BRACKETS[name]} in brackets')
         if name not in (_IN_BRACKETS if found["bracket"] else _PLAIN):
             hint = _PSEUDO_HINTS.get(name, "is not supported; name the elements by tag, class or attribute")
             self._refusal.at(found.start(), f'":{found["name"]}" {hint}')
 
-    def _check_bounds(self, plain: str) -> None:
+    def _check_depth(self, plain: str) -> None:
         depth = 0
         for at, sign in enumerate(plain):
             depth += (sign == "(") - (sign == ")")
             if depth > MAX_DEPTH:
                 self._refusal.at(at, f"more than {MAX_DEPTH} brackets within each other")
-        if plain.count(",") + plain.count("(") >= MAX_ALTERNATIVES:
-            self._refusal.at(None, f"more than {MAX_ALTERNATIVES} selectors; use several steps")
 
     def _check_bracket(self, name: str, colon: int, found: re.Match[str]) -> None:
         """Checks the selectors in an innermost bracket. name: of its pseudo-class, with the colon before it."""
@@ -180,6 +180,9 @@ class _Check:
     def _check_list(self, plain: str, start: int, *, relative: bool) -> None:
         """Lets lexbor check each selector of a list, which begins at `start`. relative: a combinator may come first."""
         for part in plain.split(","):
+            self._number += 1
+            if self._number > MAX_ALTERNATIVES:
+                self._refusal.at(start, f"more than {MAX_ALTERNATIVES} selectors; use several steps")
             selector = self._source[start : start + len(part)]
             if relative and part.lstrip().startswith((">", "+", "~")):
                 selector = f"*{selector}"
