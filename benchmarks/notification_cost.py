@@ -23,8 +23,8 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from pollerd.daemon.announcer import Announcer
-from pollerd.daemon.poll_result import PollResult
 from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.stages import Answer, Found
 from pollerd.daemon.workers import WorkerPool
 from pollerd.events import EventKind, Notice
 from pollerd.fetching.guard import Guard
@@ -61,7 +61,7 @@ async def cpu(call: Callable[[], Awaitable[object]]) -> float:
     return time.process_time() - began
 
 
-def change(site: int, at: float, number: int) -> tuple[PollResult, PollRecord]:
+def change(site: int, at: float, number: int) -> tuple[Found, PollRecord]:
     context = SiteContext(site, f"http://h{site - 1}/{site - 1}", content_id=1)
     outcome = Outcome(OutcomeKind.BODY, at, 0.1, 200, 9, b"something")
     poll = Poll(site, at, 10.0, OutcomeKind.CHANGED, 200, 0.1, 9, changed=True)
@@ -69,7 +69,7 @@ def change(site: int, at: float, number: int) -> tuple[PollResult, PollRecord]:
     after = replace(context, baseline=Baseline(fingerprint, fingerprint, Media.HTML))
     draft = ChangeDraft(Media.HTML, "+1 line: the mill is for sale", at - 10)
     record = PollRecord(poll, after, SiteState.ACTIVE, last_seen_at=at, content=b"content %d" % number, change=draft)
-    return PollResult(0, context, outcome), record
+    return Found(Answer(0, context, outcome)), record
 
 
 async def outbox(store: Store, announcer: Announcer, sites: list[int], turns: int) -> tuple[float, float]:
@@ -79,7 +79,7 @@ async def outbox(store: Store, announcer: Announcer, sites: list[int], turns: in
         told = bool(turn % 2)
         changes = [change(site, 1e6 + turn, turn) for site in sites]
 
-        async def commit(changes: list[tuple[PollResult, PollRecord]] = changes, told: bool = told) -> None:
+        async def commit(changes: list[tuple[Found, PollRecord]] = changes, told: bool = told) -> None:
             for start in range(0, len(changes), AT_ONCE):
                 results, records = zip(*changes[start : start + AT_ONCE], strict=True)
                 if told:

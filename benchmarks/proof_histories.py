@@ -31,14 +31,14 @@ from peer_runs.contents import SELECTIONS, Page, States, pages, whole
 from prometheus_client import CollectorRegistry
 
 from pollerd.allocation import registry
+from pollerd.daemon.commit import update_sites
 from pollerd.daemon.faults import Faults
 from pollerd.daemon.noise import NoiseStep
-from pollerd.daemon.poll_result import PollResult
-from pollerd.daemon.processor import TableUpdates
 from pollerd.daemon.proofs import Candidates
 from pollerd.daemon.prover import ProofUpdates, Prover
 from pollerd.daemon.scheduler_state import SchedulerState
-from pollerd.daemon.transition import StatusStep
+from pollerd.daemon.stages import Answer, Found
+from pollerd.daemon.transition import record_of
 from pollerd.detection.detect import detect
 from pollerd.model import Outcome, OutcomeKind, Validators
 from pollerd.scheduling.settings import SchedulingSettings
@@ -104,7 +104,7 @@ class Site:
             "instruments": instruments,
         }
         self._noise, self._proofs = built(NoiseStep, **parts), built(ProofUpdates, **parts)
-        self._status, self._tables = StatusStep(self._scheduler, runtime), TableUpdates(self._scheduler)
+        self._rng = runtime.rng
         self._context = SiteContext(1, URL)
 
     async def load(self, wanted: list[int]) -> dict[int, bytes]:
@@ -135,12 +135,12 @@ class Site:
             self._scheduler.sites.proofs.choose([0])
         last = float(self._scheduler.sites.last_seen[0])
         elapsed = self._now - last if last > 0 else None
-        result = PollResult(0, self._context, outcome, detect(outcome, self._context.baseline, elapsed), alone=True)
+        result = Found(Answer(0, self._context, outcome), detect(outcome, self._context.baseline, elapsed), alone=True)
         found = await self._noise.recognise([result])
-        results, effects = self._status.effects(found.results, found.summaries)
-        records = [effect.record() for effect in effects]
-        self._tables.apply(results, records)
-        self._proofs.apply(results)
+        (result,) = found.results
+        records = [record_of(result, found.summaries.get(1, ""), self._scheduler, self._rng)]
+        update_sites(self._scheduler, [result], records)
+        self._proofs.apply([result])
         return self._recorded(records[0])
 
     def _recorded(self, record: Any) -> OutcomeKind:

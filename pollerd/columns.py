@@ -91,7 +91,8 @@ def chunks(rows: int) -> Iterator[slice]:
     Each step of a computation over whole columns of 10^7 rows would allocate and fill 80 MB, which takes longer than
     the step itself.
     """
-    return (slice(at, min(at + ROWS_AT_A_TIME, rows)) for at in range(0, rows, ROWS_AT_A_TIME))
+    for at in range(0, rows, ROWS_AT_A_TIME):
+        yield slice(at, min(at + ROWS_AT_A_TIME, rows))
 
 
 def rows_of(mask: NDArray[np.bool_]) -> Iterator[slice | NDArray[np.int64]]:

@@ -21,7 +21,7 @@ EXPERIMENTS = "tests/lab/test_experiments.py"
 @pytest.mark.parametrize(
     ("changed", "runs", "left_out"),
     [
-        ("pollerd/daemon/processor.py", {DAEMON}, {PURE, LEARNING}),
+        ("pollerd/daemon/commit.py", {DAEMON}, {PURE, LEARNING}),
         ("pollerd/detection/feed.py", {DAEMON, PURE}, {LEARNING}),
         ("pollerd/allocation/whittle/whittle.py", {DAEMON, LEARNING}, {PURE}),
         # The name of a module that is loaded by it, not imported.
@@ -65,7 +65,7 @@ def test_levels(recorded: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
     assert quick.files == [LEARNING]
     assert list(quick.left_out.values()) == [[PURE, DAEMON]]
     recorded("0123456789abcdef\n")
-    monkeypatch.setattr(levels, "changed_files", lambda commit: ["pollerd/daemon/processor.py"])
+    monkeypatch.setattr(levels, "changed_files", lambda commit: ["pollerd/daemon/commit.py"])
     checked = levels.choose("check", files)
     assert checked.files == [DAEMON, LEARNING]
     ((rule, left_out),) = checked.left_out.items()

@@ -43,16 +43,15 @@ from pollerd.daemon.control.reads import ReadControl
 from pollerd.daemon.control.sites import SiteControl
 from pollerd.daemon.control.sources import SourceControl
 from pollerd.daemon.control.tags import TagControl
-from pollerd.daemon.crawl_hook import NoCrawl, PageHook
+from pollerd.daemon.crawl_hook import PageHook
 from pollerd.daemon.daemon import Daemon, Parts
-from pollerd.daemon.dispatcher import InFlight
 from pollerd.daemon.faults import Faults, StorageHealth
 from pollerd.daemon.nodes.membership import ClusterPart
 from pollerd.daemon.nodes.views import ClusterViewer
 from pollerd.daemon.notifier import Notifier
 from pollerd.daemon.pages import PageClient, paused_hosts
 from pollerd.daemon.planner import Planner
-from pollerd.daemon.poll_result import SiteCache
+from pollerd.daemon.poll import InFlight
 from pollerd.daemon.process import ObservationGaps, SteadyClock
 from pollerd.daemon.roles import Roles
 from pollerd.daemon.runtime import Runtime
@@ -60,6 +59,7 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.settings import DaemonSettings, SignalSettings
 from pollerd.daemon.signal_reader import IndexChildren
 from pollerd.daemon.sources import SourceReader
+from pollerd.daemon.stages import SiteCache
 from pollerd.daemon.startup import blind_while_stopped, check_weights, last_start, restore, restore_node
 from pollerd.daemon.views import PollFeed
 from pollerd.daemon.workers import TEMPLATE_MEMORY_BYTES, TEMPLATE_SECONDS, WorkerPool, workers_that_fit
@@ -141,7 +141,7 @@ def _health(common: CommonParts, results: ResultParts, polling: PollingParts) ->
     return DaemonHealth(
         store=common.store,
         scheduler=common.scheduler,
-        dispatcher=polling.dispatcher,
+        poller=polling.poller,
         in_flight=common.in_flight,
         outage_filter=results.outage_filter,
         budget=common.budget,
@@ -340,7 +340,7 @@ async def _common(
 ) -> CommonParts:
     """Returns what the parts of every room use; a daemon with a topic loads its collection."""
     chooser = Chooser(scheduler.sites, scheduler.hosts, scheduler.settings)
-    hook: PageHook = NoCrawl()
+    hook: PageHook | None = None
     if settings.topic is not None:
         with CRAWLER.needed():
             from pollerd.crawler.room import crawl_hook  # 1.5 MB that a daemon without a topic does not need
@@ -420,7 +420,6 @@ def _parts(common: CommonParts, settings: LiveSettings) -> Parts:
         renderer=common.client.renderer,
         poller=polling.poller,
         in_flight=common.in_flight,
-        dispatcher=polling.dispatcher,
         outage_filter=results.outage_filter,
         journal=results.journal,
         hook=common.hook,

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING
 
 from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.budget import Budget
+from pollerd.daemon.calibration import CalibrationSums
 from pollerd.daemon.collection import CollectionReporter
+from pollerd.daemon.commit import Journal, Steps
 from pollerd.daemon.control.sites import SiteControl, SiteRemoval
 from pollerd.daemon.crawl_hook import PageHook
-from pollerd.daemon.dispatcher import Dispatcher, InFlight, PollTasks
 from pollerd.daemon.explain import ScheduleExplainer, SiteViews
 from pollerd.daemon.forecast import Forecast
 from pollerd.daemon.gauges import Gauges
 from pollerd.daemon.hubs import HubCallbacks, HubOffers, HubSubscriber
 from pollerd.daemon.index_now import IndexNowKeys, IndexNowReports
-from pollerd.daemon.journal import Journal
 from pollerd.daemon.nodes.loans import HostBorrower, NodeRedirectPolicies
 from pollerd.daemon.noise import NoiseStep
 from pollerd.daemon.notifier import DaemonEvents, FailingWatch, MessageDelivery, Notifier
 from pollerd.daemon.outage_filter import OutageFilter
 from pollerd.daemon.pages import PageClient, PageRequests
-from pollerd.daemon.poll_result import SiteCache
-from pollerd.daemon.poller import Poller
-from pollerd.daemon.processor import CalibrationSums, LearningStep, ResultProcessor, Steps, TableUpdates
+from pollerd.daemon.poll import InFlight, Poller
 from pollerd.daemon.proofs import Candidates
 from pollerd.daemon.prover import ProofUpdates, Prover, StillNoise
 from pollerd.daemon.redirects import RedirectPolicies, RedirectPolicyMaker
@@ -38,7 +36,7 @@ from pollerd.daemon.signal_control import SignalControl
 from pollerd.daemon.signal_reader import DocumentSignals, IndexReadings, SignalReader
 from pollerd.daemon.signals import SignalSources, SignalYield
 from pollerd.daemon.sources import DueSourceReader, SourceReader
-from pollerd.daemon.transition import StatusStep
+from pollerd.daemon.stages import SiteCache
 from pollerd.daemon.views import PollFeed
 from pollerd.fetching.poster import Poster
 from pollerd.fetching.request import Request
@@ -75,7 +73,8 @@ class CommonParts:
     chooser: Chooser
     client: PageClient
     budget: Budget
-    hook: PageHook
+    hook: PageHook | None
+    """None: no topic is set."""
     site_cache: SiteCache
     in_flight: InFlight
     node: NodeParts | None
@@ -175,11 +174,11 @@ class ResultParts:
 
 
 def result_parts(common: CommonParts, signals: SignalParts) -> ResultParts:
-    """Builds the steps first, then the processor that takes them, the journal, and the outage filter before it."""
+    """Builds what the steps call first, then the journal that has the steps, and the outage filter before it."""
     store, scheduler, runtime = common.store, common.scheduler, common.runtime
     outbox_filled = asyncio.Event()
     announcer = Announcer(sites=store.sites, contents=store.contents, filled=outbox_filled, runtime=runtime)
-    candidates = Candidates()
+    candidates, still, prover = Candidates(), StillNoise(), Prover(scheduler=scheduler, runtime=runtime)
     removal = SiteRemoval(
         scheduler=scheduler,
         site_cache=common.site_cache,
@@ -188,66 +187,41 @@ def result_parts(common: CommonParts, signals: SignalParts) -> ResultParts:
         in_flight=common.in_flight,
         hook=common.hook,
     )
-    calibration = CalibrationSums(runtime.instruments)
-    signal_yield = SignalYield(sources=signals.sources, scheduler=scheduler, instruments=runtime.instruments)
-    poll_feed = PollFeed()
-    processor = ResultProcessor(
-        scheduler=scheduler,
-        steps=_steps(common, signals, announcer, candidates, calibration, signal_yield),
-        site_cache=common.site_cache,
-        remove_site=removal.remove,
-        poll_feed=poll_feed,
-        runtime=runtime,
-    )
-    journal = Journal(processor=processor, store=store, runtime=runtime)
-    return ResultParts(
-        announcer=announcer,
-        outbox_filled=outbox_filled,
-        removal=removal,
-        calibration=calibration,
-        signal_yield=signal_yield,
-        poll_feed=poll_feed,
-        journal=journal,
-        outage_filter=OutageFilter(scheduler=scheduler, journal=journal, runtime=runtime),
-    )
-
-
-def _steps(
-    common: CommonParts,
-    signals: SignalParts,
-    announcer: Announcer,
-    candidates: Candidates,
-    calibration: CalibrationSums,
-    signal_yield: SignalYield,
-) -> Steps:
-    """Returns the steps of one batch of results."""
-    scheduler, runtime = common.scheduler, common.runtime
-    still, prover = StillNoise(), Prover(scheduler=scheduler, runtime=runtime)
-    status = StatusStep(scheduler, runtime)
-    return Steps(
+    steps = Steps(
         noise=NoiseStep(
             scheduler=scheduler,
-            store=common.store.contents,
+            store=store.contents,
             prover=prover,
             candidates=candidates,
             still=still,
             runtime=runtime,
         ),
-        status=status,
         crawl=common.hook,
-        learning=LearningStep(
-            scheduler=scheduler, status=status, calibration=calibration, signal_yield=signal_yield, runtime=runtime
-        ),
-        announcing=announcer,
+        calibration=CalibrationSums(runtime.instruments),
+        signal_yield=SignalYield(sources=signals.sources, scheduler=scheduler, instruments=runtime.instruments),
+        announcer=announcer,
         signals=signals.reader,
-        tables=TableUpdates(scheduler),
         proofs=ProofUpdates(
             scheduler=scheduler, candidates=candidates, still=still, prover=prover, instruments=runtime.instruments
         ),
+        site_cache=common.site_cache,
+        remove_site=removal.remove,
+        poll_feed=PollFeed(),
+    )
+    journal = Journal(scheduler=scheduler, steps=steps, store=store, runtime=runtime)
+    return ResultParts(
+        announcer=announcer,
+        outbox_filled=outbox_filled,
+        removal=removal,
+        calibration=steps.calibration,
+        signal_yield=steps.signal_yield,
+        poll_feed=steps.poll_feed,
+        journal=journal,
+        outage_filter=OutageFilter(scheduler=scheduler, journal=journal, runtime=runtime),
     )
 
 
-# Polling: robots.txt, redirects, the poller, and the dispatcher that chooses.
+# Polling: robots.txt, redirects, and the poller.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +230,6 @@ class PollingParts:
 
     requests: PageRequests
     poller: Poller
-    dispatcher: Dispatcher
     node_redirects: NodeRedirectPolicies | None
     """Of a daemon that is one of several nodes; None: it is alone."""
 
@@ -276,12 +249,21 @@ def polling_parts(common: CommonParts, results: ResultParts) -> PollingParts:
     node_redirects = _node_redirects(common, results, local, robots)
     redirects: RedirectPolicyMaker = local if node_redirects is None else node_redirects
     poller = Poller(
-        scheduler=scheduler, client=client, redirects=redirects, pacer=budget.pacer, hook=common.hook, runtime=runtime
+        scheduler=scheduler,
+        chooser=common.chooser,
+        budget=budget,
+        client=client,
+        robots=robots,
+        redirects=redirects,
+        in_flight=common.in_flight,
+        crawl=common.hook,
+        outage_filter=results.outage_filter,
+        site_cache=common.site_cache,
+        runtime=runtime,
     )
     return PollingParts(
         requests=PageRequests(scheduler=scheduler, client=client, redirects=redirects, budget=budget, runtime=runtime),
         poller=poller,
-        dispatcher=_dispatcher(common, results, poller, robots),
         node_redirects=node_redirects,
     )
 
@@ -294,27 +276,6 @@ def _node_redirects(
     from pollerd.app.nodes import node_redirects  # what a daemon that is alone does not need
 
     return node_redirects(common, common.node.borrower, local=local, robots=robots, journal=results.journal)
-
-
-def _dispatcher(common: CommonParts, results: ResultParts, poller: Poller, robots: RobotsKeeper) -> Dispatcher:
-    tasks = PollTasks(
-        scheduler=common.scheduler,
-        poller=poller,
-        robots=robots,
-        outage_filter=results.outage_filter,
-        in_flight=common.in_flight,
-        hook=common.hook,
-        runtime=common.runtime,
-    )
-    return Dispatcher(
-        scheduler=common.scheduler,
-        chooser=common.chooser,
-        budget=common.budget,
-        tasks=tasks,
-        outage_filter=results.outage_filter,
-        site_cache=common.site_cache,
-        runtime=common.runtime,
-    )
 
 
 # Explanations: forecasts, comparisons and reasons, for metrics, views and control.

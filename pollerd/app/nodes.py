@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from pollerd.allocation.budget_split import divide_reported
 from pollerd.app.live_parts import CommonParts, ExplainingParts, NodeParts, ResultParts
+from pollerd.daemon.commit import Journal
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.jobs import JobControl
 from pollerd.daemon.control.reads import ReadControl
 from pollerd.daemon.hubs import HubSubscriber
-from pollerd.daemon.journal import Journal
 from pollerd.daemon.nodes.answers import NodeAnswers
 from pollerd.daemon.nodes.calls import NodeClient
 from pollerd.daemon.nodes.followers import AllocationFollower, Follower, GrantFollower, PartitionLoader, SiteFollower

@@ -13,9 +13,9 @@ from pollerd.crawler.pages import OutLink, PageReading, read, recipe_of
 from pollerd.crawler.state import CrawledPage, CrawlState, PageTransition, page_record, page_transition
 from pollerd.crawler.topics import TopicSettings
 from pollerd.crawler.traps import ShapeLimits, trap
-from pollerd.daemon.poll_result import PollEffect, PollResult
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.stages import Found
 from pollerd.daemon.workers import Effort
 from pollerd.lists.sitemaps import robots_sitemaps
 from pollerd.model import Detection, Outcome, PageState
@@ -42,14 +42,14 @@ class PageJudge:
         self._price = 0.0
         """Value of the page requested last."""
 
-    async def known_urls(self, results: Sequence[PollResult]) -> set[str]:
+    async def known_urls(self, results: Sequence[Found]) -> set[str]:
         """Returns the known URLs among those that the results link to. Raises DatabaseUnavailableError."""
         urls = {out_link.url for result in results if result.reading for out_link in result.reading.out_links}
         urls |= {result.reading.canonical for result in results if result.reading and result.reading.canonical}
         return await self._frontier.known(sorted(urls)) if urls else set()
 
     def judge(
-        self, results: Sequence[PollResult], effects: Sequence[PollEffect], known: set[str]
+        self, results: Sequence[Found], records: Sequence[PollRecord], known: set[str]
     ) -> tuple[dict[int, PageRecord], CrawlUpdate | None]:
         """Returns the page records by row, and the update of the crawl, if any.
 
@@ -58,9 +58,9 @@ class PageJudge:
         """
         pages, dropped = dict[int, PageRecord](), list[tuple[int, int]]()
         learned_from = enrolled = 0
-        for i, (result, effect) in enumerate(zip(results, effects, strict=True)):
+        for i, (result, record) in enumerate(zip(results, records, strict=True)):
             page = self._state.pages.get(result.site_id)
-            found = None if page is None else page_transition(page.status, effect, result.reading, self._topic)
+            found = None if page is None else page_transition(page.status, record, result.reading, self._topic)
             if page is None or found is None:
                 continue
             on_trial = page.status.on_trial
@@ -98,7 +98,7 @@ class PageJudge:
         self._state.forget(least)
         return found
 
-    def _page_record(self, result: PollResult, page: CrawledPage, found: PageTransition, known: set[str]) -> PageRecord:
+    def _page_record(self, result: Found, page: CrawledPage, found: PageTransition, known: set[str]) -> PageRecord:
         reading = result.reading
         out_links = self._out_links(result, page, found, known)
         if page.status.on_trial:
@@ -107,7 +107,7 @@ class PageJudge:
         return page_record(page.status, found, reading, out_links)
 
     def _out_links(
-        self, result: PollResult, page: CrawledPage, found: PageTransition, known: set[str]
+        self, result: Found, page: CrawledPage, found: PageTransition, known: set[str]
     ) -> tuple[OutLinkDraft, ...] | None:
         """Returns the page's links within the limits; None if they are unchanged."""
         reading = result.reading
@@ -124,7 +124,7 @@ class PageJudge:
             drafts += self._drafts(maps, page, known, counted=False)
         return drafts
 
-    def _sitemaps(self, result: PollResult) -> tuple[str, ...]:
+    def _sitemaps(self, result: Found) -> tuple[str, ...]:
         """Returns the sitemaps that the host's robots.txt names, else the conventional URL."""
         url = result.context.url
         text = self._scheduler.hosts.robots_text(int(self._scheduler.sites.host[result.slot]))

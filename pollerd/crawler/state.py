@@ -17,13 +17,13 @@ from pollerd.crawler.controllers import FrontierRows, FrontierValue, RequestSett
 from pollerd.crawler.pages import PageReading, words_of
 from pollerd.crawler.topics import TopicSettings
 from pollerd.crawler.traps import ShapeLimits
-from pollerd.daemon.poll_result import PollEffect
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.model import OutcomeKind, PageState
 from pollerd.storage.crawler.collection import CollectionStore
 from pollerd.storage.crawler.frontier import FIRST_VALUE, Frontier
 from pollerd.storage.page_values import OutLinkDraft, PageRecord, PageRow, Trial
+from pollerd.storage.values import PollRecord
 
 # Stored rows of frontier pages, as the columns that their value is computed from.
 
@@ -96,26 +96,26 @@ class PageTransition(Struct, frozen=True, gc=False):
 
 
 def page_transition(
-    before: PageStatus, effect: PollEffect, reading: PageReading | None, topic: TopicSettings
+    before: PageStatus, record: PollRecord, reading: PageReading | None, topic: TopicSettings
 ) -> PageTransition | None:
     """Returns the page's transition after the poll; None: no change."""
     if reading is not None:
-        return _of_reading(before, effect, reading, topic)
-    kind = effect.poll.outcome
+        return _of_reading(before, record, reading, topic)
+    kind = record.poll.outcome
     if before.on_trial:
-        if kind in _AT_ONCE or kind.informative or effect.failures >= TRIES:
+        if kind in _AT_ONCE or kind.informative or record.failures >= TRIES:
             return PageTransition(PageState.REJECTED, _AT_ONCE.get(kind, kind.value))
         return None
-    if before.own and (kind is OutcomeKind.GONE or (kind is OutcomeKind.NOT_FOUND and effect.failures >= MISSING)):
+    if before.own and (kind is OutcomeKind.GONE or (kind is OutcomeKind.NOT_FOUND and record.failures >= MISSING)):
         return PageTransition(PageState.GONE, _AT_ONCE[kind])
     return None
 
 
-def _of_reading(before: PageStatus, effect: PollEffect, reading: PageReading, topic: TopicSettings) -> PageTransition:
+def _of_reading(before: PageStatus, record: PollRecord, reading: PageReading, topic: TopicSettings) -> PageTransition:
     if not before.own:
         return PageTransition(PageState.COLLECTED)
-    moved = effect.context.redirect_url
-    if moved is not None and (before.on_trial or effect.context.redirect_count >= MOVED):
+    moved = record.context.redirect_url
+    if moved is not None and (before.on_trial or record.context.redirect_count >= MOVED):
         return PageTransition(PageState.REJECTED, "moved", moved)
     if reading.canonical is not None:
         return PageTransition(PageState.REJECTED, "has another canonical URL", reading.canonical)

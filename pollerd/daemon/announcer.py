@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pollerd.daemon.poll_result import PollResult
 from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.stages import Found
 from pollerd.events import Incident
 from pollerd.inheritance import inherit
 from pollerd.model import (
@@ -42,6 +42,8 @@ class Announcer:
         self._sites, self._contents, self._filled, self._runtime = sites, contents, filled, runtime
         self._step: AnnounceStep | None = None
         self._rules: RulesInForce | None = None
+        self.active = False
+        """Whether there ever was a rule."""
 
     @property
     def rules(self) -> RulesInForce | None:
@@ -56,7 +58,7 @@ class Announcer:
             from pollerd.daemon.announcing import AnnounceStep
             from pollerd.daemon.rules_in_force import RulesInForce
 
-            self._rules = RulesInForce()
+            self._rules, self.active = RulesInForce(), True
             self._step = AnnounceStep(
                 rules=self._rules, sites=self._sites, contents=self._contents, runtime=self._runtime
             )
@@ -74,16 +76,21 @@ class Announcer:
         if self._rules is not None:
             self._rules.close_digests(keys)
 
-    async def lines_of(self, results: Sequence[PollResult]) -> tuple[Lines | None, frozenset[int]]:
-        """Returns the lines of the changes, None if no rule asks for them, and the ids of sites whose results leave the
-        batch for theirs. Raises DatabaseUnavailableError.
+    @property
+    def wants_lines(self) -> bool:
+        """Whether a rule asks for the lines of changes."""
+        return self._rules is not None and bool(self._rules) and self._rules.wants_lines
+
+    async def lines_of(self, results: Sequence[Found]) -> tuple[Lines | None, frozenset[int]]:
+        """Returns the lines of the changes, and the ids of sites whose results leave the batch for theirs.
+
+        Only if `wants_lines`. Raises DatabaseUnavailableError.
         """
-        if self._step is None or not self._rules or not self._rules.wants_lines:
-            return None, frozenset()
+        assert self._step is not None
         return await self._step.lines_of(results)
 
     async def announce(
-        self, results: Sequence[PollResult], records: tuple[PollRecord, ...], lines: Lines | None
+        self, results: Sequence[Found], records: tuple[PollRecord, ...], lines: Lines | None
     ) -> tuple[PollRecord, ...]:
         """Returns the records with their notices. `lines`: of their changes. Raises DatabaseUnavailableError."""
         records = await self._once(records)

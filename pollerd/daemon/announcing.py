@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 from msgspec.structs import replace
 
-from pollerd.daemon.gathering import LeavesBatchError, here_or_beside
-from pollerd.daemon.poll_result import PollResult
 from pollerd.daemon.rules_in_force import RulesInForce, SiteStanding, incident_notices, new_event_id
 from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.slow_results import LeavesBatchError, here_or_beside
+from pollerd.daemon.stages import Found
 from pollerd.daemon.transition import REDIRECT_CONFIRMATIONS
 from pollerd.detection.selection.conditions.change_size import LineChanges
 from pollerd.events import EventKind, Notice
@@ -56,7 +56,7 @@ class LinesOfChanges:
     def __init__(self, *, contents: ContentStore, runtime: Runtime) -> None:
         self._contents, self._workers, self._faults = contents, runtime.workers, runtime.faults
 
-    async def of(self, results: Sequence[PollResult]) -> tuple[Lines, frozenset[int]]:
+    async def of(self, results: Sequence[Found]) -> tuple[Lines, frozenset[int]]:
         """Returns the lines, and the ids of sites whose results leave the batch. Raises DatabaseUnavailableError."""
         found, slow = dict[tuple[int, str], LineChanges](), set[int]()
         for result in results:
@@ -76,7 +76,7 @@ class LinesOfChanges:
                 slow.add(result.site_id)
         return found, frozenset(slow)
 
-    async def _compared(self, result: PollResult, before: bytes, change: _Compared) -> LineChanges:
+    async def _compared(self, result: Found, before: bytes, change: _Compared) -> LineChanges:
         given = (before, change.after, change.media, change.mask)
         try:
             light = len(before) + len(change.after) <= _HERE_BYTES
@@ -89,7 +89,7 @@ class LinesOfChanges:
             return LineChanges((), ())
 
 
-def _changes_of(result: PollResult) -> list[_Compared]:
+def _changes_of(result: Found) -> list[_Compared]:
     """Returns the changes that the poll found, or that are recorded with it."""
     found = result if result.proof is None or result.proof.recorded is None else result.proof.recorded
     detection = found.detection
@@ -121,7 +121,7 @@ class PollEvent(NamedTuple):
     media: Media | None = None
 
 
-def events_of(result: PollResult, record: PollRecord) -> Iterator[PollEvent]:
+def events_of(result: Found, record: PollRecord) -> Iterator[PollEvent]:
     """Yields what the poll found out, in the order in which it is told."""
     if record.poll.outcome is OutcomeKind.FIRST:
         yield PollEvent(EventKind.FIRST_SEEN, {}, media=record.context.baseline.media)
@@ -153,14 +153,14 @@ class AnnounceStep:
         self._lines = LinesOfChanges(contents=contents, runtime=runtime)
         self._clock = runtime.clock
 
-    async def lines_of(self, results: Sequence[PollResult]) -> tuple[Lines, frozenset[int]]:
+    async def lines_of(self, results: Sequence[Found]) -> tuple[Lines, frozenset[int]]:
         """Returns the lines of the changes, and the ids of sites whose results leave the batch for theirs. Raises
         DatabaseUnavailableError.
         """
         return await self._lines.of(results)
 
     async def announce(
-        self, results: Sequence[PollResult], records: Sequence[PollRecord], lines: Lines
+        self, results: Sequence[Found], records: Sequence[PollRecord], lines: Lines
     ) -> tuple[PollRecord, ...]:
         """Returns the records with their notices. Raises DatabaseUnavailableError."""
         now = self._clock()
@@ -208,9 +208,7 @@ class AnnounceStep:
         notice = _notice(new_event_id(), event.kind, record, data, selection)
         return self._rules.notices(rules, notice, now=now)
 
-    async def _incidents(
-        self, result: PollResult, record: PollRecord, now: float
-    ) -> tuple[PollRecord, tuple[Notice, ...]]:
+    async def _incidents(self, result: Found, record: PollRecord, now: float) -> tuple[PollRecord, tuple[Notice, ...]]:
         """Returns the record with the incidents that it opens and closes, and their notices."""
         since = record.last_seen_at if record.last_seen_at is not None else await self._added_at(result.context)
         poll = record.poll

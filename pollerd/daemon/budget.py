@@ -229,10 +229,9 @@ class BudgetFit:
         self._crowding: HostLoad | None = None
         self._being_fitted = asyncio.Lock()
 
-    async def fit_to_growth(self) -> None:
-        """Runs `fit` if the number of sites has grown noticeably since the last time."""
-        if len(self._sites) > (1 + _NOTICEABLE_GROWTH) * self._fitted_sites:
-            await self.fit_in_steps()
+    def has_grown(self) -> bool:
+        """Returns whether the number of sites has grown noticeably since the budget was last fitted."""
+        return len(self._sites) > (1 + _NOTICEABLE_GROWTH) * self._fitted_sites
 
     def spendable(self, budget: float) -> float:
         """Returns how much of a budget (cost per second) min_intervals, min_yields and politeness allow to be spent."""

@@ -1,11 +1,11 @@
-"""The focused crawler's hooks in a poll. Without a topic `NoCrawl` takes its place and does nothing."""
+"""The focused crawler's hooks in a poll; without a topic there is none, and nothing is called."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from pollerd.daemon.poll_result import PollEffect, PollResult
+from pollerd.daemon.stages import Found
 from pollerd.model import Detection, Outcome
 from pollerd.storage.page_values import CrawlUpdate, PageRecord
 from pollerd.storage.values import PollRecord, SiteContext
@@ -47,11 +47,11 @@ class PageHook(Protocol):
     def pause_after(self, latency: float, interval: float) -> float:
         """Returns the pause in s for a host that answered after `latency` s and is polled every `interval` s."""
 
-    async def known_urls(self, results: Sequence[PollResult]) -> set[str]:
+    async def known_urls(self, results: Sequence[Found]) -> set[str]:
         """Returns the known URLs among those that the results link to. Raises DatabaseUnavailableError."""
 
     def judge(
-        self, results: Sequence[PollResult], effects: Sequence[PollEffect], known: set[str]
+        self, results: Sequence[Found], records: Sequence[PollRecord], known: set[str]
     ) -> tuple[dict[int, PageRecord], CrawlUpdate | None]:
         """Returns the page records by row, and the update of the crawl, if any."""
 
@@ -68,60 +68,3 @@ class PageHook(Protocol):
 
     async def run(self) -> None:
         """Runs beside the polls until cancelled; returns at once if there is nothing to do."""
-
-
-class NoCrawl:
-    """Does nothing: no topic is set."""
-
-    chooses_ahead = True
-
-    def may_start(self) -> bool:
-        """Returns True."""
-        return True
-
-    def started(self) -> None:
-        """Does nothing."""
-
-    def wants_whole(self, _site_id: int) -> bool:
-        """Returns False."""
-        return False
-
-    def following(self, _site_id: int, may_follow: MayFollow) -> MayFollow:
-        """Returns the same check."""
-        return may_follow
-
-    def responded(self, latency: float) -> None:
-        """Does nothing."""
-
-    async def read(self, _context: SiteContext, _outcome: Outcome, _detection: Detection | None) -> None:
-        """Reads nothing."""
-        return
-
-    def processed(self, duration: float) -> None:
-        """Does nothing."""
-
-    def pause_after(self, _latency: float, _interval: float) -> float:
-        """Returns 0: no pause beyond politeness."""
-        return 0.0
-
-    async def known_urls(self, _results: Sequence[PollResult]) -> set[str]:
-        """Returns no URLs."""
-        return set()
-
-    def judge(
-        self, _results: Sequence[PollResult], _effects: Sequence[PollEffect], _known: set[str]
-    ) -> tuple[dict[int, PageRecord], None]:
-        """Returns no page records and no update."""
-        return {}, None
-
-    def apply_committed(
-        self, _records: Sequence[PollRecord], _update: CrawlUpdate | None, _stale_pages: Sequence[int]
-    ) -> Collection[int]:
-        """Returns no ids."""
-        return ()
-
-    def forget(self, site_id: int) -> None:
-        """Does nothing."""
-
-    async def run(self) -> None:
-        """Returns at once."""

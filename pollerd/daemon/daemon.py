@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import structlog
 
+from pollerd.daemon.commit import Journal
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.crawl_hook import PageHook
-from pollerd.daemon.dispatcher import Dispatcher, InFlight
 from pollerd.daemon.faults import RETRY_CAP_SECONDS
 from pollerd.daemon.gauges import Gauges
 from pollerd.daemon.hubs import HubSubscriber
-from pollerd.daemon.journal import Journal
 from pollerd.daemon.nodes.membership import ClusterPart
 from pollerd.daemon.notifier import Notifier
 from pollerd.daemon.outage_filter import OutageFilter
-from pollerd.daemon.poller import Poller
+from pollerd.daemon.poll import InFlight, Poller
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.shadows import Shadows
@@ -53,10 +52,9 @@ class Parts:
     renderer: Renderer | None
     poller: Poller
     in_flight: InFlight
-    dispatcher: Dispatcher
     outage_filter: OutageFilter
     journal: Journal
-    hook: PageHook
+    hook: PageHook | None
     shadows: Shadows
     sources: SourceReader
     signals: SignalSources
@@ -129,7 +127,7 @@ class Daemon:
         async with asyncio.TaskGroup() as group:
             roles = parts.runtime.roles
             journal = group.create_task(parts.journal.run(), name="journal")
-            dispatch = group.create_task(parts.dispatcher.run(), name="dispatcher")
+            dispatch = group.create_task(parts.poller.run(), name="dispatcher")
             sources = group.create_task(roles.while_held(NodeRole.SOURCES, parts.sources.run), name="sources")
             notifier = group.create_task(parts.notifier.run(), name="notifier")
             others = [
@@ -139,13 +137,14 @@ class Daemon:
                 group.create_task(parts.gauges.follow_collection(), name="collection"),
                 group.create_task(keep_quiet_known(parts.scheduler), name="quiet"),
                 group.create_task(self._shadow(), name="shadows"),
-                group.create_task(parts.hook.run(), name="crawler"),
                 group.create_task(roles.while_held(NodeRole.JOBS, self.control.jobs.run), name="jobs"),
                 group.create_task(roles.while_held(NodeRole.HUBS, parts.hubs.run), name="hubs"),
                 group.create_task(parts.hubs.follow(), name="pushed-sources"),
                 group.create_task(self.control.index_now.run(), name="indexnow"),
                 group.create_task(parts.index_children.run(), name="index-children"),
             ]
+            if parts.hook is not None:
+                others.append(group.create_task(parts.hook.run(), name="crawler"))
             if parts.cluster is not None:
                 others.append(group.create_task(parts.cluster.run(), name="cluster"))
             await self._stop.wait()

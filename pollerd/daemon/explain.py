@@ -17,11 +17,11 @@ from pollerd import quantities
 from pollerd.allocation.index import DEFAULT_HALF_LIFE_S
 from pollerd.columns import chunks
 from pollerd.daemon.budget import BudgetMeter
+from pollerd.daemon.calibration import CalibrationSums
 from pollerd.daemon.forecast import Forecast, sample
-from pollerd.daemon.poll_result import SiteCache
-from pollerd.daemon.processor import CalibrationSums
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.signals import SignalYield
+from pollerd.daemon.stages import SiteCache
 from pollerd.daemon.unchanged import AT_ONCE, announced_waits
 from pollerd.daemon.views import (
     AllocationView,

@@ -17,7 +17,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from pollerd.daemon.poll_result import PollResult
+from pollerd.daemon.stages import Answer, Found
 from pollerd.errors import FaultEverywhereError, TooHeavyError
 from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling.sites import SiteTable
@@ -39,7 +39,7 @@ class Faults:
         """Ids of the sites that raised since a page was last read successfully."""
         self._log = structlog.get_logger("pollerd.faults")
 
-    def set_aside(self, slot: int, context: SiteContext, error: Exception) -> PollResult:
+    def set_aside(self, slot: int, context: SiteContext, error: Exception) -> Found:
         """Returns the result of a site at which `error` was raised, to be committed in place of the failed one.
 
         Raises as `report`.
@@ -47,11 +47,11 @@ class Faults:
         self.report(context, error)
         return self.unusable(slot, context, reason(context, error))
 
-    def unusable(self, slot: int, context: SiteContext, reason: str) -> PollResult:
+    def unusable(self, slot: int, context: SiteContext, reason: str) -> Found:
         """Returns the result of a site whose stored settings cannot be used."""
         detail = f"set aside: {reason}"
         outcome = Outcome(OutcomeKind.UNDECODABLE, started_at=self._clock(), duration=0.0, detail=detail)
-        return PollResult(slot, context, outcome, asked=False)
+        return Found(Answer(slot, context, outcome, asked=False))
 
     def report(self, context: SiteContext, error: Exception) -> None:
         """Reports an exception at the site; must be called where it is handled. A page that is too heavy is the site's
@@ -71,7 +71,7 @@ class Faults:
             sites = f"{len(self._in_a_row)} sites in a row"
             raise FaultEverywhereError(f"{sites} raised, the last: {reason(context, error)}") from error
 
-    def passed(self, result: PollResult) -> None:
+    def passed(self, result: Found) -> None:
         """Notes a committed poll; if it read its page, the run of faults ends."""
         if result.detection is not None and result.detection.kind.informative:
             self._in_a_row.clear()
@@ -117,7 +117,8 @@ class StorageHealth:
 
     def __init__(self, instruments: Instruments) -> None:
         self._instruments = instruments
-        self._failing: dict[str, str] = {}
+        self.failing: dict[str, str] = {}
+        """What fails -> why."""
         self._since = self._said_at = -math.inf
         self._log = structlog.get_logger("pollerd.storage")
         self.takes_commits = asyncio.Event()
@@ -127,17 +128,17 @@ class StorageHealth:
     @property
     def failure(self) -> str | None:
         """Why the database fails; None if it works."""
-        return next(iter(self._failing.values()), None)
+        return next(iter(self.failing.values()), None)
 
     def failed(self, what: str, why: str, **more: str) -> None:
         """Notes that an operation failed: "commits", "reads", "start", or "session" (a node's, which must answer).
 
         `more`: further fields of the log event.
         """
-        began, now = not self._failing, time.monotonic()
+        began, now = not self.failing, time.monotonic()
         if began:
             self._since = now
-        self._failing[what] = why
+        self.failing[what] = why
         self._instruments.storage_failing.set(1)
         if what in _STOPS_POLLING:
             self.takes_commits.clear()
@@ -148,10 +149,10 @@ class StorageHealth:
 
     def works(self, what: str) -> None:
         """Notes that the operation succeeded."""
-        if self._failing.pop(what, None) is None:
+        if self.failing.pop(what, None) is None:
             return
-        if _STOPS_POLLING.isdisjoint(self._failing):
+        if _STOPS_POLLING.isdisjoint(self.failing):
             self.takes_commits.set()
-        if not self._failing:
+        if not self.failing:
             self._instruments.storage_failing.set(0)
             self._log.info("storage_recovered", polling="resumed", seconds=round(time.monotonic() - self._since))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pollerd.daemon.gathering import LeavesBatchError, here_or_beside
-from pollerd.daemon.poll_result import Candidate, PollResult, ProofStatus
 from pollerd.daemon.proofs import WHOLE_PAGE, Candidates, Ruling, failed, held, kind_of, posts, status_of
 from pollerd.daemon.prover import Prover, StillNoise
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.slow_results import LeavesBatchError, here_or_beside
+from pollerd.daemon.stages import Candidate, Found, ProofStatus
 from pollerd.detection.detect import HEAVY_BYTES
 from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, without_rules
 from pollerd.detection.summary import is_large, summarise
@@ -43,7 +43,7 @@ class SelectionStep:
         self._store, self._prover = store, prover
         self._workers, self._faults = runtime.workers, runtime.faults
 
-    async def recognise(self, result: PollResult, candidate: Candidate | None) -> PollResult | None:
+    async def recognise(self, result: Found, candidate: Candidate | None) -> Found | None:
         """Returns the result with noise recognised in each selection, and verdict and summary of each change.
 
         candidate: the poll before, if its differences wait for this one. None: a second poll has to prove the
@@ -67,7 +67,7 @@ class SelectionStep:
         judged = tuple(_explained(part, rulings.get(part.name), waiting.get(part.name)) for part in parts)
         return replace(result, detection=_with_parts(detection, judged), proof=status_of(rulings.values()))
 
-    async def recorded(self, result: PollResult) -> PollResult:
+    async def recorded(self, result: Found) -> Found:
         """Returns the result of a failed poll with verdicts and summaries of the changes that are recorded with it.
 
         Raises DatabaseUnavailableError.
@@ -82,7 +82,7 @@ class SelectionStep:
         earlier = replace(earlier, detection=_with_parts(detection, judged))
         return replace(result, proof=replace(status, recorded=earlier))
 
-    async def _contents(self, result: PollResult, names: Collection[str]) -> Stored:
+    async def _contents(self, result: Found, names: Collection[str]) -> Stored:
         """Returns the contents before and at the last announcement, by selection, as far as stored."""
         from pollerd.detection.selection.comparing import needs_of
 
@@ -100,7 +100,7 @@ class SelectionStep:
 
     async def _counted(
         self,
-        result: PollResult,
+        result: Found,
         part: SelectionDetection,
         contents: Stored,
     ) -> SelectionDetection:
@@ -126,7 +126,7 @@ class SelectionStep:
             return as_unchanged(part, kept)
         return replace(part, summary=found.summary, verdict=found.verdict)
 
-    def _ruled(self, result: PollResult, part: SelectionDetection, ruling: Ruling | None) -> SelectionDetection:
+    def _ruled(self, result: Found, part: SelectionDetection, ruling: Ruling | None) -> SelectionDetection:
         """Returns the detection of a selection after the ruling on it."""
         from pollerd.detection.selection.comparing import as_unchanged, resealed
 
@@ -140,7 +140,7 @@ class SelectionStep:
             return as_unchanged(part, baseline)
         return replace(part, baseline=baseline)
 
-    async def _judgement(self, result: PollResult, difference: SelectionDifference) -> DifferenceJudgement:
+    async def _judgement(self, result: Found, difference: SelectionDifference) -> DifferenceJudgement:
         from pollerd.detection.selection.comparing import judge
 
         size = len(difference.before or b"") + len(difference.after) + sum(map(len, difference.versions))
@@ -227,7 +227,7 @@ _SUMMARISED_HERE_BYTES = 256 * 1024
 class NoiseFindings:
     """What the noise step found."""
 
-    results: Sequence[PollResult]
+    results: Sequence[Found]
     """With noise recognised."""
     summaries: Mapping[int, str]
     """One line on each change, by site id."""
@@ -253,20 +253,28 @@ class NoiseStep:
         self._selections = SelectionStep(store=store, prover=prover, runtime=runtime)
         self._workers, self._faults = runtime.workers, runtime.faults
 
-    def is_slow(self, result: PollResult) -> bool:
+    def is_slow(self, result: Found) -> bool:
         """Returns whether judging the result needs a worker process, as far as its size says."""
         detection = result.detection
-        found = () if detection is None else (detection.content, *(part.content for part in detection.selections))
-        return sum(len(content or b"") for content in found) > HEAVY_BYTES and self._concerns(result)
+        if detection is None:
+            return False
+        size = len(detection.content or b"")
+        for part in detection.selections:
+            size += len(part.content or b"")
+        return size > HEAVY_BYTES and self._concerns(result)
 
-    async def recognise(self, results: Sequence[PollResult]) -> NoiseFindings:
+    async def recognise(self, results: Sequence[Found]) -> NoiseFindings:
         """Recognises noise in the results, and summarises their changes; those judged before stay as they are.
 
         A change that has to be proven becomes `PROVING`. Changes nothing here, so that it may be repeated. Raises
         DatabaseUnavailableError.
         """
-        rows = [i for i, result in enumerate(results) if self._concerns(result)]
-        summaries = {one.site_id: one.judgement.summary for one in results if one.judgement and one.judgement.summary}
+        rows, summaries = list[int](), dict[int, str]()
+        for i, result in enumerate(results):
+            if result.judgement is not None and result.judgement.summary:
+                summaries[result.site_id] = result.judgement.summary
+            elif self._concerns(result):
+                rows.append(i)
         if not rows:
             return NoiseFindings(results, summaries)
         out, slow = list(results), set[int]()
@@ -286,12 +294,12 @@ class NoiseStep:
                 summaries[judged.site_id] = summary
         return NoiseFindings(out, summaries, frozenset(slow))
 
-    def _concerns(self, result: PollResult) -> bool:
+    def _concerns(self, result: Found) -> bool:
         if result.judgement is not None:
             return False
         return _changed(result) or result.site_id in self._candidates or bool(self._still.doubted(result))
 
-    async def _judged(self, result: PollResult, before: bytes | None) -> PollResult:
+    async def _judged(self, result: Found, before: bytes | None) -> Found:
         candidate, selecting = self._candidates.get(result.context), bool(result.context.selections)
         if candidate is not None and not kind_of(result).informative:
             result = failed(result, candidate)
@@ -306,9 +314,7 @@ class NoiseStep:
             return held(result, candidate, counts=counts)
         return judged
 
-    async def _of_page(
-        self, result: PollResult, before: bytes | None, candidate: Candidate | None
-    ) -> PollResult | None:
+    async def _of_page(self, result: Found, before: bytes | None, candidate: Candidate | None) -> Found | None:
         """Returns the result of a site without selections; None if it has to be proven."""
         if candidate is None and not _changed(result):
             return await self._without_doubted(result, before)
@@ -322,7 +328,7 @@ class NoiseStep:
             return result
         return replace(result, detection=_under(detection, ruling), proof=status_of([ruling]))
 
-    async def _without_doubted(self, result: PollResult, before: bytes | None) -> PollResult:
+    async def _without_doubted(self, result: Found, before: bytes | None) -> Found:
         """Returns the result of a poll that found nothing, without the rules whose noise stood still for long.
 
         The next poll is held against the content that was recorded last, and what the rules hid since then is proven.
@@ -338,9 +344,10 @@ class NoiseStep:
             return result
         outcome = replace(result.outcome, validators=Validators())
         detection = replace(detection, baseline=baseline, hidden=())
-        return replace(result, outcome=outcome, detection=detection, proof=ProofStatus(lifted=True))
+        answer = replace(result.answer, outcome=outcome)
+        return replace(result, answer=answer, detection=detection, proof=ProofStatus(lifted=True))
 
-    async def _summary(self, result: PollResult, before: bytes | None) -> str | None:
+    async def _summary(self, result: Found, before: bytes | None) -> str | None:
         """Returns a one-line summary of the change of a page, of this poll or recorded with it; None: there is none."""
         earlier = None if result.proof is None else result.proof.recorded
         found = result if earlier is None else earlier
@@ -363,7 +370,7 @@ class NoiseStep:
             return None
 
 
-def _changed(result: PollResult) -> bool:
+def _changed(result: Found) -> bool:
     return result.detection is not None and result.detection.kind is OutcomeKind.CHANGED
 
 

@@ -15,11 +15,11 @@ import structlog
 from msgspec.structs import replace
 
 from pollerd.daemon.announcer import Announcer
-from pollerd.daemon.journal import Journal
-from pollerd.daemon.poll_result import SiteCache
+from pollerd.daemon.commit import Journal
 from pollerd.daemon.process import BlindCause, BlindPeriod
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.stages import SiteCache
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.events import EventKind, Incident, Notice
 from pollerd.model import OutcomeKind

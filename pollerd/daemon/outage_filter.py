@@ -8,11 +8,11 @@ import time
 
 import structlog
 
-from pollerd.daemon.journal import Journal
-from pollerd.daemon.poll_result import PollResult
+from pollerd.daemon.commit import Journal
 from pollerd.daemon.process import BlindCause
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.stages import Found
 from pollerd.scheduling.outage import LinkState, OutageDetector, hosts_that_must_fail
 from pollerd.telemetry import descriptors_used
 
@@ -26,7 +26,7 @@ class OutageFilter:
     def __init__(self, *, scheduler: SchedulerState, journal: Journal, runtime: Runtime) -> None:
         self._scheduler, self._journal, self._instruments = scheduler, journal, runtime.instruments
         self._blindness, self._clock = runtime.blindness, runtime.clock
-        self._watch: OutageDetector[PollResult] = OutageDetector()
+        self._watch: OutageDetector[Found] = OutageDetector()
         self._held_since = 0.0
         self.online = asyncio.Event()
         """Cleared while our own link seems down."""
@@ -38,9 +38,9 @@ class OutageFilter:
         """Whether our own link seems down."""
         return not self.online.is_set()
 
-    def put(self, result: PollResult) -> None:
+    def put(self, result: Found) -> None:
         """Takes a finished poll."""
-        if not result.asked:
+        if not result.answer.asked:
             self._journal.put(result)
         elif result.outcome.kind.link_suspect:
             self._failed(result)
@@ -87,7 +87,7 @@ class OutageFilter:
             self._instruments.offline.set(0)
             self._log.info("online", polling="resumed")
 
-    def _failed(self, result: PollResult) -> None:
+    def _failed(self, result: Found) -> None:
         was_offline = self.offline
         if not self._watch.holding:
             self._held_since = time.monotonic()
@@ -107,7 +107,7 @@ class OutageFilter:
                 self._log.error("descriptors_exhausted", instead="polling waits: raise the limit, as LimitNOFILE does")
             self._log.warning("offline", hosts_failed=len(dropped), last=result.outcome.detail, polling="probing")
 
-    def _release(self, result: PollResult) -> None:
+    def _release(self, result: Found) -> None:
         sites, hosts = self._scheduler.sites, self._scheduler.hosts
         if sites.site_id[result.slot] == result.site_id:
             sites.in_flight[result.slot] = False

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pollerd.daemon.poll_result import Candidate, PollResult, ProofResult, ProofStatus
+from pollerd.daemon.stages import Candidate, Found, ProofResult, ProofStatus
 from pollerd.model import Baseline, Detection, OutcomeKind, SelectionDetection, SelectionState
 from pollerd.storage.values import SiteContext
 
@@ -96,7 +96,7 @@ class Ruling(Struct, frozen=True, gc=False):
     """Whether another poll has to confirm what it masks: much, or something of a feed."""
 
 
-def findings(result: PollResult) -> tuple[ContentFinding, ...]:
+def findings(result: Found) -> tuple[ContentFinding, ...]:
     """Returns what the poll found in each content; empty if its body was not read."""
     detection, context = result.detection, result.context
     if detection is None:
@@ -126,17 +126,17 @@ UNPROVEN_BY_FAILURE = "unproven: its second poll failed"
 _WEIGHT = (ProofResult.REVERTED, ProofResult.NOISE, ProofResult.CHANGE, ProofResult.UNPROVEN)
 
 
-def kind_of(result: PollResult) -> OutcomeKind:
+def kind_of(result: Found) -> OutcomeKind:
     """Returns what the poll came to."""
     return result.outcome.kind if result.detection is None else result.detection.kind
 
 
-def posts(result: PollResult) -> bool:
+def posts(result: Found) -> bool:
     """Returns whether the site is asked by POST: its changes are proven by its regular polls, never by one more."""
     return result.context.access.body is not None
 
 
-def held(result: PollResult, before: Candidate | None, *, counts: bool) -> PollResult:
+def held(result: Found, before: Candidate | None, *, counts: bool) -> Found:
     """Returns the result of a poll whose differences have to be proven: it says nothing yet.
 
     before: the poll whose proof this one should have been; counts: whether it was chosen for that, or prompt.
@@ -145,7 +145,7 @@ def held(result: PollResult, before: Candidate | None, *, counts: bool) -> PollR
     if outcome.body or outcome.screenshot:
         outcome = replace(outcome, body=outcome.body and b"", screenshot=None)
     waiting = Candidate(
-        replace(result, outcome=outcome, reading=None),
+        replace(result, answer=replace(result.answer, outcome=outcome), reading=None),
         first_at=result.outcome.started_at if before is None else before.first_at,
         undecided=0 if before is None else before.undecided + counts,
         failures=0 if before is None else before.failures,
@@ -154,7 +154,7 @@ def held(result: PollResult, before: Candidate | None, *, counts: bool) -> PollR
     return replace(result, detection=detection, proof=ProofStatus(waiting=waiting))
 
 
-def failed(result: PollResult, candidate: Candidate) -> PollResult:
+def failed(result: Found, candidate: Candidate) -> Found:
     """Returns the result of a poll that failed while a change waits: that waits on, or is recorded without proof."""
     failures = candidate.failures + 1
     if failures < _FAILURES_MOST and kind_of(result) not in _NO_POLL_SOON:

@@ -11,11 +11,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pollerd.daemon.gathering import LeavesBatchError, here_or_beside
-from pollerd.daemon.poll_result import Candidate, PollResult, ProofResult, ProofStatus
 from pollerd.daemon.proofs import Candidates, ContentFinding, Ruling, findings, posts
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.slow_results import LeavesBatchError, here_or_beside
+from pollerd.daemon.stages import Candidate, Found, ProofResult, ProofStatus
 from pollerd.daemon.unchanged import leave_until_regular, note_unchanged
 from pollerd.detection.noise.learning import (
     HEAVY_UNDER_MASK_BYTES,
@@ -85,11 +85,11 @@ class Prover:
         turn = max(interval, float(sites.cost[slot]) / self._scheduler.budget)
         return at + max(_PROMPT_SECONDS, _PROMPT_TURNS * turn)
 
-    def is_prompt(self, result: PollResult, candidate: Candidate) -> bool:
+    def is_prompt(self, result: Found, candidate: Candidate) -> bool:
         """Returns whether the poll came so soon after the candidate's that what differs between them is noise."""
         return result.outcome.started_at <= self.prompt_until(result.slot, candidate.at)
 
-    def believes(self, result: PollResult) -> bool:
+    def believes(self, result: Found) -> bool:
         """Returns whether a change needs no proof: the page is known to have no noise, and does not keep changing."""
         known = result.context.baseline
         return known.proven and not known.mask and not self._scheduler.sites.keeps_changing(result.slot)
@@ -99,7 +99,7 @@ class Prover:
         self._shared.withdraw(int(self._scheduler.sites.host[slot]), mask)
 
     async def rulings(
-        self, result: PollResult, before: Mapping[str, bytes | None], candidate: Candidate | None
+        self, result: Found, before: Mapping[str, bytes | None], candidate: Candidate | None
     ) -> dict[str, Ruling] | None:
         """Returns what becomes of the findings of a poll, by name; None: a second poll has to prove them first.
 
@@ -141,7 +141,7 @@ class Prover:
         return out
 
     async def _alone(
-        self, result: PollResult, one: ContentFinding, before: bytes | None, candidate: Candidate | None
+        self, result: Found, one: ContentFinding, before: bytes | None, candidate: Candidate | None
     ) -> Ruling | None:
         """Returns what becomes of a difference by itself; None: it has to be proven."""
         slot = result.slot
@@ -154,7 +154,7 @@ class Prover:
             return Ruling(one.after, unproven=_LATE, result=ProofResult.UNPROVEN)
         return None
 
-    async def _wants_proof(self, result: PollResult, one: ContentFinding) -> bool:
+    async def _wants_proof(self, result: Found, one: ContentFinding) -> bool:
         now, period = self._clock(), self._scheduler.uniform_period
         if not one.before.proven:
             return self._noise.wants_proof(result.slot, now, period, proven=False)
@@ -165,7 +165,7 @@ class Prover:
             return False
         return bool(await self._do(result, len(content), mask_is_stale, content, mask))
 
-    async def _recognised(self, result: PollResult, one: ContentFinding, before: bytes | None) -> Ruling | None:
+    async def _recognised(self, result: Found, one: ContentFinding, before: bytes | None) -> Ruling | None:
         """Returns a ruling if a mask recently learned at a page of the host explains the difference.
 
         The page is not proven by it: it may have noise besides.
@@ -183,7 +183,7 @@ class Prover:
         return Ruling(baseline, quiet=True)
 
     async def _together(
-        self, result: PollResult, pair: tuple[ContentFinding, ContentFinding], before: bytes | None, *, prompt: bool
+        self, result: Found, pair: tuple[ContentFinding, ContentFinding], before: bytes | None, *, prompt: bool
     ) -> Ruling:
         """Returns what becomes of a difference, or of none any more, given the poll before.
 
@@ -215,7 +215,7 @@ class Prover:
             return Ruling(baseline, same=True, result=ProofResult.CHANGE, wide=wide)
         return Ruling(baseline, same=False, unproven=_DIFFERED, result=ProofResult.UNPROVEN, wide=wide)
 
-    async def _do(self, result: PollResult, size: int, work: Callable[..., T], *arguments: object) -> T | None:
+    async def _do(self, result: Found, size: int, work: Callable[..., T], *arguments: object) -> T | None:
         """Runs the work, in a worker if it may take long; None if it raises: the page is untrusted."""
         try:
             light = size <= HEAVY_UNDER_MASK_BYTES
@@ -228,7 +228,7 @@ class Prover:
             return None
 
 
-def _dated_again(result: PollResult, candidate: Candidate) -> bool:
+def _dated_again(result: Found, candidate: Candidate) -> bool:
     """Returns whether a source dates a change after the first of the polls that differ.
 
     However far it is believed: by chance it seldom dates one just then.
@@ -315,7 +315,7 @@ class StillNoise:
     def __len__(self) -> int:
         return len(self._watched)
 
-    def doubted(self, result: PollResult) -> list[int]:
+    def doubted(self, result: Found) -> list[int]:
         """Returns the indices of the rules to give up: none unless the poll found nothing."""
         detection, context = result.detection, result.context
         if not context.baseline.mask or context.selections or detection is None or detection.kind not in _QUIET:
@@ -323,7 +323,7 @@ class StillNoise:
         watch = self._watched.get(result.site_id)
         return watch.doubted() if watch is not None and watch.mask == context.baseline.mask else []
 
-    def note(self, result: PollResult) -> None:
+    def note(self, result: Found) -> None:
         """Takes over what a committed poll of a site with a mask shows."""
         detection, context = result.detection, result.context
         if detection is None or context.selections:
@@ -347,7 +347,7 @@ class StillNoise:
         return watch
 
 
-def _cost_of_difference(result: PollResult, detection: Detection) -> int:
+def _cost_of_difference(result: Found, detection: Detection) -> int:
     """Returns by how much a rule's score falls if what it hides is something else."""
     if result.date_believed and detection.kind in _QUIET:
         return OTHER_DATED
@@ -374,7 +374,7 @@ class ProofUpdates:
         self._scheduler, self._candidates, self._prover, self._still = scheduler, candidates, prover, still
         self._instruments = instruments
 
-    def apply(self, results: Sequence[PollResult]) -> None:
+    def apply(self, results: Sequence[Found]) -> None:
         """Takes over what the committed polls say; their slots hold the same sites still."""
         proofs = self._scheduler.sites.proofs
         self._instruments.masks_learned.inc(sum(map(_learned_a_mask, results)))
@@ -384,7 +384,7 @@ class ProofUpdates:
             if result.proof is not None or result.site_id in self._candidates or result.slot in proofs:
                 self._follow(result, result.proof or _NOTHING)
 
-    def _follow(self, result: PollResult, status: ProofStatus) -> None:
+    def _follow(self, result: Found, status: ProofStatus) -> None:
         sites, slot = self._scheduler.sites, result.slot
         if status.lifted:
             self._prover.gave_up(slot, result.context.baseline.mask)
@@ -411,7 +411,7 @@ class ProofUpdates:
         self._scheduler.due.set()
 
 
-def _learned_a_mask(result: PollResult) -> bool:
+def _learned_a_mask(result: Found) -> bool:
     detection, context = result.detection, result.context
     if detection is None or not detection.kind.informative or (result.proof is not None and result.proof.lifted):
         return False

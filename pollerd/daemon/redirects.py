@@ -20,9 +20,12 @@ _UNSTORED_HOST = -1
 
 def answering_host(url: str, outcome: Outcome) -> str:
     """Returns the host that gave the outcome of the URL: where a redirect was not followed, the one that redirected."""
-    requested = [url, *(hop.url for hop in outcome.redirects)]
-    followed = outcome.status not in REDIRECT_STATUSES or len(requested) == 1
-    return host_of(requested[-1] if followed else requested[-2])
+    hops = outcome.redirects
+    if not hops:
+        return host_of(url)
+    if outcome.status not in REDIRECT_STATUSES:
+        return host_of(hops[-1].url)
+    return host_of(hops[-2].url if len(hops) > 1 else url)
 
 
 class RedirectPolicy:

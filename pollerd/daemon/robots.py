@@ -14,7 +14,7 @@ from typing import Protocol
 import structlog
 
 from pollerd.daemon.budget import BudgetGate
-from pollerd.daemon.journal import Journal
+from pollerd.daemon.commit import Journal
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.workers import Effort

@@ -448,7 +448,9 @@ class SchedulerState:
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
         """Passes evidence to the allocator, as `Allocator.observe`."""
-        self._do(lambda allocator: allocator.observe(slots, elapsed, evidence, now))
+        self.allocator.observe(slots, elapsed, evidence, now)
+        for queue in self._followers:
+            queue.put(lambda allocator: allocator.observe(slots, elapsed, evidence, now))
 
     def set_items_shown(self, slots: NDArray[np.int64], items: NDArray[np.float64]) -> None:
         """Notes how many items slots int64[k] show, float64[k], nan: no limit; tells the allocator what has changed."""

@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pollerd.daemon.faults import RETRY_CAP_SECONDS, Faults
-from pollerd.daemon.poll_result import PollResult
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.signal_control import SignalControl
 from pollerd.daemon.signals import SignalSources, SourceNews
+from pollerd.daemon.stages import Found
 from pollerd.daemon.workers import LIST_SECONDS, Effort
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError
 from pollerd.lists.sitemaps import ListedChanges, read_changes
@@ -236,20 +236,21 @@ class SignalReader:
         self._indexes = indexes
         self._sources, self._documents, self._hubs, self._faults = sources, documents, hubs, faults
 
-    async def store_signals(self, results: Sequence[PollResult]) -> None:
+    @property
+    def active(self) -> bool:
+        """Whether there are sources."""
+        return len(self._sources) > 0
+
+    async def store_signals(self, results: Sequence[Found]) -> None:
         """Stores what the polls of signal sources say. Raises DatabaseUnavailableError; may be repeated."""
-        if not len(self._sources):
-            return
         for result in results:
             source = self._sources.of_site(result.site_id)
             is_full = result.outcome.kind in (OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED)
             if source is not None and is_full and not result.signals_stored:
                 await self._store_signals_of(source, result)
 
-    def with_dates(self, results: Sequence[PollResult]) -> Sequence[PollResult]:
+    def with_dates(self, results: Sequence[Found]) -> Sequence[Found]:
         """Returns the results with the dates that sources gave of their sites' changes since the polls before."""
-        if not len(self._sources):
-            return results
         slots = np.array([result.slot for result in results], np.int64)
         dates, believed = self._sources.announced(slots, np.array([result.site_id for result in results], np.int64))
         out = list(results)
@@ -257,13 +258,13 @@ class SignalReader:
             out[i] = replace(out[i], dated_at=float(dates[i]), date_believed=bool(believed[i]))
         return out
 
-    def is_long(self, result: PollResult) -> bool:
+    def is_long(self, result: Found) -> bool:
         """Returns whether the poll is one of a signal source, and its list so long that no other poll waits for it."""
-        if not len(self._sources) or result.outcome.kind is not OutcomeKind.BODY:
+        if result.outcome.kind is not OutcomeKind.BODY:
             return False
         return self._sources.of_site(result.site_id) is not None and _document(result).is_long
 
-    async def store_long(self, result: PollResult) -> PollResult:
+    async def store_long(self, result: Found) -> Found:
         """Stores what a long list says, and returns the poll as one of which that is stored; raises as
         `store_signals`.
         """
@@ -272,10 +273,9 @@ class SignalReader:
 
     async def apply_committed(self) -> None:
         """Passes what was stored to the allocator. If the database does not answer, the next call does."""
-        if len(self._sources):
-            await self._documents.pass_on()
+        await self._documents.pass_on()
 
-    async def _store_signals_of(self, source: SignalSource, result: PollResult) -> None:
+    async def _store_signals_of(self, source: SignalSource, result: Found) -> None:
         outcome = result.outcome
         if outcome.kind is OutcomeKind.NOT_MODIFIED:
             # A poll that was under way when its site became a source may be conditional: its list is still to be read.
@@ -292,7 +292,7 @@ class SignalReader:
             await self._hubs.note(source, outcome, document.base)
 
 
-def _document(result: PollResult) -> SignalDocument:
+def _document(result: Found) -> SignalDocument:
     outcome = result.outcome
     base = outcome.redirects[-1].url if outcome.redirects else result.context.url
     return SignalDocument(outcome.body or b"", outcome.content_type, base)

@@ -34,7 +34,9 @@ def note_unchanged(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
     until = np.full(len(slots), -np.inf)
     some = slots[known]
     if some.size:
-        wait = np.maximum(_believed(scheduler, some), announced_waits(scheduler, some))
+        wait = _believed(scheduler, some)
+        if not sites.is_default("announced_ttl"):
+            wait = np.maximum(wait, announced_waits(scheduler, some))
         until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
     if sites.proofs.left:
         left = [sites.proofs.left.get(slot, -np.inf) for slot in slots.tolist()]
@@ -102,9 +104,17 @@ def note_announced_ttl(
 
     broken bool[k]: whether a change was found inside such a time.
     """
-    scheduler.sites.put("ttl_broken", slots, broken)
+    sites = scheduler.sites
+    if (
+        not announced.any()
+        and not broken.any()
+        and sites.is_default("announced_ttl")
+        and sites.is_default("ttl_broken")
+    ):
+        return
+    sites.put("ttl_broken", slots, broken)
     believed = np.clip(np.nan_to_num(announced), 0.0, _believed_for(scheduler, slots))
-    scheduler.sites.put("announced_ttl", slots, believed)
+    sites.put("announced_ttl", slots, believed)
 
 
 def listens(scheduler: SchedulerState) -> bool:

@@ -55,7 +55,7 @@ class Trials:
         no bar.
         """
         sites, hosts = self._sites, self._hosts
-        on_trial = None if math.isnan(self.value_unit) else sites.on_trial()
+        on_trial = sites.on_trial()
         if on_trial is None:
             return None
         value = self.value_unit * sites.value[: sites.size]
@@ -172,7 +172,7 @@ class Chooser:
         else:
             mask = sites.pollable(now, self.settings.min_interval_seconds)
             changing = np.flatnonzero(sites.changes_always())
-        if self.hosts.lines:
+        if self.hosts.lines.waiting:
             self._line_up(mask)
         for part in rows_of(mask):
             mask[part] &= open_hosts.take(sites.host[part])
@@ -185,7 +185,7 @@ class Chooser:
     def _line_up(self, mask: NDArray[np.bool_]) -> None:
         """Gives sites that may be polled, bool[size], a place in the queues of their hosts."""
         queued = np.zeros(self.hosts.size, np.bool_)
-        queued[self.hosts.lines.slots()] = True
+        queued[list(self.hosts.lines.waiting)] = True
         for part in rows_of(mask):
             wanting = mask[part] & queued.take(self.sites.host[part])
             if wanting.any():
@@ -194,7 +194,7 @@ class Chooser:
 
     def _end_turns(self, unclaimed: NDArray[np.bool_]) -> None:
         """Lets redirected requests go on at the hosts, bool[hosts], that could be polled now and were not chosen."""
-        for host in self.hosts.lines.slots():
+        for host in list(self.hosts.lines.waiting):
             if unclaimed[host]:
                 self.hosts.lines.end_polls_turn(host)
 
@@ -214,10 +214,11 @@ class Chooser:
         open_hosts = self.hosts.ready(now)
         readings = allocator.readings_due()
         mask = self._eligible(now, uniform_period, open_hosts, readings)
-        to_prove = self._to_prove(now, open_hosts)
+        to_prove = self._to_prove(now, open_hosts) if self.sites.proofs else np.empty(0, np.int64)
         choice = Choice(sites_due=bool(mask.any() or len(to_prove)))
         if not choice.sites_due:
-            self._end_turns(open_hosts)
+            if self.hosts.lines.waiting:
+                self._end_turns(open_hosts)
             return choice
         n = self.sites.size
         wanted = self.hosts.robots_wanted(now)
@@ -226,20 +227,13 @@ class Chooser:
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
         eligibility, long = self.sites.eligibility, self.sites.eligibility.is_kept
         wants = _Wants(allocator, self.sites, None if long else self.sites.elapsed(now), now)
-        noisy = self.sites.proofs.is_noisy(to_prove)
-        clean, noise = to_prove[~noisy], to_prove[noisy]
-        alike = self.sites.is_default("weight") and self.sites.is_default("cost")
-        first = alike and self.sites.proofs.confirms >= _MOSTLY
-        if first:  # no other poll is worth more, as its chance to find a change is at most 1
-            self._take_proofs(turn, clean)
-        affordable = self.sites.proofs.affordable(noise, self.sites.cost[noise], now)
-        self._take_proofs(turn, noise[:affordable], paid=True)
+        compared = self._take_proofs_first(turn, to_prove, now) if len(to_prove) else to_prove
         before_others = len(choice.polls)
         known = eligibility.known[:n] if long else np.isfinite(self.sites.last_poll[:n])
         if readings.size and (mask & ~known).any():
             # Before new sites: those of its own host would leave it no turn.
             turn.take(readings[mask[readings]])
-        rivals = self.trials.rivals(now)
+        rivals = None if math.isnan(self.trials.value_unit) else self.trials.rivals(now)
         if rivals is None:
             for group, limit in self._shares(turn, known, ~known):
                 turn.take_from(wants, group, limit)
@@ -249,11 +243,28 @@ class Chooser:
             for fresh, share in new:
                 turn.take_from(wants, fresh, share)
             turn.take_by_value(wants, group & ~on_trial, rivals, limit)
-        if not first:
-            self._displace(turn, before_others, clean, wants)
-        self._take_proofs(turn, to_prove)  # those for which budget is left over
-        self._end_turns(open_hosts & ~turn.claimed)
+        if len(compared):
+            self._displace(turn, before_others, compared, wants)
+        if len(to_prove):
+            self._take_proofs(turn, to_prove)  # those for which budget is left over
+        if self.hosts.lines.waiting:
+            self._end_turns(open_hosts & ~turn.claimed)
         return choice
+
+    def _take_proofs_first(self, turn: _Turn, slots: NDArray[np.int64], now: float) -> NDArray[np.int64]:
+        """Takes the proof polls of slots int64[k] that come before all others.
+
+        Those of noisy sites as far as their share goes; the rest if no other poll can be worth more, because all sites
+        have the same weight and cost. Otherwise returns the rest, to be compared with the polls that are chosen.
+        """
+        sites, proofs = self.sites, self.sites.proofs
+        noisy = proofs.is_noisy(slots)
+        noise, clean = slots[noisy], slots[~noisy]
+        first = sites.is_default("weight") and sites.is_default("cost") and proofs.confirms >= _MOSTLY
+        if first:
+            self._take_proofs(turn, clean)
+        self._take_proofs(turn, noise[: proofs.affordable(noise, sites.cost[noise], now)], paid=True)
+        return clean[:0] if first else clean
 
     def _take_proofs(self, turn: _Turn, slots: NDArray[np.int64], *, paid: bool = False) -> None:
         before = len(turn.choice.polls)
@@ -423,8 +434,12 @@ def next_due(sites: SiteTable, hosts: HostTable, now: float, min_interval: float
     host_at = hosts.ready_at()
     host_at = np.where(hosts.busy[: hosts.size], np.maximum(host_at, now + hosts.interval() + _COMMIT_SECONDS), host_at)
     asked_at = hosts.last_start[: hosts.size]
-    first = min(_first_due(sites, part, host_at, asked_at, now, min_interval) for part in chunks(n))
-    return max(min(first, _proof_due(sites, host_at, now)) - now, 0.0)
+    first = math.inf
+    for part in chunks(n):
+        first = min(first, _first_due(sites, part, host_at, asked_at, now, min_interval))
+    if sites.proofs:
+        first = min(first, _proof_due(sites, host_at, now))
+    return max(first - now, 0.0)
 
 
 def _due_of_many(sites: SiteTable, now: float) -> float:

@@ -28,50 +28,43 @@ class HostLines:
     place they would wait for ever at a host to which redirects lead faster than it may be requested.
     """
 
-    __slots__ = ("_kept_until", "_lines")
+    __slots__ = ("_kept_until", "waiting")
 
     _POLLS = object()
 
     def __init__(self) -> None:
-        self._lines: dict[int, list[object]] = {}
+        self.waiting: dict[int, list[object]] = {}
+        """Host slot -> who waits, in order."""
         self._kept_until: dict[int, float] = {}
-
-    def __bool__(self) -> bool:
-        """Whether any host has a queue."""
-        return bool(self._lines)
-
-    def slots(self) -> list[int]:
-        """Slots of the hosts with a queue."""
-        return list(self._lines)
 
     def join(self, slot: int, waiter: object) -> None:
         """Adds the waiter to the queue of the host."""
-        self._lines.setdefault(slot, []).append(waiter)
+        self.waiting.setdefault(slot, []).append(waiter)
 
     def join_polls(self, slot: int) -> None:
         """Gives the polls of the host a place in its queue, if it has a queue in which they have none."""
-        line = self._lines.get(slot)
+        line = self.waiting.get(slot)
         if line is not None and self._POLLS not in line:
             line.append(self._POLLS)
 
     def leave(self, slot: int, waiter: object) -> None:
         """Removes the waiter from the queue of the host; polls alone need no queue."""
-        line = self._lines[slot]
+        line = self.waiting[slot]
         line.remove(waiter)
         if not line or line == [self._POLLS]:
-            del self._lines[slot]
+            del self.waiting[slot]
             self._kept_until.pop(slot, None)
 
     def end_polls_turn(self, slot: int) -> None:
         """Ends the turn of the host's polls, if it is theirs: one started, or none was chosen."""
-        line = self._lines.get(slot)
+        line = self.waiting.get(slot)
         if line is not None and line[0] is self._POLLS:
             line.pop(0)
             self._kept_until.pop(slot, None)
 
     def is_polls_turn(self, slot: int) -> bool:
         """Returns whether a poll may start as far as the queue is concerned: it is at the head, or there is none."""
-        line = self._lines.get(slot)
+        line = self.waiting.get(slot)
         return line is None or line[0] is self._POLLS
 
     def is_turn_of(self, slot: int, waiter: object, now: float) -> bool:
@@ -79,7 +72,7 @@ class HostLines:
 
         Ends a turn of the polls that they did not use in time: the sites may have been paused.
         """
-        line = self._lines[slot]
+        line = self.waiting[slot]
         if line[0] is self._POLLS and now > self._kept_until.setdefault(slot, now + POLLS_TURN_SECONDS):
             self.end_polls_turn(slot)
         return line[0] is waiter
@@ -283,7 +276,7 @@ class HostTable(Columns):
         out = np.empty(self.size, np.bool_)
         for part in chunks(self.size):
             np.logical_and(~self.busy[part], self.ready_at(part) <= now, out=out[part])
-        for slot in self.lines.slots():
+        for slot in self.lines.waiting:
             out[slot] &= self.lines.is_polls_turn(slot)
         return out
 
@@ -306,6 +299,8 @@ class HostTable(Columns):
         """
         if self.busy[slot] or self.ready_at_of(slot) > now:
             return False
+        if not self.lines.waiting:
+            return waiter is None
         return self.lines.is_polls_turn(slot) if waiter is None else self.lines.is_turn_of(slot, waiter, now)
 
     def spacing_left(self, slot: int, now: float) -> float:

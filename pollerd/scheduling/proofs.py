@@ -48,6 +48,10 @@ class ProofQueue:
     def __len__(self) -> int:
         return len(self._prompt_until)
 
+    def __bool__(self) -> bool:
+        """Whether any slot waits."""
+        return bool(self._prompt_until)
+
     def __contains__(self, slot: int) -> bool:
         return slot in self._prompt_until
 
@@ -78,6 +82,8 @@ class ProofQueue:
 
     def is_noisy(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns bool[k]: which of the slots int64[k] are of sites whose proofs mostly showed noise."""
+        if not self._noise:
+            return np.zeros(len(slots), np.bool_)
         return np.array([self._noise.get(slot, 0) > 0 for slot in slots.tolist()], np.bool_)
 
     @property

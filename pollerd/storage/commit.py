@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, func, select, update
@@ -19,7 +20,7 @@ from pollerd.storage.notices import notice_row
 from pollerd.storage.schema import allocation
 from pollerd.storage.schema import poll as poll_table
 from pollerd.storage.selection_states import load_selection_states, reading_rows, state_row
-from pollerd.storage.statements import CHANGE, ForEachRow, Statements, run, run_each, run_together
+from pollerd.storage.statements import CHANGE, Statements, run, run_each, run_together
 from pollerd.storage.values import Batch, ChangeDraft, CommitResult, CommittedChange, PollRecord
 
 # The state by which lists of sites are sorted: written only if a poll changed it.
@@ -31,41 +32,13 @@ NOTICEABLE = 0.02
 """Share by which a rate must differ from the stored one to be stored: else nearly every poll would move it."""
 
 
-def listed_states(records: Sequence[PollRecord], before: dict[int, ListedState]) -> list[ListedState]:
-    """Returns what is listed after each record; `before`, by site, follows them."""
-    states = []
-    for record in records:
-        was = before[record.poll.site_id]
-        rate = -1.0 if record.rate is None else record.rate
-        changed_at = record.poll.at if record.changes else was[3]
-        now = (record.state.value, record.failures, was[2] if _alike(was[2], rate) else rate, changed_at)
-        before[record.poll.site_id] = now
-        states.append(now)
-    return states
-
-
-def listed_rows(records: Sequence[PollRecord], before: dict[int, ListedState]) -> list[tuple[Any, ...]]:
-    """Returns a row of `update_listed` for each record that differs from `before`, by site, which follows them."""
-    rows = []
-    for record in records:
-        site_id = record.poll.site_id
-        was = before[site_id]
-        (now,) = listed_states([record], before)
-        if now != was:
-            rows.append((*now, site_id))
-    return rows
-
-
-def _alike(stored: Any, rate: float) -> bool:
-    """Returns whether a stored rate, which may have been damaged by hand, is near enough to this one."""
-    return isinstance(stored, float) and (stored < 0) == (rate < 0) and abs(rate - stored) <= NOTICEABLE * abs(stored)
-
-
-def times_row(record: PollRecord) -> tuple[float, float, int]:
-    """Returns the row of `update_times`."""
-    poll = record.poll
-    earliest = record.not_before if record.next_poll_at is None else record.next_poll_at
-    return poll.at, poll.at if earliest is None else max(poll.at, earliest), poll.site_id
+def listed_state(record: PollRecord, was: ListedState) -> ListedState:
+    """Returns what is listed after a record; `was`: before it."""
+    rate = -1.0 if record.rate is None else record.rate
+    stored = was[2]  # it may have been damaged by hand
+    near = isinstance(stored, float) and abs(rate - stored) <= NOTICEABLE * abs(stored)
+    kept = stored if near and (stored < 0) == (rate < 0) else rate
+    return (record.state.value, record.failures, kept, record.poll.at if record.changes else was[3])
 
 
 # Notices, written in the transaction of the polls that cause them.
@@ -110,13 +83,10 @@ def write_notices(
     run_each(connection, sql.open_incident, opened)
 
 
-def has_notices(records: Iterable[PollRecord]) -> bool:
-    """Returns whether there is anything for `write_notices`."""
-    return any(r.notices or r.incidents_opened or r.incidents_closed for r in records)
-
-
 ContentKey = tuple[int, bytes]
 """Site and fingerprint."""
+Living = list[tuple[int, PollRecord]]
+"""Records of sites as they were polled, with their index in the batch."""
 BodyKey = tuple[int, int]
 """Index of a record, and of its selection from 1; 0: the record's own content."""
 RunKey = tuple[str, int | None]
@@ -135,10 +105,9 @@ class PartitionHolder(Protocol):
 
 def check_batch(batch: Batch) -> None:
     """Raises `InvalidValueError` for an inconsistent batch."""
-    learned = batch.shared_state is not None or any(r.learned is not None for r in batch.records)
-    if learned and batch.allocator is None:
-        raise InvalidValueError("allocator", "named where learned state is given", None)
+    learned = batch.shared_state is not None
     for record in batch.records:
+        learned = learned or record.learned is not None
         if record.state is SiteState.PAUSED:
             raise InvalidValueError("state", "any but paused, which only the user sets", record.state.value)
         if record.poll.site_id != record.context.site_id:
@@ -151,7 +120,32 @@ def check_batch(batch: Batch) -> None:
                 raise InvalidValueError("content", "given with its fingerprint and media", one.state)
         if record.page is not None and batch.findings is None:
             raise InvalidValueError("findings", "given where a record has a page", None)
-        check_notices(record)
+        if record.notices or record.incidents_opened:
+            check_notices(record)
+    if learned and batch.allocator is None:
+        raise InvalidValueError("allocator", "named where learned state is given", None)
+
+
+@dataclass
+class _Rows:
+    """The rows of the records of a batch, by statement."""
+
+    polls: list[tuple[Any, ...]] = field(default_factory=list)
+    items: list[tuple[Any, ...]] = field(default_factory=list)
+    """Two further columns of each poll."""
+    counted: bool = False
+    """Whether any of the polls counted items."""
+    states: list[tuple[Any, ...]] = field(default_factory=list)
+    listed: list[tuple[Any, ...]] = field(default_factory=list)
+    """Of SQLite: of the sites of which something else is listed than before."""
+    times: list[tuple[Any, ...]] = field(default_factory=list)
+    learned: list[tuple[Any, ...]] = field(default_factory=list)
+    changes: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)
+    """Each with the index of its record."""
+    masks: list[PollRecord] = field(default_factory=list)
+    """The records that changed a mask."""
+    noticed: bool = False
+    """Whether there are notices or incidents."""
 
 
 class Commit:
@@ -190,25 +184,27 @@ class Commit:
             raise DatabaseInUseError(f"another daemon (run {last_run}) took over from this one ({run_id})")
         if last_batch == batch.id:
             return self._recall(connection, found)
-        current, listed, living = self._living(found)
-        contents = self._write_contents(connection, living, current)
-        selected = self._write_selections(connection, living, contents)
-        drafts, states = self._follow(living, current, contents, selected)
-        records = [record for _, record in living]
-        if sql.update_listed is None:
-            states = [(*now, *state) for now, state in zip(listed_states(records, listed), states, strict=True)]
-        changes = self._write_rows(connection, living, states, drafts)
-        if sql.update_listed is not None:
-            run_each(connection, sql.update_listed, listed_rows(records, listed))
-        self._write_masks(connection, living)
-        self._write_shared_state(connection)
+        current, listed, living, with_content = self._living(found)
+        contents, selected = dict[ContentKey, int](), dict[tuple[int, str], int]()
+        if with_content:
+            contents = self._write_contents(connection, with_content, current)
+            selected = self._write_selections(connection, with_content, contents)
+        rows = self._rows(living, listed, current, contents, selected)
+        changes = self._write_rows(connection, rows)
+        if sql.update_listed is not None and rows.listed:
+            run_each(connection, sql.update_listed, rows.listed)
+        if rows.masks:
+            self._write_masks(connection, rows.masks)
+        if batch.shared_state is not None:
+            self._write_shared_state(connection, batch.shared_state)
         self._write_robots(connection)
         stale: tuple[int, ...] = ()
         if batch.findings is not None:
             pages = [(r.poll.site_id, r.poll.at, r.page) for _, r in living if r.page is not None]
             stale = self._write_pages(connection, pages, batch.findings)
-        changes = self._write_events(connection, living, drafts, changes)
-        fresh = {site_id: id_ for site_id in {key[0] for key in contents} if (id_ := current[site_id]) is not None}
+        if rows.changes or rows.noticed:
+            changes = self._write_events(connection, living, rows, changes)
+        fresh = {id_of[0]: current[id_of[0]] or 0 for id_of in contents} if contents else {}
         skipped = len(batch.records) - len(living)
         return CommitResult(
             changes=changes, skipped=skipped, content_ids=fresh, selected_ids=selected, stale_pages=stale
@@ -217,7 +213,10 @@ class Commit:
     def _begin(self, connection: Connection) -> tuple[bytes | None, int | None, list[tuple[Any, ...]]]:
         """Returns the last committed batch, the last run, and rows of polled sites that are still there."""
         sql = self._sql
-        sites = sql.id_list({record.poll.site_id for record in self._batch.records})
+        polled = set[int]()
+        for record in self._batch.records:
+            polled.add(record.poll.site_id)
+        sites = sql.id_list(polled)
         if sql.is_sqlite:
             last_batch, last_run = run(connection, sql.begin_commit, *self._run_keys)[0]
             return last_batch, last_run, run(connection, sql.living_sites, sites) if self._batch.records else []
@@ -230,26 +229,29 @@ class Commit:
 
     def _living(
         self, rows: list[tuple[Any, ...]]
-    ) -> tuple[dict[int, int | None], dict[int, ListedState], list[tuple[int, PollRecord]]]:
+    ) -> tuple[dict[int, int | None], dict[int, ListedState], Living, Living]:
         """Returns the current content and what is listed, by site, and the records of sites as they were polled, with
-        their index.
+        their index: all, and those with a content or selections.
 
         rows: of `_begin`. A record of a site that has another URL or other selections by now is left out, and of a site
         in a partition that this node lost. So is one that was polled before an edit after which the site begins anew:
         it would be what the next poll is compared with.
         """
-        settings = {row[0]: (row[1], row[2] or "") for row in rows}
-        anew_since = {row[0]: row[3] for row in rows if row[4]}
-        current = {row[0]: row[5] for row in rows}
-        listed: dict[int, ListedState] = {row[0]: row[6:] for row in rows}
-        living = [
-            (i, record)
-            for i, record in enumerate(self._batch.records)
-            if settings.get(record.poll.site_id) == (record.context.url, record.context.own_selections)
-            and anew_since.get(record.poll.site_id, record.context.settings_changed_at)
-            == record.context.settings_changed_at
-        ]
-        return current, listed, living
+        current, listed, settings = dict[int, int | None](), dict[int, ListedState](), dict[int, tuple[Any, ...]]()
+        for site_id, url, selections, changed_at, begins_anew, content_id, *state in rows:
+            current[site_id], listed[site_id] = content_id, tuple(state)
+            settings[site_id] = (url, selections or "", changed_at, begins_anew)
+        living, with_content = list[tuple[int, PollRecord]](), list[tuple[int, PollRecord]]()
+        for i, record in enumerate(self._batch.records):
+            context, now = record.context, settings.get(record.poll.site_id)
+            if now is None or now[:2] != (context.url, context.own_selections):
+                continue
+            if now[3] and now[2] != context.settings_changed_at:
+                continue
+            living.append((i, record))
+            if record.content is not None or record.selections:
+                with_content.append((i, record))
+        return current, listed, living, with_content
 
     def _write_contents(
         self, connection: Connection, living: list[tuple[int, PollRecord]], current: dict[int, int | None]
@@ -306,84 +308,109 @@ class Commit:
         run_each(connection, self._sql.insert_reading, readings)
         return new
 
-    def _follow(
+    def _rows(
         self,
         living: list[tuple[int, PollRecord]],
+        listed: dict[int, ListedState],
         current: dict[int, int | None],
         contents: dict[ContentKey, int],
         selected: dict[tuple[int, str], int],
-    ) -> tuple[list[tuple[int, tuple[Any, ...]]], list[tuple[Any, ...]]]:
-        """Returns change rows with their record's index, and state rows; updates `current` with each new content."""
-        drafts: list[tuple[int, tuple[Any, ...]]] = []
-        states: list[tuple[Any, ...]] = []
+    ) -> _Rows:
+        """Returns the rows of the records; `current` and `listed` follow them."""
+        rows, batch, apart = _Rows(noticed=bool(self._batch.notices)), self._batch, self._sql.update_listed is not None
         for i, record in living:
-            site_id = record.poll.site_id
-            before = current[site_id]
-            new: int | None = None
+            poll, baseline = record.poll, record.context.baseline
+            site_id, before, new = poll.site_id, current[poll.site_id], None
             if record.content is not None:
-                new = contents[(site_id, record.context.baseline.fingerprint or b"")]
+                new = contents[(site_id, baseline.fingerprint or b"")]
             elif record.selections:
                 new = selected.get((site_id, DEFAULT_SELECTION))
             if new is not None:
                 current[site_id] = new
-            states.append(_state_row(record, new))
-            if record.change is not None:
-                drafts.append((i, _change_row(record.poll, record.change, before, new)))
-            for one in record.selections:
-                if one.change is not None:
-                    after = selected.get((site_id, one.state.name))
-                    row = _change_row(record.poll, one.change, one.state.content_id, after, one.state.name)
-                    drafts.append((i, row))
-        return drafts, states
+            was = listed[site_id]
+            listed[site_id] = now = listed_state(record, was)
+            if not apart:
+                rows.states.append((*now, *_state_row(record, new)))
+            else:
+                rows.states.append(_state_row(record, new))
+                if now != was:
+                    rows.listed.append((*now, site_id))
+            rows.polls.append(_poll_row(poll))
+            rows.items.append((poll.at_least, poll.span))
+            rows.counted = rows.counted or poll.at_least is not None
+            earliest = record.not_before if record.next_poll_at is None else record.next_poll_at
+            rows.times.append((poll.at, poll.at if earliest is None else max(poll.at, earliest), site_id))
+            if record.learned is not None:
+                rows.learned.append((site_id, batch.allocator, record.learned))
+            if record.changes:
+                self._add_changes(rows, i, record, (before, new), selected)
+            if record.mask_changed:
+                rows.masks.append(record)
+            rows.noticed |= bool(record.notices or record.incidents_opened or record.incidents_closed)
+        return rows
 
-    def _write_rows(
-        self,
-        connection: Connection,
-        living: list[tuple[int, PollRecord]],
-        states: list[tuple[Any, ...]],
-        drafts: list[tuple[int, tuple[Any, ...]]],
-    ) -> tuple[CommittedChange, ...]:
+    @staticmethod
+    def _add_changes(
+        rows: _Rows,
+        i: int,
+        record: PollRecord,
+        contents: tuple[int | None, int | None],
+        selected: dict[tuple[int, str], int],
+    ) -> None:
+        """Adds the changes of the record with this index; contents: of the whole page before and after it."""
+        poll = record.poll
+        if record.change is not None:
+            rows.changes.append((i, _change_row(poll, record.change, *contents)))
+        for one in record.selections:
+            if one.change is not None:
+                after = selected.get((poll.site_id, one.state.name))
+                rows.changes.append((i, _change_row(poll, one.change, one.state.content_id, after, one.state.name)))
+
+    def _write_rows(self, connection: Connection, rows: _Rows) -> tuple[CommittedChange, ...]:
         """Writes a row or more of each poll: one round trip to PostgreSQL; returns the changes, unless they come later,
         because there are several writers.
         """
-        sql, batch = self._sql, self._batch
-        learned = [(r.poll.site_id, batch.allocator, r.learned) for _, r in living if r.learned is not None]
+        sql = self._sql
+        polls, insert_poll = rows.polls, sql.insert_poll
+        if rows.counted:  # two more columns
+            polls, insert_poll = (
+                [(*row, *items) for row, items in zip(polls, rows.items, strict=True)],
+                sql.insert_poll_with_items,
+            )
         with_ids, late = sql.insert_change.at_once, sql.locks.several
         returned = run_together(
             connection,
-            self._poll_rows([record.poll for _, record in living]),
-            (sql.update_state, states),
-            (sql.update_times, [times_row(record) for _, record in living]),
-            (sql.upsert_learned, learned),
+            (insert_poll, polls),
+            (sql.update_state, rows.states),
+            (sql.update_times, rows.times),
+            (sql.upsert_learned, rows.learned),
             (sql.update_host, self._host_rows(connection)),
-            (sql.upsert_batch, [(self._run[0], batch.id)]),
-            (sql.insert_change, [row for _, row in drafts] if with_ids and not late else []),
+            (sql.upsert_batch, [(self._run[0], self._batch.id)]),
+            (sql.insert_change, [row for _, row in rows.changes] if with_ids and not late else []),
         )
-        if late:
+        if late or not rows.changes:
             return ()
         # In the order of rows: there is one writer, and ids only grow.
-        ids = sorted(id_ for (id_,) in returned) if with_ids else self._new_change_ids(connection, drafts)
-        return _changes(ids, drafts)
+        ids = sorted(id_ for (id_,) in returned) if with_ids else self._new_change_ids(connection, rows.changes)
+        return _changes(ids, rows.changes)
 
     def _write_events(
         self,
         connection: Connection,
         living: list[tuple[int, PollRecord]],
-        drafts: list[tuple[int, tuple[Any, ...]]],
+        rows: _Rows,
         changes: tuple[CommittedChange, ...],
     ) -> tuple[CommittedChange, ...]:
         """Writes notices, and the changes that `_write_rows` did not, last: other writers that have any wait from here.
 
         Returns all changes.
         """
-        noticed = bool(self._batch.notices) or has_notices(record for _, record in living)
-        if drafts or noticed:
-            self._sql.locks.number_events(connection)
-        if drafts and self._sql.locks.several:
-            rows = run_each(connection, self._sql.insert_change, [row for _, row in drafts])
-            changes = _changes(sorted(id_ for (id_,) in rows), drafts)  # one statement draws them upwards
-        if noticed:
-            self._write_notices(connection, living, drafts, changes)
+        self._sql.locks.number_events(connection)
+        if rows.changes and self._sql.locks.several:
+            returned = run_each(connection, self._sql.insert_change, [row for _, row in rows.changes])
+            changes = _changes(sorted(id_ for (id_,) in returned), rows.changes)  # one statement draws them upwards
+        if rows.noticed:
+            self._write_notices(connection, living, rows.changes, changes)
         return changes
 
     def _write_notices(
@@ -399,34 +426,33 @@ class Commit:
 
     def _new_change_ids(self, connection: Connection, drafts: list[tuple[int, tuple[Any, ...]]]) -> list[int]:
         """Inserts changes on SQLite, which returns no ids for several rows; returns their ids, in the same order."""
-        if not drafts:
-            return []
         after = run(connection, self._sql.last_change_id)[0][0]
         run_each(connection, self._sql.insert_change, [row for _, row in drafts])
         return [id_ for (id_,) in run(connection, self._sql.changes_after, after)]
 
-    def _write_masks(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
-        """Writes masks; `since` moves only where earlier polls were misled."""
-        changed = [(r.poll.site_id, r.context.baseline.mask, r.poll.at, r.misled) for _, r in living if r.mask_changed]
-        run_each(connection, self._sql.upsert_mask, [row[:3] for row in changed if row[3]])
-        run_each(connection, self._sql.upsert_known_mask, [(*row[:2], 0.0) for row in changed if not row[3]])
+    def _write_masks(self, connection: Connection, records: list[PollRecord]) -> None:
+        """Writes masks; `since` moves only if earlier polls were misled."""
+        misled = [(r.poll.site_id, r.context.baseline.mask, r.poll.at) for r in records if r.misled]
+        run_each(connection, self._sql.upsert_mask, misled)
+        known = [(r.poll.site_id, r.context.baseline.mask, 0.0) for r in records if not r.misled]
+        run_each(connection, self._sql.upsert_known_mask, known)
 
-    def _write_shared_state(self, connection: Connection) -> None:
-        batch = self._batch
-        if batch.shared_state is not None:
-            mine = allocation.c.allocator == batch.allocator
-            newest = select(func.coalesce(func.max(poll_table.c.id), 0)).scalar_subquery()
-            known = {"shared_state": batch.shared_state, "learned_through": newest}
-            if self._node is None:
-                connection.execute(update(allocation).where(mine).values(known))
-            else:
-                row = (self._node.info.name, batch.allocator, batch.shared_state, time.time())
-                run_each(connection, self._sql.upsert_node_state, [row])
+    def _write_shared_state(self, connection: Connection, state: bytes) -> None:
+        allocator = self._batch.allocator
+        if self._node is not None:
+            row = (self._node.info.name, allocator, state, time.time())
+            run_each(connection, self._sql.upsert_node_state, [row])
+            return
+        newest = select(func.coalesce(func.max(poll_table.c.id), 0)).scalar_subquery()
+        known = {"shared_state": state, "learned_through": newest}
+        connection.execute(update(allocation).where(allocation.c.allocator == allocator).values(known))
 
     def _host_rows(self, connection: Connection) -> list[tuple[Any, ...]]:
         """Returns rows of hosts to update; of one of several nodes only those in its partitions."""
         hosts = self._batch.hosts
-        if self._node is not None and hosts:
+        if not hosts:
+            return []
+        if self._node is not None:
             held = self._sql.id_list(self._node.held)
             mine = {
                 i for (i,) in run(connection, self._sql.held_hosts, self._sql.id_list(h.host_id for h in hosts), held)
@@ -435,12 +461,14 @@ class Commit:
         return [(h.last_start_at, h.paused_until, h.throttles, h.host_id) for h in hosts]
 
     def _write_robots(self, connection: Connection) -> None:
-        robots = [(h.robots, h.host_id) for h in self._batch.hosts if h.robots is not None]
-        run_each(
-            connection,
-            self._sql.update_robots,
-            [(r.kind, self._robots.get(key), r.at, storable_word(r.detail), r.crawl_delay, key) for r, key in robots],
-        )
+        rows = list[tuple[Any, ...]]()
+        for host in self._batch.hosts:
+            read, key = host.robots, host.host_id
+            if read is not None:
+                row = (read.kind, self._robots.get(key), read.at, storable_word(read.detail), read.crawl_delay, key)
+                rows.append(row)
+        if rows:
+            run_each(connection, self._sql.update_robots, rows)
 
     def _recall(self, connection: Connection, found: list[tuple[Any, ...]]) -> CommitResult:
         """Returns the result of this batch's first, successful commit, whose answer was lost."""
@@ -456,7 +484,7 @@ class Commit:
             names: list[str | None] = [None] if r.change is not None else []
             names += [one.state.name for one in r.selections if one.change is not None]
             keys += [(i, (r.poll.site_id, _answered_at(r.poll), name)) for name in names]
-        current, _, living = self._living(found)
+        current, _, living, _ = self._living(found)
         fresh = {r.poll.site_id: id_ for _, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None}
         return CommitResult(
             changes=tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids),
@@ -464,14 +492,6 @@ class Commit:
             content_ids=fresh,
             selected_ids=self._selected(connection, [r.poll.site_id for _, r in living if r.selections]),
         )
-
-    def _poll_rows(self, polls: list[Poll]) -> tuple[ForEachRow, list[tuple[Any, ...]]]:
-        """Returns the rows of polls with their statement; one with two more columns if any of them counted items."""
-        rows = [_poll_row(poll) for poll in polls]
-        if all(poll.at_least is None for poll in polls):
-            return self._sql.insert_poll, rows
-        counted = [(poll.at_least, poll.span) for poll in polls]
-        return self._sql.insert_poll_with_items, [(*row, *items) for row, items in zip(rows, counted, strict=True)]
 
     def _selected(self, connection: Connection, sites: list[int]) -> dict[tuple[int, str], int]:
         states = load_selection_states(connection, self._sql, sites) if sites else {}

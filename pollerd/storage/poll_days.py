@@ -116,13 +116,11 @@ class DayPartitions(Subject):
         self._log = structlog.get_logger("pollerd.storage")
 
     async def make_for(self, times: Iterable[float]) -> None:
-        """Makes the partitions that polls begun at these times (epoch s) need.
+        """Makes the partitions that polls begun at these times (epoch s) need. Only on PostgreSQL.
 
         Where a lock stands in the way, as that of a backup, the polls go to the default partition, and so do those of
         times that are no numbers.
         """
-        if self._database.is_sqlite:
-            return
         new = {at // DAY_SECONDS for at in times} - self._known
         if new and time.monotonic() >= self._not_before:
             await self._make({int(day) for day in new if math.isfinite(day)})

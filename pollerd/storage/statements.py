@@ -126,16 +126,24 @@ def run_together(connection: Connection, *writes: tuple[ForEachRow, Sequence[Row
     On PostgreSQL they are one statement, and one round trip, unless a row of a table is written twice. No two of them
     may write to one table, and none sees what another writes; only the last may return rows.
     """
-    given = [(statement, rows) for statement, rows in writes if rows]
-    executions = [(statement, list(statement.parameters(rows))) for statement, rows in given]
-    if not all(statement.at_once and len(parameters) == 1 for statement, parameters in executions):
-        return ([run_each(connection, statement, rows) for statement, rows in writes] or [[]])[-1]
-    if not executions:
+    statements, values, returned = list[str](), list[Any](), list[Row]()
+    in_one = True
+    for statement, rows in writes:
+        executions = list(statement.parameters(rows)) if rows and statement.at_once else []
+        if rows and len(executions) != 1:
+            in_one = False
+            break
+        if executions:
+            statements.append(statement.sql)
+            values.extend(executions[0])
+    if not in_one:
+        for statement, rows in writes:
+            returned = run_each(connection, statement, rows) if rows else []
+        return returned
+    if not statements:
         return []
-    sql = _in_one(tuple(statement.sql for statement, _ in executions))
-    values = tuple(column for _, [columns] in executions for column in columns)
-    result = connection.exec_driver_sql(sql, values)
-    returns = given[-1][0] is writes[-1][0] and result.returns_rows
+    result = connection.exec_driver_sql(_in_one(tuple(statements)), tuple(values))
+    returns = bool(writes[-1][1]) and result.returns_rows
     return list(map(tuple, result)) if returns else []
 
 
@@ -400,7 +408,7 @@ class Statements:
 
     def id_list(self, ids: Iterable[int]) -> Any:
         """Returns a list of ids, also numpy's, as one parameter."""
-        plain = [int(one) for one in ids]
+        plain = list(map(int, ids))
         return json.dumps(plain) if self.is_sqlite else plain
 
     def text_list(self, words: Iterable[str]) -> Any:

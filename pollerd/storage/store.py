@@ -224,29 +224,28 @@ class Store:
         another daemon took the lock.
         """
         check_batch(batch)
-        bases = self._bases
-        fresh: list[tuple[BodyKey, bytes, Base | None]] = [
-            ((i, 0), r.content, bases.get(r.context.content_id or 0))
-            for i, r in enumerate(batch.records)
-            if r.content is not None
-        ]
-        fresh += [
-            ((i, n), one.content, None)
-            for i, r in enumerate(batch.records)
-            for n, one in enumerate(r.selections, 1)
-            if one.content is not None
-        ]
-        rules = [(h.host_id, h.robots.body) for h in batch.hosts if h.robots is not None and h.robots.body is not None]
+        fresh, shown, level = list[tuple[BodyKey, bytes, Base | None]](), 0, self._settings.value.zstd_level
+        for i, record in enumerate(batch.records):
+            if record.content is not None:
+                fresh.append(((i, 0), record.content, self._bases.get(record.context.content_id or 0)))
+            for n, one in enumerate(record.selections, 1):
+                if one.content is not None:
+                    fresh.append(((i, n), one.content, None))
+            shown += len(record.screenshot or b"")
         # Compression releases the GIL: in a thread it does not block the loop.
-        level = self._settings.value.zstd_level
         bodies: dict[BodyKey, Packed] = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
-        robots = {host_id: await asyncio.to_thread(pack, text, level) for host_id, text in rules}
-        await self._days.make_for(record.poll.at for record in batch.records)
+        robots = dict[int, bytes]()
+        for host in batch.hosts:
+            if host.robots is not None and host.robots.body is not None:
+                robots[host.host_id] = await asyncio.to_thread(pack, host.robots.body, level)
+        if not self._database.is_sqlite:
+            await self._days.make_for(record.poll.at for record in batch.records)
         work = Commit(self._sql, batch, bodies, robots, (self._writer, self.runs.run_id), self._pages, self._session)
         result = await self._database.write(work)
-        shown = sum(len(record.screenshot or b"") for record in batch.records)
-        self._pruning.note_growth(self._settings.value, sum(len(packed.body) for packed in bodies.values()) + shown)
-        bases.clear()
+        if fresh or shown:
+            grown = sum(len(packed.body) for packed in bodies.values())
+            self._pruning.note_growth(self._settings.value, grown + shown)
+        self._bases.clear()
         if result.changes:
             self.changes.announce(result.changes[-1].id)
         return result

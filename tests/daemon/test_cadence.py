@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pollerd.crawler.crawl import CrawlHook
-from pollerd.daemon.crawl_hook import NoCrawl, PageHook
-from pollerd.daemon.dispatcher import Cadence
+from pollerd.daemon.crawl_hook import PageHook
+from pollerd.daemon.poll import Cadence
 from pollerd.daemon.scheduler_state import CommandQueue
 
 
@@ -146,25 +146,7 @@ def test_a_queue_gives_its_commands_once_and_drops_all_where_there_are_too_many(
     assert queue.take() == []
 
 
-@pytest.mark.parametrize("hook", [NoCrawl, CrawlHook])
-def test_both_hooks_take_what_the_loop_calls(hook: type) -> None:
+def test_the_crawler_takes_what_the_loop_calls() -> None:
     wanted = {name for name in vars(PageHook) if not name.startswith("_")} | {"chooses_ahead"}
-    source = inspect.getsource(hook)
+    source = inspect.getsource(CrawlHook)
     assert [name for name in sorted(wanted) if name not in source] == []
-
-
-async def test_without_a_crawler_nothing_is_added() -> None:
-    hook: PageHook = NoCrawl()
-
-    async def may_follow(_url: str) -> bool:
-        return True
-
-    assert hook.may_start()
-    assert hook.chooses_ahead
-    assert not hook.wants_whole(1)
-    assert hook.following(1, may_follow) is may_follow
-    assert hook.pause_after(10.0, 1.0) == 0.0
-    assert await hook.known_urls([]) == set()
-    assert hook.judge([], [], set()) == ({}, None)
-    assert list(hook.apply_committed([], None, ())) == []
-    await hook.run()

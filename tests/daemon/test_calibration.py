@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registry import create
-from pollerd.daemon.processor import CalibrationSums
+from pollerd.daemon.calibration import CalibrationSums
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Start
 from tests.support.origin import Origin, Page

@@ -11,9 +11,9 @@ from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.allocation.registry import create
 from pollerd.daemon.budget import BudgetMeter
+from pollerd.daemon.calibration import CalibrationSums
 from pollerd.daemon.explain import ScheduleExplainer
 from pollerd.daemon.forecast import Forecast, reported_curve
-from pollerd.daemon.processor import CalibrationSums
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.signals import SignalYield
 from pollerd.scheduling.settings import SchedulingSettings

@@ -6,8 +6,8 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from pollerd.daemon.gathering import max_commit_delay
-from pollerd.daemon.poll_result import PollResult
+from pollerd.daemon.commit import max_commit_delay
+from pollerd.daemon.stages import Answer, Found
 from pollerd.model import Baseline, Detection, Outcome, OutcomeKind
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
@@ -18,12 +18,10 @@ from tests.support.origin import Origin, Page, until
 SETTINGS = SchedulingSettings(min_interval_seconds=30.0)
 
 
-def finding(
-    kind: OutcomeKind, *, last: OutcomeKind | None = OutcomeKind.UNCHANGED, duration: float = 0.5
-) -> PollResult:
+def finding(kind: OutcomeKind, *, last: OutcomeKind | None = OutcomeKind.UNCHANGED, duration: float = 0.5) -> Found:
     context = SiteContext(site_id=1, url="http://a.example/", last_outcome=last)
     outcome = Outcome(OutcomeKind.NOT_MODIFIED, started_at=1000.0, duration=duration)
-    return PollResult(0, context, outcome, Detection(kind, Baseline()))
+    return Found(Answer(0, context, outcome), Detection(kind, Baseline()))
 
 
 def test_who_may_wait_and_how_long() -> None:

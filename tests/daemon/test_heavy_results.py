@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from pollerd.daemon.poll_result import PollResult
+from pollerd.daemon.stages import Answer, Found
 from pollerd.daemon.transition import WORKER_SHARE, SiteStatus, poll_effect
 from pollerd.daemon.workers import Effort
 from pollerd.detection.detect import detect
@@ -151,7 +151,7 @@ def test_what_reading_a_page_costs_counts_against_its_own_interval(
     outcome = Outcome(OutcomeKind.BODY, started_at=1_000.0, duration=0.5, body=b"x")
     baseline = Baseline(fingerprint=b"f" * 16)
     effort = Effort("x", seconds=seconds)
-    result = PollResult(0, SiteContext(1, "http://x/"), outcome, Detection(kind, baseline), effort=effort)
+    result = Found(Answer(0, SiteContext(1, "http://x/"), outcome, effort=effort), Detection(kind, baseline))
     before = SiteStatus(failures=0, last_seen_at=900.0)
     effect = poll_effect(result, before, "", SchedulingSettings(), np.random.default_rng(1))
     assert effect.state is SiteState.ACTIVE

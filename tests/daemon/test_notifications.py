@@ -16,9 +16,9 @@ from aiohttp import web
 from pollerd.daemon import notifier
 from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.notifier import FailingWatch
-from pollerd.daemon.poll_result import SiteCache
 from pollerd.daemon.process import BlindCause, BlindPeriod
 from pollerd.daemon.rules_in_force import RulesInForce
+from pollerd.daemon.stages import SiteCache
 from pollerd.events import EventKind, Notice, NoticeState
 from pollerd.notifications.rules import parse_rule
 from pollerd.scheduling.settings import SchedulingSettings

@@ -9,9 +9,8 @@ from pollerd.crawler.concurrency import ConcurrencyLimiter, Fixed, Learned
 from pollerd.crawler.pages import PageReading
 from pollerd.crawler.state import MISSING, TRIES, PageStatus, PageTransition, page_record, page_transition
 from pollerd.crawler.topics import TopicSettings
-from pollerd.daemon.poll_result import PollEffect
 from pollerd.model import OutcomeKind, PageState, Poll, SiteState
-from pollerd.storage.values import SiteContext
+from pollerd.storage.values import PollRecord, SiteContext
 
 TOPIC = TopicSettings("t", keywords=("a",), relevance_min=0.4)
 ON_TRIAL = PageStatus(page_id=1, depth=2, on_trial=True, own=True)
@@ -19,14 +18,14 @@ HELD = PageStatus(page_id=1, depth=2, on_trial=False, own=True)
 THEIRS = PageStatus(page_id=1, depth=2, on_trial=False, own=False)
 
 
-def polled(kind: OutcomeKind = OutcomeKind.FIRST, failures: int = 0, moved: int = 0) -> PollEffect:
+def polled(kind: OutcomeKind = OutcomeKind.FIRST, failures: int = 0, moved: int = 0) -> PollRecord:
     target = "http://b/" if moved else None
     context = SiteContext(7, "http://a/", redirect_url=target, redirect_count=moved)
     poll = Poll(7, 0.0, None, kind, None, 0.1, 0, changed=False)
-    return PollEffect(poll, context, SiteState.ACTIVE, failures=failures)
+    return PollRecord(poll, context, SiteState.ACTIVE, failures=failures)
 
 
-def state(before: PageStatus, record: PollEffect, reading: PageReading | None = None) -> PageState | None:
+def state(before: PageStatus, record: PollRecord, reading: PageReading | None = None) -> PageState | None:
     found = page_transition(before, record, reading, TOPIC)
     return None if found is None else found.state
 

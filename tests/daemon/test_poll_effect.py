@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.daemon.poll_result import PollEffect, PollResult
+from pollerd.daemon.stages import Answer, Found
 from pollerd.daemon.transition import SiteStatus, poll_effect
 from pollerd.model import Baseline, Outcome, OutcomeKind, Redirect, SiteState
 from pollerd.scheduling.settings import SchedulingSettings
-from pollerd.storage.values import SiteContext
+from pollerd.storage.values import PollRecord, SiteContext
 
 SETTINGS = SchedulingSettings(backoff_base_seconds=60.0, backoff_cap_seconds=86_400.0)
 
 
-def judged(outcome: Outcome, *, in_a_row: int = 0, seed: int = 0) -> PollEffect:
+def judged(outcome: Outcome, *, in_a_row: int = 0, seed: int = 0) -> PollRecord:
     """`in_a_row`: failures of the site before this one."""
     standing = SiteStatus(failures=in_a_row, last_seen_at=None)
-    finding = PollResult(0, SiteContext(1, "http://a.example/", baseline=Baseline()), outcome)
+    finding = Found(Answer(0, SiteContext(1, "http://a.example/", baseline=Baseline()), outcome))
     return poll_effect(finding, standing, "", SETTINGS, np.random.default_rng(seed))
 
 

@@ -445,7 +445,7 @@ async def test_a_poll_that_raises_takes_the_daemon_down_with_its_cause(
         raise cause
 
     async with start() as running:
-        monkeypatch.setattr("pollerd.daemon.poller.Poller.poll", broken)
+        monkeypatch.setattr("pollerd.daemon.poll.Poller.poll", broken)
         await running.add(origin.url("/a"))
         with pytest.raises(ExceptionGroup) as caught:
             await asyncio.wait_for(asyncio.shield(running.task), 60)

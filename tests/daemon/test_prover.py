@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from pollerd.allocation import registry
 from pollerd.daemon.control.sites import SiteRemoval
-from pollerd.daemon.poll_result import Candidate, PollResult, ProofResult
 from pollerd.daemon.proofs import WHOLE_PAGE, Candidates, Ruling, held, status_of
 from pollerd.daemon.prover import Prover
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.stages import Answer, Candidate, Found, ProofResult
 from pollerd.detection.detect import detect
 from pollerd.model import Baseline, Outcome, OutcomeKind
 from pollerd.scheduling.settings import SchedulingSettings
@@ -55,11 +55,11 @@ class World:
         self.before, self.baseline = first.content, first.baseline
         self.candidate: Candidate | None = None
 
-    def poll(self, body: bytes, after: float, dated: float | None = None) -> PollResult:
+    def poll(self, body: bytes, after: float, dated: float | None = None) -> Found:
         got = outcome(body, after, self._type)
         found = detect(got, self.baseline, 60.0 + after)
         context = SiteContext(1, URL, baseline=self.baseline, access=self.access)
-        return PollResult(0, context, got, found, dated_at=None if dated is None else AT + dated)
+        return Found(Answer(0, context, got), found, dated_at=None if dated is None else AT + dated)
 
     async def judged(
         self, body: bytes, after: float, *, chosen: bool = True, dated: float | None = None
@@ -256,7 +256,7 @@ async def test_what_waits_is_bounded_and_belongs_to_what_it_was_held_against() -
     context = world.candidate.result.context
     kept = Candidates(most_bytes=12_000)
     for site_id in range(1, 6):
-        moved = PollResult(0, SiteContext(site_id, URL, baseline=context.baseline), *_of(world.candidate))
+        moved = _moved(world.candidate, SiteContext(site_id, URL, baseline=context.baseline))
         kept.put(Candidate(moved, 0.0))
     assert [site_id in kept for site_id in range(1, 6)] == [False, False, False, True, True]
     there = SiteContext(5, URL, baseline=context.baseline)
@@ -271,8 +271,10 @@ async def test_what_waits_is_bounded_and_belongs_to_what_it_was_held_against() -
     assert huge.get(context) is not None, "the newest is kept, or it would never be proven"
 
 
-def _of(candidate: Candidate) -> tuple[Outcome, Any]:
-    return candidate.result.outcome, candidate.result.detection
+def _moved(candidate: Candidate, context: SiteContext) -> Found:
+    """What the candidate found, at another site."""
+    found = candidate.result
+    return Found(Answer(0, context, found.outcome), found.detection)
 
 
 def test_a_site_is_as_unproven_as_its_selections() -> None:

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation.baselines import Uniform
-from pollerd.daemon.poll_result import PollResult, ProofStatus
 from pollerd.daemon.prover import ENOUGH, StillNoise
+from pollerd.daemon.stages import Answer, Found, ProofStatus
 from pollerd.detection.detect import detect
 from pollerd.detection.noise.learning import learn_from_pair, without_rules
 from pollerd.detection.noise.learning import noise_of_pair as noise_of
@@ -57,14 +57,14 @@ class Watched:
         """Notes a poll, of a page that is not modified if there is no body. Returns which rules the next gives up."""
         answer = outcome(body, self._media) if body else Outcome(OutcomeKind.NOT_MODIFIED, 1_000.0, 0.1, 304)
         found = detect(answer, self.context.baseline, 60.0)
-        result = PollResult(0, self.context, answer, found, date_believed=date_believed)
+        result = Found(Answer(0, self.context, answer), found, date_believed=date_believed)
         self.still.note(result)
         return self.still.doubted(result)
 
     def lifted(self) -> None:
         """Notes that rules were given up; the same are learned again."""
         found = Detection(OutcomeKind.UNCHANGED, self.context.baseline)
-        self.still.note(PollResult(0, self.context, outcome(b""), found, proof=ProofStatus(lifted=True)))
+        self.still.note(Found(Answer(0, self.context, outcome(b"")), found, proof=ProofStatus(lifted=True)))
 
     def number(self, bodies: Iterator[bytes | None], most: int = 2_000) -> int | None:
         """Returns after how many polls a rule is given up; None: not within so many."""

@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from pollerd.daemon.poll_result import SiteCache
 from pollerd.daemon.process import LagWatch
+from pollerd.daemon.stages import SiteCache
 from pollerd.scheduling.choice import next_due
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.settings import SchedulingSettings

@@ -89,7 +89,7 @@ def test_types(code: str, source: str, tmp_path: Path) -> None:
         ("pollerd/allocation/index.py", "import pollerd.allocation.whittle.whittle"),
         ("pollerd/storage/engine.py", "import pollerd.storage.commit"),
         ("pollerd/storage/sites.py", "import pollerd.lists.links"),
-        ("pollerd/daemon/scheduler_state.py", "import pollerd.daemon.poller"),
+        ("pollerd/daemon/scheduler_state.py", "import pollerd.daemon.poll"),
         ("pollerd/api/problems.py", "import pollerd.api.sites"),
         ("pollerd/cli/output.py", "import pollerd.cli.demo.demo"),
     ],

@@ -40,7 +40,7 @@ def telling_summarise(before: bytes | None, after: bytes, media: Media, mask: by
 
 @pytest.fixture(autouse=True)
 def telling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.daemon.poller.detect", telling_detect)
+    monkeypatch.setattr("pollerd.daemon.poll.detect", telling_detect)
     monkeypatch.setattr("pollerd.daemon.noise.summarise", telling_summarise)
 
 

@@ -18,12 +18,12 @@ from structlog.testing import CapturingLogger
 from pollerd.allocation.baselines import Uniform
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.daemon.faults import SITES_IN_A_ROW, Faults
-from pollerd.daemon.poll_result import PollEffect, PollResult
+from pollerd.daemon.stages import Answer, Found
 from pollerd.daemon.transition import poll_effect
 from pollerd.errors import FaultEverywhereError
 from pollerd.model import Detection, Outcome, OutcomeKind, Site, SiteState
 from pollerd.scheduling.hosts import HostTable
-from pollerd.storage.values import Batch, CommitResult, SiteContext
+from pollerd.storage.values import Batch, CommitResult, PollRecord, SiteContext
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until, until_found
@@ -231,8 +231,8 @@ async def test_a_poll_that_cannot_be_judged(origin: Origin, start: Start, monkey
     async with start() as running:
         a, b, c = await three(origin, running)
 
-        def judging(result: PollResult, *rest: Any) -> PollEffect:
-            if result.site_id == b and result.asked:
+        def judging(result: Found, *rest: Any) -> PollRecord:
+            if result.site_id == b and result.answer.asked:
                 raise ZeroDivisionError(FAULT)
             return poll_effect(result, *rest)
 
@@ -314,7 +314,7 @@ async def test_what_no_site_is_to_blame_for_takes_the_daemon_down(
     "part",
     [
         "pollerd.daemon.redirects.RedirectPolicy",
-        "pollerd.daemon.poller.detect",
+        "pollerd.daemon.poll.detect",
         "pollerd.daemon.robots.robots_url",
         "pollerd.scheduling.hosts.HostTable.allows",
     ],
@@ -355,9 +355,9 @@ def raising(faults: Faults, site_ids: range) -> None:
         faults.report(SiteContext(site_id, "http://a/"), RuntimeError(FAULT))
 
 
-def finding(kind: OutcomeKind) -> PollResult:
+def finding(kind: OutcomeKind) -> Found:
     context, outcome = SiteContext(0, "http://a/"), Outcome(OutcomeKind.BODY, 0.0, 0.0, body=b"")
-    return PollResult(0, context, outcome, Detection(kind, context.baseline))
+    return Found(Answer(0, context, outcome), Detection(kind, context.baseline))
 
 
 def test_a_page_read_well_in_between_breaks_the_row(faults: Faults, registry: CollectorRegistry) -> None:

@@ -11,7 +11,7 @@ from pollerd.allocation import registry
 from pollerd.allocation.contract import Allocator
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.daemon.budget import Budget
-from pollerd.daemon.journal import Journal
+from pollerd.daemon.commit import Journal
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.settings import check_budget

@@ -6,8 +6,8 @@ import asyncio
 import time
 
 from pollerd.daemon.budget import Budget
-from pollerd.daemon.dispatcher import Dispatcher, InFlight
 from pollerd.daemon.outage_filter import OutageFilter
+from pollerd.daemon.poll import InFlight, Poller
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.views import Status
@@ -29,20 +29,20 @@ class DaemonHealth:
         *,
         store: Store,
         scheduler: SchedulerState,
-        dispatcher: Dispatcher,
+        poller: Poller,
         in_flight: InFlight,
         outage_filter: OutageFilter,
         budget: Budget,
         runtime: Runtime,
     ) -> None:
-        self._store, self._scheduler, self._dispatcher, self._in_flight = store, scheduler, dispatcher, in_flight
+        self._store, self._scheduler, self._poller, self._in_flight = store, scheduler, poller, in_flight
         self._outage_filter, self._budget = outage_filter, budget
         self._storage, self._settings = runtime.health, runtime.settings
 
     def alive(self) -> bool:
-        """Returns whether the dispatcher's loop ran within three ticks (and at least a second) of its due time."""
+        """Returns whether the poller's loop ran within three ticks (and at least a second) of its due time."""
         limit = max(_HEALTHY_TICKS * self._settings.tick_seconds, _HEALTHY_FLOOR_SECONDS)
-        return time.monotonic() - self._dispatcher.next_turn_due <= limit
+        return time.monotonic() - self._poller.next_turn_due <= limit
 
     async def not_ready(self) -> str | None:
         """Returns why the daemon cannot work (the database); None if it can."""

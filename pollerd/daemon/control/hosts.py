@@ -10,7 +10,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from pollerd.daemon.journal import Journal
+from pollerd.daemon.commit import Journal
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.views import HostView, PausedBy, RobotsState, RobotsView

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from pollerd.daemon.control.sites import SiteRemoval, SiteReturn, adopt_stored, screenshot_conflict
 from pollerd.daemon.faults import RETRY_CAP_SECONDS
-from pollerd.daemon.poll_result import SiteCache
 from pollerd.daemon.scheduler_state import SchedulerState, by_render, weight_and_cost
+from pollerd.daemon.stages import SiteCache
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, PermanentError
 from pollerd.inheritance import inherit, polled_otherwise
 from pollerd.model import JobAction, JobState, Site

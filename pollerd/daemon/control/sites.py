@@ -12,15 +12,15 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from pollerd.daemon.announcer import Announcer
+from pollerd.daemon.commit import Journal
 from pollerd.daemon.crawl_hook import PageHook
-from pollerd.daemon.dispatcher import InFlight
 from pollerd.daemon.explain import SiteViews
-from pollerd.daemon.journal import Journal
 from pollerd.daemon.loading import ScheduleLoader
 from pollerd.daemon.outage_filter import OutageFilter
-from pollerd.daemon.poll_result import SiteCache
+from pollerd.daemon.poll import InFlight
 from pollerd.daemon.proofs import Candidates
 from pollerd.daemon.scheduler_state import SchedulerState, by_render, weight_and_cost
+from pollerd.daemon.stages import SiteCache
 from pollerd.daemon.unchanged import note_unchanged, recall_ttls
 from pollerd.daemon.views import ExplanationView, LiveSite
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
@@ -57,7 +57,7 @@ class SiteRemoval:
         candidates: Candidates,
         announcer: Announcer,
         in_flight: InFlight,
-        hook: PageHook,
+        hook: PageHook | None,
     ) -> None:
         self._scheduler, self._site_cache, self._candidates = scheduler, site_cache, candidates
         self._announcer = announcer
@@ -66,7 +66,8 @@ class SiteRemoval:
     def remove(self, site_id: int) -> None:
         """Removes the site, if it is known, and cancels its work in flight."""
         slot = self._scheduler.remove(site_id)
-        self._hook.forget(site_id)
+        if self._hook is not None:
+            self._hook.forget(site_id)
         self._site_cache.forget(site_id)
         self._candidates.drop(site_id)
         self._announcer.forget(site_id)

@@ -9,8 +9,8 @@ import numpy as np
 import structlog
 from msgspec.structs import replace
 
-from pollerd.daemon.poll_result import SiteCache
 from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.stages import SiteCache
 from pollerd.daemon.unchanged import note_unchanged
 from pollerd.errors import NotFoundError
 from pollerd.inheritance import read_by_polls

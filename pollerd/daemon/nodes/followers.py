@@ -11,17 +11,17 @@ import structlog
 from numpy.typing import NDArray
 
 from pollerd.daemon.budget import Budget
+from pollerd.daemon.commit import Journal
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.sites import SiteRemoval, add_stored, adopt_stored, stored_ttls
 from pollerd.daemon.forecast import Forecast, reported_curve
-from pollerd.daemon.journal import Journal
 from pollerd.daemon.loading import ScheduleLoader
 from pollerd.daemon.nodes.loans import HostLoans
 from pollerd.daemon.notifier import Notifier
-from pollerd.daemon.poll_result import SiteCache
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.settings import BUDGET_MIN
 from pollerd.daemon.sources import SourceReader
+from pollerd.daemon.stages import SiteCache
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.inheritance import read_by_polls
 from pollerd.storage.grants import GrantAnswer, GrantReport, GrantStore

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from pollerd.daemon.journal import Journal
+from pollerd.daemon.commit import Journal
 from pollerd.daemon.nodes.calls import EndLoan, LendHost, LoanAnswer, NodeClient
 from pollerd.daemon.redirects import RedirectPolicies, RedirectPolicy, answering_host
 from pollerd.daemon.robots import RobotsKeeper

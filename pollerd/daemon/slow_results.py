@@ -1,40 +1,15 @@
-"""Gathering of finished polls, which wait for others to be committed with, or for work that only they need.
-
-A batch costs the loop, the allocator and the database nearly the same with one poll as with ten. A result that takes
-long is prepared by itself before it joins one, so that the others do not wait for it.
-"""
+"""Results that take long: each is prepared by itself, before it is committed with others."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from pollerd.daemon.poll_result import PollResult
+from pollerd.daemon.stages import Found
 from pollerd.daemon.workers import WorkerPool
-from pollerd.model import OutcomeKind
-from pollerd.scheduling.settings import SchedulingSettings
-from pollerd.scheduling.sites import SiteTable
 
 T = TypeVar("T")
-_NOTHING_NEW = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.NOT_MODIFIED})
-
-
-def max_commit_delay(result: PollResult, sites: SiteTable, settings: SchedulingSettings) -> float:
-    """Returns the seconds that the result may be delayed without effect; 0 if it is needed now.
-
-    A result may wait if it found nothing new, as the poll before, if it was not requested by hand, and if its site,
-    which stays in flight until the commit, could not be polled earlier anyway because of its min_interval.
-    """
-    outcome, detection, slot = result.outcome, result.detection, result.slot
-    if detection is None or detection.kind not in _NOTHING_NEW or outcome.redirects or result.reading is not None:
-        return 0.0
-    last = result.context.last_outcome
-    if last is None or not last.informative or sites.asap[slot]:
-        return 0.0
-    own = float(sites.min_interval[slot])
-    return max((settings.min_interval_seconds if math.isnan(own) else own) - outcome.duration, 0.0)
 
 
 class LeavesBatchError(Exception):
@@ -42,7 +17,7 @@ class LeavesBatchError(Exception):
 
 
 async def here_or_beside(
-    workers: WorkerPool, result: PollResult, work: Callable[..., T], *arguments: object, light: bool
+    workers: WorkerPool, result: Found, work: Callable[..., T], *arguments: object, light: bool
 ) -> T:
     """Returns the result of work on a poll, done in the event loop if it is light, else by a worker process.
 
@@ -62,8 +37,8 @@ class SlowResults:
     def __init__(
         self,
         *,
-        prepare: Callable[[PollResult], Awaitable[PollResult]],
-        hand_on: Callable[[PollResult], None],
+        prepare: Callable[[Found], Awaitable[Found]],
+        hand_on: Callable[[Found], None],
         on_end: Callable[[], None],
     ) -> None:
         """hand_on: takes the prepared result. on_end: called when a preparation has ended."""
@@ -78,7 +53,7 @@ class SlowResults:
         """Returns the number of results that are being prepared."""
         return len(self._under_way)
 
-    def begin(self, result: PollResult) -> None:
+    def begin(self, result: Found) -> None:
         """Begins to prepare a result."""
         task = asyncio.create_task(self._run(result), name=f"slow-{result.site_id}")
         self._under_way[task] = result.site_id
@@ -93,7 +68,7 @@ class SlowResults:
         for task in self._under_way:
             task.cancel()
 
-    async def _run(self, result: PollResult) -> None:
+    async def _run(self, result: Found) -> None:
         prepared = await self._prepare(result)
         if asyncio.current_task() not in self._dropped:
             self._hand_on(prepared)

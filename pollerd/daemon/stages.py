@@ -1,4 +1,4 @@
-"""The result of one poll on its way to the journal, its effect, and the cache of sites' contexts."""
+"""The stages of one poll from its answer to the record that is committed, and the cache of sites' contexts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pollerd.daemon.workers import Effort
-from pollerd.model import Detection, Outcome, Poll, SiteState
-from pollerd.storage.page_values import PageRecord
+from pollerd.model import Detection, Outcome
 from pollerd.storage.sites import SiteStore
-from pollerd.storage.values import ChangeDraft, PollRecord, SelectionRecord, SiteContext
+from pollerd.storage.values import SiteContext
 
 if TYPE_CHECKING:
     from pollerd.crawler.pages import PageReading
@@ -36,7 +35,7 @@ class ProofResult(StrEnum):
 class Candidate(Struct, frozen=True):
     """A change that waits for its proof: the poll that found it, without its body."""
 
-    result: PollResult
+    result: Found
     first_at: float
     """Start of the first poll that found a change and is not proven yet, epoch s."""
     undecided: int = 0
@@ -71,7 +70,7 @@ class ProofStatus(Struct, frozen=True):
     """Why the change found by this poll is not proven."""
     lifted: bool = False
     """Whether rules of the mask were given up, because what they hide stood still."""
-    recorded: PollResult | None = None
+    recorded: Found | None = None
     """The poll that found the waiting change, if that is recorded with this one, which failed."""
 
 
@@ -84,75 +83,64 @@ class Judgement(Struct, frozen=True):
     """The lines of its changes, by site and selection; None: no rule asks for them."""
 
 
-class PollResult(Struct, frozen=True, gc=False):
-    """The answer to one poll of the site in `slot`.
+class Answer(Struct, frozen=True, gc=False):
+    """The first stage of a poll: what came of the request for the site in `slot`.
 
-    `detection` is present exactly if the poll was informative or the body could not be read. `asked` is False if no
-    request was sent (robots.txt denied it), so the result says nothing about our own link. `reading`: the page as read
-    for the topic, if the site is the focused crawler's. `proof`: set by the noise step where a change has to be proven.
-    `signals_stored`: what it says of other pages was read and stored. `dated_at`: the latest date of a change since the
-    site's poll before that a signal source gave, epoch s. `date_believed`: whether a believed one gave such a date.
-    `effort`: what workers spent on it so far; None: it had none. `alone`: it is prepared by
-    itself, so that work on it may take long; `judgement`: what came of that.
+    `asked` is False if no request was sent (robots.txt denied it), so it says nothing about our own link. `effort`:
+    what workers spend on it; None: it has no body.
     """
 
     slot: int
     context: SiteContext
     outcome: Outcome
-    detection: Detection | None = None
     asked: bool = True
+    effort: Effort | None = None
+
+
+class Found(Struct, frozen=True, gc=False):
+    """The second stage of a poll: what the answer means. The third is the `PollRecord` that is stored.
+
+    `detection` is present exactly if the poll was informative or the body could not be read. `reading`: the page as
+    read for the topic, if the site is the focused crawler's. `proof`: set by the noise step if a change has to be
+    proven. `signals_stored`: what it says of other pages was read and stored. `dated_at`: the latest date of a change
+    since the site's poll before that a signal source gave, epoch s. `date_believed`: whether a believed one gave such a
+    date. `alone`: it is prepared by itself, so that work on it may take long; `judgement`: what came of that.
+    """
+
+    answer: Answer
+    detection: Detection | None = None
     reading: PageReading | None = None
     proof: ProofStatus | None = None
     signals_stored: bool = False
     dated_at: float | None = None
     date_believed: bool = False
-    effort: Effort | None = None
     alone: bool = False
     judgement: Judgement | None = None
 
     @property
+    def slot(self) -> int:
+        """The slot of the polled site."""
+        return self.answer.slot
+
+    @property
+    def context(self) -> SiteContext:
+        """What the poll knew of its site."""
+        return self.answer.context
+
+    @property
+    def outcome(self) -> Outcome:
+        """What came of the request."""
+        return self.answer.outcome
+
+    @property
+    def effort(self) -> Effort | None:
+        """What workers spend on it."""
+        return self.answer.effort
+
+    @property
     def site_id(self) -> int:
         """The polled site."""
-        return self.context.site_id
-
-
-class PollEffect(Struct, frozen=True, gc=False):
-    """The effect of one poll on its site. Fields shared with `PollRecord` have the same meaning."""
-
-    poll: Poll
-    context: SiteContext
-    state: SiteState
-    not_before: float | None = None
-    failures: int = 0
-    last_seen_at: float | None = None
-    content: bytes | None = None
-    change: ChangeDraft | None = None
-    mask_changed: bool = False
-    misled: bool = False
-    selections: tuple[SelectionRecord, ...] = ()
-    screenshot: bytes | None = None
-
-    def record(self, learned: bytes | None = None, page: PageRecord | None = None) -> PollRecord:
-        """Returns the record for storage, with the allocator's state of the site and the crawler's page.
-
-        The content of a page that ended is not stored.
-        """
-        return PollRecord(
-            poll=self.poll,
-            context=self.context,
-            state=self.state,
-            not_before=self.not_before,
-            failures=self.failures,
-            last_seen_at=self.last_seen_at,
-            content=None if page is not None and page.ended else self.content,
-            change=self.change,
-            learned=learned,
-            mask_changed=self.mask_changed,
-            misled=self.misled,
-            page=page,
-            screenshot=self.screenshot,
-            selections=self.selections if page is None or not page.ended else (),
-        )
+        return self.answer.context.site_id
 
 
 class SiteCache:
@@ -165,16 +153,16 @@ class SiteCache:
 
     async def get(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
         """Returns the contexts of the sites; sites that are gone from the store are left out."""
-        missing = [i for i in site_ids if i not in self._kept]
-        if missing:
-            await self._load(missing)
+        if not self._kept.keys() >= set(site_ids):
+            await self._load([i for i in site_ids if i not in self._kept])
         found = {}
         for site_id in site_ids:
             context = self._kept.get(site_id)
             if context is not None:
                 self._kept.move_to_end(site_id)
                 found[site_id] = context
-        self._trim()
+        while len(self._kept) > self._capacity:
+            self._kept.popitem(last=False)
         return found
 
     async def _load(self, site_ids: Sequence[int]) -> None:
@@ -202,7 +190,3 @@ class SiteCache:
         """Drops all sites."""
         self._kept.clear()
         self._loading.clear()
-
-    def _trim(self) -> None:
-        while len(self._kept) > self._capacity:
-            self._kept.popitem(last=False)
