@@ -246,7 +246,7 @@ async def live_daemon(
     fetcher = Fetcher(
         settings.fetching,
         clock=clock,
-        on_sent=lambda host: scheduler.hosts.sent(host, clock()),
+        on_sent=scheduler.hosts.sent,
         before_repeat=lambda host: asyncio.sleep(scheduler.hosts.spacing_left_at(host, clock())),
         may_write=None if node is None else node.borrower.may_write,
     )

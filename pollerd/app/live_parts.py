@@ -201,6 +201,7 @@ def result_parts(common: CommonParts, signals: SignalParts) -> ResultParts:
         signal_yield=SignalYield(sources=signals.sources, scheduler=scheduler, instruments=runtime.instruments),
         announcer=announcer,
         signals=signals.reader,
+        signal_sources=signals.sources.known,
         proofs=ProofUpdates(
             scheduler=scheduler, candidates=candidates, still=still, prover=prover, instruments=runtime.instruments
         ),

@@ -162,6 +162,11 @@ def robots_allowance(rate: float) -> float:
     return max(rate / 2, BUDGET_MIN)
 
 
+def _most_pending(rate: float) -> int:
+    """Returns how many robots.txt requests can be sent before the next choice, which can take a second."""
+    return int(min(max(robots_allowance(rate) * _PENDING_SECONDS, _PENDING_LEAST), _PENDING_MOST))
+
+
 class Budget:
     """One budget (cost per second): polls pass its gate, their requests its pacer, robots.txt a separate gate."""
 
@@ -188,6 +193,9 @@ class Budget:
         self.pacer = WritePacer(rate, last_write=last_start, may_write=asked)
         self.robots_gate = BudgetGate(robots_allowance(rate))
         self.meter = BudgetMeter()
+        self._rate = rate
+        self.most_robots_pending = _most_pending(rate)
+        """How many robots.txt requests can wait or be in flight: those that can be sent before the next choice."""
 
     def _may_write_now(self) -> bool:
         return self.granted.is_set() and (self._may_write is None or self._may_write())
@@ -195,19 +203,13 @@ class Budget:
     @property
     def rate(self) -> float:
         """Cost per second that may be spent, 0.01 to 10,000. Setting it raises InvalidValueError out of range."""
-        return self.gate.budget
+        return self._rate
 
     @rate.setter
     def rate(self, value: float) -> None:
         self.gate.budget = self.pacer.budget = value
         self.robots_gate.budget = robots_allowance(value)
-
-    def most_robots_pending(self) -> int:
-        """Returns how many robots.txt requests may wait or be in flight: those that can be sent before the next choice.
-
-        The next choice comes up to a second later if choosing takes long.
-        """
-        return int(min(max(robots_allowance(self.rate) * _PENDING_SECONDS, _PENDING_LEAST), _PENDING_MOST))
+        self._rate, self.most_robots_pending = value, _most_pending(value)
 
 
 # How much of the budget can be spent within the sites' intervals and politeness.

@@ -65,10 +65,6 @@ T = TypeVar("T")
 class SignalIntake(Protocol):
     """Reads what polls of signal sources say of other pages."""
 
-    @property
-    def active(self) -> bool:
-        """Whether there are sources."""
-
     async def store_signals(self, results: Sequence[Found]) -> None:
         """Stores what the polls say. Raises DatabaseUnavailableError; may be repeated then."""
 
@@ -108,6 +104,8 @@ class Steps:
     signal_yield: SignalYield
     announcer: Announcer
     signals: SignalIntake
+    """Called only if there are `signal_sources`."""
+    signal_sources: Mapping[int, object]
     proofs: ProofUpdates
     site_cache: SiteCache
     remove_site: Callable[[int], None]
@@ -152,7 +150,7 @@ class Journal:
         """Takes a result; its site stays in flight until it is committed. One that takes long is prepared by
         itself first.
         """
-        if self._steps.noise.is_slow(result) or (self._steps.signals.active and self._steps.signals.is_long(result)):
+        if self._steps.noise.is_slow(result) or (self._steps.signal_sources and self._steps.signals.is_long(result)):
             self._slow.begin(result)
         else:
             self._take(result)
@@ -276,7 +274,7 @@ class Journal:
             prepared, committed = await self._commit_singly(prepared, batch)
         self._instruments.commit.observe(time.perf_counter() - started)
         self._apply(prepared, committed)
-        if self._steps.signals.active:
+        if self._steps.signal_sources:
             await self._steps.signals.apply_committed()
 
     # The steps before the commit.
@@ -284,14 +282,14 @@ class Journal:
     async def _prepare(self, results: Sequence[Found]) -> PreparedBatch:
         """Runs the steps before the commit; can be repeated only after `DatabaseUnavailableError`."""
         steps, announcer = self._steps, self._steps.announcer
-        if steps.signals.active:
+        if steps.signal_sources:
             await steps.signals.store_signals(results)
             noise = await steps.noise.recognise(steps.signals.with_dates(results))
         else:
             noise = await steps.noise.recognise(results)
         founds, lines, slow = noise.results, None, tuple[Found, ...]()
         leaving = noise.slow
-        if announcer.wants_lines:
+        if announcer.active and announcer.wants_lines:
             lines, without_lines = await announcer.lines_of(founds)
             leaving |= without_lines
         if leaving:
@@ -316,7 +314,7 @@ class Journal:
 
         async def prepared() -> Found:
             found, signals, announcer = result, self._steps.signals, self._steps.announcer
-            if signals.active:
+            if self._steps.signal_sources:
                 if signals.is_long(found):
                     found = await signals.store_long(found)
                 (found,) = signals.with_dates([found])
@@ -335,7 +333,8 @@ class Journal:
         out, records = list(founds), list[PollRecord]()
         for i, found in enumerate(founds):
             try:
-                record = record_of(found, summaries.get(found.site_id, ""), self._scheduler, self._rng)
+                summary = summaries.get(found.answer.context.site_id, "")
+                record = record_of(found, summary, self._scheduler, self._rng)
             except Exception as error:  # noqa: BLE001
                 # Whatever one poll triggers is reported and sets its site aside; the others of the batch are kept.
                 out[i] = self._faults.set_aside(found.slot, found.context, error)
@@ -354,10 +353,10 @@ class Journal:
         scheduler, allocator = self._scheduler, self._scheduler.allocator
         each, misled, read, shown, informed = list[int](), list[int](), list[int](), list[float](), list[int]()
         for i, (found, record) in enumerate(zip(founds, records, strict=True)):
-            each.append(found.slot)
+            each.append(found.answer.slot)
             evidence = None if found.detection is None else found.detection.evidence
             if record.misled:
-                misled.append(found.slot)
+                misled.append(found.answer.slot)
             if record.poll.outcome.informative:
                 window = record.context.baseline.window
                 read.append(i)
@@ -421,7 +420,7 @@ class Journal:
             assert evidence is not None
             columns.append(
                 (
-                    founds[i].slot,
+                    founds[i].answer.slot,
                     math.inf if gap is None else gap,
                     evidence.changed,
                     math.nan if evidence.age is None else evidence.age,
@@ -440,7 +439,7 @@ class Journal:
             span=span,
         )
         now, predicted = records[-1].poll.at, self._scheduler.allocator.change_probability(slots, elapsed)
-        if self._steps.signals.active:
+        if self._steps.signal_sources:
             again = np.isfinite(elapsed) | ~np.isnan(age)
             self._steps.signal_yield.note(slots[again], predicted[again], batch.found[again], now)
         self._scheduler.observe(slots, elapsed, batch, now)
@@ -525,34 +524,40 @@ class Journal:
         steps, records = self._steps, prepared.records
         if records:
             _count(self._instruments, records)
-            steps.poll_feed.note(records)
+            if steps.poll_feed.watchers:
+                steps.poll_feed.note(records)
             if steps.announcer.active:
                 steps.announcer.apply_committed(records)
         founds, current = prepared.founds, self._current(prepared.founds)
         if not all(current):
             founds, records = tuple(compress(founds, current)), tuple(compress(records, current))
         if founds:
-            update_sites(self._scheduler, founds, records)
-            self._private.note(founds, records)
+            if update_sites(self._scheduler, founds, records):
+                self._private.note(founds, records)
             steps.proofs.apply(founds)
-        for found, record in zip(founds, records, strict=True):
-            content_id = committed.content_ids.get(found.site_id)
-            after = record.context if content_id is None else replace(record.context, content_id=content_id)
-            if record.selections:
-                after = replace(after, states=_with_ids(record, committed))
-            steps.site_cache.follow(found.context, after)
-            if record.state is SiteState.ACTIVE:
-                self._faults.passed(found)
+        self._follow(founds, records, committed)
         if steps.crawl is not None:
             for site_id in steps.crawl.apply_committed(records, prepared.crawled, committed.stale_pages):
                 steps.remove_site(site_id)
+
+    def _follow(self, founds: Sequence[Found], records: Sequence[PollRecord], committed: CommitResult) -> None:
+        """Keeps what the next polls of the sites begin with."""
+        for found, record in zip(founds, records, strict=True):
+            before = found.answer.context
+            content_id = committed.content_ids.get(before.site_id)
+            after = record.context if content_id is None else replace(record.context, content_id=content_id)
+            if record.selections:
+                after = replace(after, states=_with_ids(record, committed))
+            self._steps.site_cache.follow(before, after)
+            if self._faults.in_a_row and record.state is SiteState.ACTIVE:
+                self._faults.passed(found)
 
     def _current(self, founds: Sequence[Found]) -> list[bool]:
         """Returns for each poll whether its slot still holds its site, at the same URL."""
         site_ids, current = self._scheduler.sites.site_id, list[bool]()
         for found in founds:
-            site_id = found.context.site_id
-            current.append(bool(site_ids[found.slot] == site_id) and site_id not in self._moved)
+            site_id = found.answer.context.site_id
+            current.append(bool(site_ids[found.answer.slot] == site_id) and site_id not in self._moved)
         return current
 
     async def _retry(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -579,23 +584,26 @@ def max_commit_delay(result: Found, sites: SiteTable, settings: SchedulingSettin
     A result may wait if it found nothing new, as the poll before, if it was not requested by hand, and if its site,
     which stays in flight until the commit, could not be polled earlier anyway because of its min_interval.
     """
-    outcome, detection, slot = result.outcome, result.detection, result.slot
+    outcome, detection, slot = result.answer.outcome, result.detection, result.answer.slot
     if detection is None or detection.kind not in _NOTHING_NEW or outcome.redirects or result.reading is not None:
         return 0.0
-    last = result.context.last_outcome
+    last = result.answer.context.last_outcome
     if last is None or not last.informative or sites.asap[slot]:
         return 0.0
     own = float(sites.min_interval[slot])
     return max((settings.min_interval_seconds if math.isnan(own) else own) - outcome.duration, 0.0)
 
 
-def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Sequence[PollRecord]) -> None:
-    """Writes committed polls into the site table, and frees the sites for their next poll."""
+def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Sequence[PollRecord]) -> bool:
+    """Writes committed polls into the site table, and frees the sites for their next poll.
+
+    Returns whether `PrivateAddresses` has to note them: an address was refused, or one was earlier.
+    """
     sites, counts_items = scheduler.sites, scheduler.allocator.counts_items
     informed, puzzling, gaps, forgotten = list[int](), list[bool](), list[float](), list[int]()
-    columns, states = list[tuple[float, ...]](), list[int]()
+    columns, states, blocked = list[tuple[float, ...]](), list[int](), False
     for found, record in zip(founds, records, strict=True):
-        poll, baseline, slot = record.poll, record.context.baseline, found.slot
+        poll, baseline, answer, slot = record.poll, record.context.baseline, found.answer, found.answer.slot
         if poll.elapsed is not None and poll.outcome.informative:
             informed.append(slot)
             gaps.append(poll.elapsed)
@@ -603,6 +611,7 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
             if record.misled and not poll.changed:
                 forgotten.append(slot)
         states.append(STATE_CODE[record.state])
+        blocked = blocked or poll.outcome is OutcomeKind.BLOCKED_ADDRESS
         columns.append(
             (
                 slot,
@@ -612,7 +621,7 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
                 record.failures,
                 record.changes,
                 # For how long the page, by its headers or as a feed, asks not to be polled again, s; 0: not at all.
-                max(found.outcome.fresh_for or 0.0, baseline.ttl or 0.0),
+                max(answer.outcome.fresh_for or 0.0, baseline.ttl or 0.0),
                 baseline.ttl_broken,
             )
         )
@@ -631,6 +640,7 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
     sites.touch(slots)
     note_announced_ttl(scheduler, slots, ttls, broken.astype(np.bool_))
     note_unchanged(scheduler, slots)
+    return blocked or not sites.is_default("private")
 
 
 def _is_puzzling(found: Found, record: PollRecord, *, counts_items: bool) -> bool:

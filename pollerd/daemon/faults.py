@@ -35,7 +35,7 @@ class Faults:
 
     def __init__(self, instruments: Instruments, clock: Callable[[], float]) -> None:
         self._instruments, self._clock = instruments, clock
-        self._in_a_row: set[int] = set()
+        self.in_a_row: set[int] = set()
         """Ids of the sites that raised since a page was last read successfully."""
         self._log = structlog.get_logger("pollerd.faults")
 
@@ -66,15 +66,15 @@ class Faults:
             return
         self._instruments.site_faults.inc()
         self._log.error("site_fault", site_id=context.site_id, url=context.url, exc_info=error)
-        self._in_a_row.add(context.site_id)
-        if len(self._in_a_row) >= SITES_IN_A_ROW:
-            sites = f"{len(self._in_a_row)} sites in a row"
+        self.in_a_row.add(context.site_id)
+        if len(self.in_a_row) >= SITES_IN_A_ROW:
+            sites = f"{len(self.in_a_row)} sites in a row"
             raise FaultEverywhereError(f"{sites} raised, the last: {reason(context, error)}") from error
 
     def passed(self, result: Found) -> None:
         """Notes a committed poll; if it read its page, the run of faults ends."""
         if result.detection is not None and result.detection.kind.informative:
-            self._in_a_row.clear()
+            self.in_a_row.clear()
 
 
 def reason(context: SiteContext, error: Exception) -> str:

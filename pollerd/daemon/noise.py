@@ -297,7 +297,12 @@ class NoiseStep:
     def _concerns(self, result: Found) -> bool:
         if result.judgement is not None:
             return False
-        return _changed(result) or result.site_id in self._candidates or bool(self._still.doubted(result))
+        detection, context = result.detection, result.answer.context
+        if detection is not None and detection.kind is OutcomeKind.CHANGED:
+            return True
+        if context.site_id in self._candidates.waiting:
+            return True
+        return bool(context.baseline.mask) and bool(self._still.doubted(result))
 
     async def _judged(self, result: Found, before: bytes | None) -> Found:
         candidate, selecting = self._candidates.get(result.context), bool(result.context.selections)

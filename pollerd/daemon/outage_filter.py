@@ -28,6 +28,8 @@ class OutageFilter:
         self._blindness, self._clock = runtime.blindness, runtime.clock
         self._watch: OutageDetector[Found] = OutageDetector()
         self._held_since = 0.0
+        self.holds_back = False
+        """Whether failures are held back, or were when the link went down."""
         self.online = asyncio.Event()
         """Cleared while our own link seems down."""
         self.online.set()
@@ -42,15 +44,23 @@ class OutageFilter:
         """Takes a finished poll."""
         if not result.answer.asked:
             self._journal.put(result)
-        elif result.outcome.kind.link_suspect:
+        elif result.answer.outcome.kind.link_suspect:
             self._failed(result)
         else:
-            self._answered()
+            if self.holds_back:
+                self.answered()
             self._journal.put(result)
 
     def answered(self) -> None:
-        """Notes that a host answered a request other than a poll (robots.txt)."""
-        self._answered()
+        """Notes that a host answered: failures that were held back count, and our own link is up."""
+        was_offline, self.holds_back = self.offline, False
+        for held in self._watch.answered():
+            self._journal.put(held)
+        if was_offline:
+            self.online.set()
+            self._blindness.end(BlindCause.LINK, self._clock())
+            self._instruments.offline.set(0)
+            self._log.info("online", polling="resumed")
 
     def forget(self, site_id: int) -> None:
         """Drops held-back results of a site whose URL changed."""
@@ -75,20 +85,8 @@ class OutageFilter:
         for result in self._watch.held():
             self._release(result)
 
-    def _answered(self) -> None:
-        if not self._watch.troubled:
-            return
-        was_offline = self.offline
-        for held in self._watch.answered():
-            self._journal.put(held)
-        if was_offline:
-            self.online.set()
-            self._blindness.end(BlindCause.LINK, self._clock())
-            self._instruments.offline.set(0)
-            self._log.info("online", polling="resumed")
-
     def _failed(self, result: Found) -> None:
-        was_offline = self.offline
+        was_offline, self.holds_back = self.offline, True
         if not self._watch.holding:
             self._held_since = time.monotonic()
         host = int(self._scheduler.sites.host[result.slot])

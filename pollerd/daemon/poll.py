@@ -21,7 +21,7 @@ from pollerd.daemon.faults import reason
 from pollerd.daemon.outage_filter import OutageFilter
 from pollerd.daemon.pages import PageClient, detect_selected, needs_whole_page
 from pollerd.daemon.process import LagWatch
-from pollerd.daemon.redirects import RedirectPolicyMaker
+from pollerd.daemon.redirects import RedirectFollower, RedirectPolicyMaker
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
@@ -253,7 +253,8 @@ class Poller:
         while True:
             self._next_turn_due = time.monotonic()
             self._scheduler.due.clear()
-            self._outage_filter.review()
+            if self._outage_filter.holds_back:
+                self._outage_filter.review()
             # Not while the database does not accept commits, or there is no budget.
             if not await self._wait_for(self._health.takes_commits, _STORAGE_RETRY_SECONDS):
                 continue
@@ -261,7 +262,7 @@ class Poller:
                 continue
             if self._scheduler.budget_fit.has_grown():
                 await self._scheduler.budget_fit.fit_in_steps()
-            started = self._probe() if self._outage_filter.offline else self._round()
+            started = self._probe() if not self._outage_filter.online.is_set() else self._round()
             if await started:
                 idle = self._settings.tick_seconds
                 await self._rest(self._cadence.choose_again_at - time.monotonic())
@@ -302,7 +303,9 @@ class Poller:
 
     def _due_in(self) -> float:
         """Returns the seconds until a site may be polled or a review is due, unless an event comes first."""
-        wait = min(self._cadence.due_in, self._outage_filter.review_in)
+        wait = self._cadence.due_in
+        if self._outage_filter.holds_back:
+            wait = min(wait, self._outage_filter.review_in)
         if wait <= self._settings.tick_seconds:
             return wait
         began, scheduler = time.perf_counter(), self._scheduler
@@ -332,7 +335,7 @@ class Poller:
             now,
             self._cadence.number(rate, ahead=self._crawl is None or self._crawl.chooses_ahead),
             scheduler.uniform_period(),
-            self._budget.most_robots_pending() - len(self._in_flight.asking),
+            self._budget.most_robots_pending - len(self._in_flight.asking),
         )
         took = time.perf_counter() - began
         self._tick_metric.observe(took)
@@ -381,7 +384,7 @@ class Poller:
                 await self._start_poll(slot, contexts)
                 if (
                     self._scheduler.due.is_set()
-                    or self._outage_filter.offline
+                    or not self._outage_filter.online.is_set()
                     or not self._health.takes_commits.is_set()
                 ):
                     break
@@ -393,22 +396,13 @@ class Poller:
             left = self._in_flight.release_chosen()
         return started and left < len(chosen)
 
-    def _chosen_context(self, slot: int, contexts: Contexts) -> SiteContext | None:
-        """Returns the context of a site that is still to be polled; None: it was removed, moved or paused meanwhile."""
-        site_id = self._in_flight.chosen.get(slot)
-        return None if site_id is None or self._scheduler.sites.paused[slot] else contexts.get(site_id)
-
     async def _start_poll(self, slot: int, contexts: Contexts) -> None:
         """Starts one poll once robots.txt, permit and budget gate allow it, unless the site changed meanwhile."""
-        context = self._chosen_context(slot, contexts)
-        if context is None:
+        scheduler, in_flight = self._scheduler, self._in_flight
+        sites, hosts = scheduler.sites, scheduler.hosts
+        context = contexts.get(in_flight.chosen.get(slot, -1))
+        if context is None or sites.paused[slot]:
             return
-        scheduler, in_flight, sites, hosts = (
-            self._scheduler,
-            self._in_flight,
-            self._scheduler.sites,
-            self._scheduler.hosts,
-        )
         host, cost = int(sites.host[slot]), float(sites.cost[slot])
         if not self._allowed(slot, host, context):
             return
@@ -456,8 +450,9 @@ class Poller:
 
     def _start_robots(self, slot: int, contexts: Contexts) -> None:
         """Requests the robots.txt of the slot's host, unless the host is busy."""
-        context, host = self._chosen_context(slot, contexts), int(self._scheduler.sites.host[slot])
-        if context is None or not self._claim(host):
+        context, sites = contexts.get(self._in_flight.chosen.get(slot, -1)), self._scheduler.sites
+        host = int(sites.host[slot])
+        if context is None or sites.paused[slot] or not self._claim(host):
             return
         del self._in_flight.chosen[slot]
         self._in_flight.asking.add(slot)
@@ -512,16 +507,49 @@ class Poller:
             return self._faults.set_aside(slot, context, error)
 
     async def _request(self, slot: int, context: SiteContext) -> Answer:
-        """Sends the request when the budget allows, and follows redirects if robots.txt and politeness allow.
+        """Sends the request when the budget allows, and follows redirects if robots.txt and politeness allow."""
+        scheduler, crawl, request = self._scheduler, self._crawl, self._request_for(slot, context)
+        sites = scheduler.sites
+        host = int(sites.host[slot])
+        redirects: RedirectFollower | None = None
 
-        It is a conditional request; a full one every n-th poll and after a change of settings, as some servers lie.
-        """
-        scheduler, sites, crawl, access = self._scheduler, self._scheduler.sites, self._crawl, context.access
+        async def follow(url: str) -> bool:
+            nonlocal redirects
+            if redirects is None:
+                redirects = self._redirects.policy(host, context, context.access.proxy)
+            return await redirects.may_follow(url)
+
+        may_follow = follow if crawl is None else crawl.following(context.site_id, follow)
+        began, send = time.perf_counter(), partial(self._budget.pacer.send, float(sites.cost[slot]))
+        try:
+            outcome = await self._client.get(context, request, may_follow, send)
+            started_at = self._clock() - outcome.duration
+            if started_at - outcome.started_at > _CLOCK_SET_SECONDS:  # the clock was set during the poll
+                outcome = replace(outcome, started_at=started_at)
+            if redirects is not None:
+                redirects.answered(request.url, outcome)
+            elif outcome.status is not None:
+                scheduler.hosts.answered(host, outcome, self._clock(), self._rng)
+        finally:
+            if redirects is not None:
+                redirects.finish()
+            if crawl is not None:
+                crawl.responded(time.perf_counter() - began)
+        if redirects is not None and redirects.put_off is not None and outcome.kind is OutcomeKind.DENIED:
+            # The redirect's host cannot be requested now: a temporary refusal.
+            detail = f"redirect to {outcome.redirects[-1].url}: its host cannot be asked now"
+            outcome = replace(outcome, kind=OutcomeKind.THROTTLED, retry_after=redirects.put_off, detail=detail)
+        effort = None if outcome.body is None else Effort(host_of(context.url), len(outcome.body))
+        return Answer(slot, context, outcome, effort=effort)
+
+    def _request_for(self, slot: int, context: SiteContext) -> Request:
+        """Returns a conditional request; a full one every n-th poll, as some servers lie, and after other settings."""
+        scheduler, sites, access = self._scheduler, self._scheduler.sites, context.access
         changed_at = context.settings_changed_at
         full = (
             context.polls_since_full >= self.full_get_every - 1
             or context.baseline.fingerprint is None
-            or (crawl is not None and crawl.wants_whole(context.site_id))
+            or (self._crawl is not None and self._crawl.wants_whole(context.site_id))
             or (context.selections != "" and needs_whole_page(context))
             or (bool(sites.proofs) and slot in sites.proofs)
             or context.site_id in scheduler.unread_sources
@@ -530,31 +558,13 @@ class Poller:
                 and (changed_at > float(sites.last_seen[slot]) or context.site_id in scheduler.settings_pending)
             )
         )
-        request = Request(context.url, Validators() if full else context.validators)
-        if access is not NO_ACCESS and access.body is None:
-            request = Request(context.url, request.validators, own_headers(access), access.proxy)
-        elif access is not NO_ACCESS and access.body is not None:
-            # A POST has no representation of its own that validators could name (RFC 9110, section 13.1).
-            request = Request(context.url, Validators(), own_headers(access), access.proxy, access.body.encode())
-        redirects = self._redirects.policy(int(sites.host[slot]), context, access.proxy)
-        may_follow = redirects.may_follow if crawl is None else crawl.following(context.site_id, redirects.may_follow)
-        began, send = time.perf_counter(), partial(self._budget.pacer.send, float(sites.cost[slot]))
-        try:
-            outcome = await self._client.get(context, request, may_follow, send)
-            started_at = self._clock() - outcome.duration
-            if started_at - outcome.started_at > _CLOCK_SET_SECONDS:  # the clock was set during the poll
-                outcome = replace(outcome, started_at=started_at)
-            redirects.answered(request.url, outcome)
-        finally:
-            redirects.finish()
-            if crawl is not None:
-                crawl.responded(time.perf_counter() - began)
-        if redirects.put_off is not None and outcome.kind is OutcomeKind.DENIED:
-            # The redirect's host cannot be requested now: a temporary refusal.
-            detail = f"redirect to {outcome.redirects[-1].url}: its host cannot be asked now"
-            outcome = replace(outcome, kind=OutcomeKind.THROTTLED, retry_after=redirects.put_off, detail=detail)
-        effort = None if outcome.body is None else Effort(host_of(context.url), len(outcome.body))
-        return Answer(slot, context, outcome, effort=effort)
+        validators = Validators() if full else context.validators
+        if access is NO_ACCESS:
+            return Request(context.url, validators)
+        if access.body is None:
+            return Request(context.url, validators, own_headers(access), access.proxy)
+        # A POST has no representation of its own that validators could name (RFC 9110, section 13.1).
+        return Request(context.url, Validators(), own_headers(access), access.proxy, access.body.encode())
 
     async def _found(self, answer: Answer) -> Found:
         """Compares the answer with the site's baseline, if there is one to compare."""

@@ -20,31 +20,32 @@ class Candidates:
 
     def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         self._most_bytes, self._bytes = most_bytes, 0
-        self._waiting: dict[int, Candidate] = {}
+        self.waiting: dict[int, Candidate] = {}
+        """By site id."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def __contains__(self, site_id: int) -> bool:
-        return site_id in self._waiting
+        return site_id in self.waiting
 
     def get(self, context: SiteContext) -> Candidate | None:
         """Returns the waiting change of the site; None if its settings or what it is held against are others by now."""
-        found = self._waiting.get(context.site_id)
+        found = self.waiting.get(context.site_id)
         return found if found is not None and _key(found.result.context) == _key(context) else None
 
     def put(self, candidate: Candidate) -> None:
         """Keeps a waiting change in place of the site's last one."""
         site_id = candidate.result.site_id
         self.drop(site_id)
-        self._waiting[site_id] = candidate
+        self.waiting[site_id] = candidate
         self._bytes += candidate.size + _OVERHEAD_BYTES
-        while self._bytes > self._most_bytes and len(self._waiting) > 1:
-            self.drop(next(iter(self._waiting)))
+        while self._bytes > self._most_bytes and len(self.waiting) > 1:
+            self.drop(next(iter(self.waiting)))
 
     def drop(self, site_id: int) -> None:
         """Forgets the waiting change of the site, if there is one."""
-        gone = self._waiting.pop(site_id, None)
+        gone = self.waiting.pop(site_id, None)
         if gone is not None:
             self._bytes -= gone.size + _OVERHEAD_BYTES
 

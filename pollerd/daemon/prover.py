@@ -377,11 +377,14 @@ class ProofUpdates:
     def apply(self, results: Sequence[Found]) -> None:
         """Takes over what the committed polls say; their slots hold the same sites still."""
         proofs = self._scheduler.sites.proofs
-        self._instruments.masks_learned.inc(sum(map(_learned_a_mask, results)))
         for result in results:
-            if result.context.baseline.mask:
+            before, detection = result.answer.context, result.detection
+            if detection is not None and (detection.selections or detection.baseline.mask != before.baseline.mask):
+                self._instruments.masks_learned.inc(_learned_a_mask(result))
+            if before.baseline.mask:
                 self._still.note(result)
-            if result.proof is not None or result.site_id in self._candidates or result.slot in proofs:
+            waits = before.site_id in self._candidates.waiting or (bool(proofs) and result.slot in proofs)
+            if waits or result.proof is not None:
                 self._follow(result, result.proof or _NOTHING)
 
     def _follow(self, result: Found, status: ProofStatus) -> None:

@@ -236,11 +236,6 @@ class SignalReader:
         self._indexes = indexes
         self._sources, self._documents, self._hubs, self._faults = sources, documents, hubs, faults
 
-    @property
-    def active(self) -> bool:
-        """Whether there are sources."""
-        return len(self._sources) > 0
-
     async def store_signals(self, results: Sequence[Found]) -> None:
         """Stores what the polls of signal sources say. Raises DatabaseUnavailableError; may be repeated."""
         for result in results:

@@ -72,7 +72,8 @@ class SignalSources:
 
     def __init__(self, *, store: SignalStore, scheduler: SchedulerState) -> None:
         self._store, self._scheduler = store, scheduler
-        self._known: dict[int, _Known] = {}
+        self.known: dict[int, _Known] = {}
+        """The sources by id."""
         self._by_site: dict[int, int] = {}
         """Id of a polled site -> id of the signal source that it is."""
         self._pushed = frozenset[int]()
@@ -93,7 +94,7 @@ class SignalSources:
 
     def __len__(self) -> int:
         """Returns the number of signal sources."""
-        return len(self._known)
+        return len(self.known)
 
     async def load(self) -> None:
         """Loads all sources from the database; signals that wait for a poll are passed to the allocator again."""
@@ -109,18 +110,18 @@ class SignalSources:
                 self._scheduler.unread_sources.add(source.spec.site_id)
         known = _Known(source, source.last_read_at is not None)
         known.set_sites(site_ids, np.full(len(site_ids), -1, np.int64), np.full(len(site_ids), -np.inf))
-        self._known[source.id] = known
+        self.known[source.id] = known
         self._admissions = -1
 
     def change(self, source: SignalSource) -> None:
         """Takes in other settings of a source; unknown ones are ignored."""
-        known = self._known.get(source.id)
+        known = self.known.get(source.id)
         if known is not None:
             known.source = source
 
     def forget(self, source_id: int) -> None:
         """Forgets a source. Unknown ones are ignored."""
-        known = self._known.pop(source_id, None)
+        known = self.known.pop(source_id, None)
         if known is not None:
             self._by_site.pop(known.source.spec.site_id or 0, None)
             self._scheduler.unread_sources.discard(known.source.spec.site_id or 0)
@@ -129,22 +130,22 @@ class SignalSources:
     def of_site(self, site_id: int) -> SignalSource | None:
         """Returns the source that is read from this site's polls, if any."""
         source_id = self._by_site.get(site_id)
-        return None if source_id is None else self._known[source_id].source
+        return None if source_id is None else self.known[source_id].source
 
     def set_pushed(self, source_ids: Collection[int]) -> None:
         """Takes in which sources hubs push; the allocator knows the others as polled, as they were."""
         before, self._pushed = self._pushed, frozenset(source_ids)
         for source_id in before ^ self._pushed:
-            if source_id in self._known:
-                self._introduce(self._known[source_id])
+            if source_id in self.known:
+                self._introduce(self.known[source_id])
 
     def knows(self, source_id: int) -> bool:
         """Returns whether there is such a source, as far as is known here."""
-        return source_id in self._known
+        return source_id in self.known
 
     def was_read(self, source_id: int) -> bool:
         """Returns whether the source was ever read; False for an unknown one."""
-        return source_id in self._known and self._known[source_id].read
+        return source_id in self.known and self.known[source_id].read
 
     async def agree(self) -> None:
         """Makes the sources known to the allocator, if sites came or it was replaced since the last call.
@@ -152,15 +153,15 @@ class SignalSources:
         For sites that came here since then, the signals that wait for a poll are passed on. Raises
         DatabaseUnavailableError; the next call does the rest.
         """
-        if not self._known or self._scheduler.admissions == self._admissions:
+        if not self.known or self._scheduler.admissions == self._admissions:
             return
         admissions = self._scheduler.admissions
         if self._allocator is not self._scheduler.allocator:
             # Another one knows nothing of what was passed on before.
             self._allocator = self._scheduler.allocator
-            for known in self._known.values():
+            for known in self.known.values():
                 known.slots = np.full(len(known.site_ids), -1, np.int64)
-        for source_id in list(self._known):
+        for source_id in list(self.known):
             await self._agree(source_id)
         self._admissions = admissions
 
@@ -171,14 +172,14 @@ class SignalSources:
         """
         found = await (self._store.all() if source_ids is None else self._store.some(source_ids))
         stored = {one.id: one for one in found}
-        for source_id in sorted(stored.keys() | self._known.keys() if source_ids is None else source_ids):
+        for source_id in sorted(stored.keys() | self.known.keys() if source_ids is None else source_ids):
             source = stored.get(source_id)
             if source is None:
                 self.forget(source_id)
-            elif source_id not in self._known:
+            elif source_id not in self.known:
                 self.follow(source, await self._stored_sites(source_id))
             else:
-                await self._adopt(self._known[source_id], source)
+                await self._adopt(self.known[source_id], source)
         await self.agree()
 
     async def _adopt(self, known: _Known, source: SignalSource) -> None:
@@ -203,12 +204,12 @@ class SignalSources:
     async def take(self, news: Sequence[SourceNews]) -> None:
         """Passes committed news on, with the sign that their sources were read. Raises as `agree` does."""
         for one in news:
-            known = self._known.get(one.source_id)
+            known = self.known.get(one.source_id)
             if known is not None and (one.joined or one.left):
                 self._speak_for(known, one)
         await self.agree()
         for one in news:
-            known = self._known.get(one.source_id)
+            known = self.known.get(one.source_id)
             if known is not None:
                 self._pass_on(known, one.signals)
                 if not one.ended:
@@ -234,11 +235,11 @@ class SignalSources:
         self._introduce(known)
 
     async def _agree(self, source_id: int) -> None:
-        known = self._known[source_id]
+        known = self.known[source_id]
         now_here = self._scheduler.sites.slots_of(known.site_ids)
         came = set(known.site_ids[(now_here >= 0) & (known.slots < 0)].tolist())
         waiting = [one for one in await self._store.said(source_id) if one.site_id in came] if came else []
-        if self._known.get(source_id) is not known:  # forgotten meanwhile
+        if self.known.get(source_id) is not known:  # forgotten meanwhile
             return
         known.slots = self._scheduler.sites.slots_of(known.site_ids)
         known.passed_at[np.isin(known.site_ids, np.array(sorted(came), np.int64))] = -np.inf

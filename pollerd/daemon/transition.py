@@ -46,12 +46,12 @@ class SiteStatus(Struct, frozen=True, gc=False):
 
 def record_of(found: Found, summary: str, scheduler: SchedulerState, rng: np.random.Generator) -> PollRecord:
     """Returns the record of one poll, with its effect on its site. `summary` describes the change, if there is one."""
-    sites, slot = scheduler.sites, found.slot
+    sites, slot = scheduler.sites, found.answer.slot
     last_seen = float(sites.last_seen[slot])
     before = SiteStatus(
         failures=int(sites.failures[slot]),
         last_seen_at=last_seen if math.isfinite(last_seen) else None,
-        promised=max(float(sites.announced_ttl[slot]), found.context.baseline.ttl or 0.0),
+        promised=max(float(sites.announced_ttl[slot]), found.answer.context.baseline.ttl or 0.0),
         keeps_changing=sites.keeps_changing(slot),
     )
     return poll_effect(found, before, summary, scheduler.settings, rng)
@@ -61,7 +61,7 @@ def poll_effect(
     found: Found, before: SiteStatus, summary: str, settings: SchedulingSettings, rng: np.random.Generator
 ) -> PollRecord:
     """Returns the record of one poll of a site that was `before`. Pure."""
-    outcome, detection, context = found.outcome, found.detection, found.context
+    outcome, detection, context = found.answer.outcome, found.detection, found.answer.context
     kind = detection.kind if detection is not None else outcome.kind
     informative, at, seen, rest = kind.informative, outcome.started_at, before.last_seen_at, 0.0
     failures, state = 0, SiteState.ACTIVE
@@ -69,9 +69,10 @@ def poll_effect(
     if not informative and kind is not OutcomeKind.PROVING:
         failures = before.failures + 1
         state, wait = _site_state(kind, outcome, failures, settings, rng)
-    if found.effort is not None and kind is not OutcomeKind.PROVING:
+    effort = found.answer.effort
+    if effort is not None and kind is not OutcomeKind.PROVING:
         # The site of a heavy page is left alone for so long that it takes only its share of the workers.
-        rest = found.effort.seconds / WORKER_SHARE
+        rest = effort.seconds / WORKER_SHARE
         rest = rest if rest >= _SHORTEST_REST_SECONDS else 0.0
     evidence = detection.evidence if detection is not None else None
     after, selected = _context(found, kind, before), tuple[SelectionRecord, ...]()
@@ -167,7 +168,7 @@ def _backoff(failures: int, outcome: Outcome, settings: SchedulingSettings, rng:
 
 
 def _context(found: Found, kind: OutcomeKind, status: SiteStatus) -> SiteContext:
-    before, outcome = found.context, found.outcome
+    before, outcome = found.answer.context, found.answer.outcome
     if found.detection is None or not kind.informative:
         return replace(before, last_outcome=kind)
     target = _permanent_target(outcome) if outcome.redirects else None

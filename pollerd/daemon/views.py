@@ -357,7 +357,7 @@ class PollFeed:
     def __init__(self) -> None:
         self._polls: deque[tuple[Poll, str]] = deque(maxlen=_KEPT)
         self._position = 0
-        self._watchers = 0
+        self.watchers = 0
 
     @property
     def position(self) -> int:
@@ -367,23 +367,23 @@ class PollFeed:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Keeps polls while the block runs."""
-        self._watchers += 1
+        self.watchers += 1
         try:
             yield
         finally:
-            self._watchers -= 1
-            if not self._watchers:
+            self.watchers -= 1
+            if not self.watchers:
                 self._polls.clear()
 
     def note(self, records: Sequence[PollRecord]) -> None:
         """Takes the polls of a commit."""
-        if self._watchers:
+        if self.watchers:
             self._polls.extend((record.poll, record.context.url) for record in records)
             self._position += len(records)
 
     def add(self, polls: Sequence[tuple[Poll, str]], skipped: int) -> None:
         """Takes polls, each with its site's URL, of which `skipped` older ones were left out."""
-        if self._watchers:
+        if self.watchers:
             self._polls.extend(polls)
             self._position += len(polls) + skipped
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import xxhash
 from msgspec.structs import replace
 
@@ -51,7 +53,10 @@ def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detec
     if `elapsed` is None, but then there is no evidence: a change without a gap says nothing about a rate. `content` is
     set for FIRST and CHANGED.
     """
-    _check(outcome, elapsed)
+    if outcome.kind not in (OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED):
+        raise InvalidValueError("outcome.kind", "body or not_modified", outcome.kind.value)
+    if elapsed is not None and not 0.0 <= elapsed < math.inf:
+        raise InvalidValueError("elapsed", "a finite number of seconds, at least 0, or None", elapsed)
     if outcome.body is None:
         return Detection(OutcomeKind.NOT_MODIFIED, _nothing_new(baseline), _unchanged(elapsed))
     raw = xxhash.xxh3_128_digest(outcome.body)
@@ -69,18 +74,13 @@ def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detec
     return replace(detection, hidden=hidden) if hidden else detection
 
 
-def _check(outcome: Outcome, elapsed: float | None) -> None:
-    if outcome.kind not in (OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED):
-        raise InvalidValueError("outcome.kind", "body or not_modified", outcome.kind.value)
-    if elapsed is not None and not 0.0 <= elapsed < float("inf"):
-        raise InvalidValueError("elapsed", "a finite number of seconds, at least 0, or None", elapsed)
-
-
 def _unchanged(elapsed: float | None) -> Evidence | None:
     return None if elapsed is None else _UNCHANGED
 
 
 def _nothing_new(baseline: Baseline) -> Baseline:
+    if baseline.window is None:
+        return baseline
     window = nothing_new(baseline.window)
     return baseline if window is baseline.window else replace(baseline, window=window)
 

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 
 from aiohttp import hdrs
 
-from pollerd.fetching.client import HttpMessage, Repeat, Response, Send, Sent, Write, posting
+from pollerd.fetching.client import HttpMessage, Repeat, Response, Send, Write, posting
 from pollerd.fetching.egress import Router
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, proxy_refusal, refusal
 from pollerd.fetching.outcomes import (
@@ -31,15 +31,17 @@ from pollerd.model import Outcome, OutcomeKind, Validators
 from pollerd.urls import host_of
 
 T = TypeVar("T")
+OnSent = Callable[[str, float], None]
+"""Called with the host of a request that was written, and the time, epoch s."""
 
 
 class Fetcher:
     """Fetches pages and robots.txt; an asynchronous context manager, used inside one event loop.
 
     `clock` returns UTC epoch seconds; it dates outcomes and replaces a missing Date header. `on_sent` is called with
-    the host of each request: pages, robots.txt and redirects; `before_repeat` is awaited before a request is rewritten
-    because the server dropped its kept connection. `may_write` is asked with the host right before each request is
-    written that no `send` spaces; if it says no, the fetch is cancelled.
+    the host of each request and its time: pages, robots.txt and redirects; `before_repeat` is awaited before a request
+    is rewritten because the server dropped its kept connection. `may_write` is asked with the host right before each
+    request is written that no `send` spaces; if it says no, the fetch is cancelled.
     """
 
     def __init__(
@@ -47,13 +49,13 @@ class Fetcher:
         settings: FetchSettings,
         *,
         clock: Callable[[], float] = time.time,
-        on_sent: Sent | None = None,
+        on_sent: OnSent | None = None,
         before_repeat: Repeat | None = None,
         may_write: Callable[[str], bool] | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._on_sent: Sent = on_sent or _count_nothing
+        self._on_sent: OnSent = on_sent or _count_nothing
         self._before_repeat: Repeat = before_repeat or _wait_for_nothing
         self._may_write = may_write
         self._egress: Router
@@ -208,7 +210,7 @@ class Fetcher:
             deadline.reschedule(ends + waited)
 
     def _sent(self, state: FetchState, host: str) -> None:
-        self._on_sent(host)
+        self._on_sent(host, self._clock())
         if not state.sent:
             state.sent, state.started_at = True, self._clock()
 
@@ -237,7 +239,7 @@ class Fetcher:
         return response
 
 
-def _count_nothing(_: str) -> None:
+def _count_nothing(_host: str, _now: float) -> None:
     """Default of `on_sent`: does nothing."""
 
 

@@ -66,11 +66,6 @@ class OutageDetector(Generic[T]):
         return [], dropped
 
     @property
-    def troubled(self) -> bool:
-        """Whether a failure is held back or the link seems down; otherwise an answer changes nothing."""
-        return self.holding or self.state is LinkState.OFFLINE
-
-    @property
     def holding(self) -> bool:
         """Whether a failure is held back."""
         return bool(self._held)

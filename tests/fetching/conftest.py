@@ -43,7 +43,7 @@ async def new_fetcher() -> AsyncIterator[NewFetcher]:
 
         async def start(
             clock: Callable[[], float] = time.time,
-            on_sent: Callable[[str], None] | None = None,
+            on_sent: Callable[[str, float], None] | None = None,
             before_repeat: Callable[[str], Awaitable[None]] | None = None,
             **settings: Any,
         ) -> Fetcher:

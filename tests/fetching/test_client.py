@@ -7,7 +7,6 @@ import contextlib
 import gc
 import socket
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -138,7 +137,7 @@ async def test_a_request_waits_before_it_is_written_again(serve: Serve, new_fetc
         await asyncio.sleep(2.5)
 
     fetcher = await new_fetcher(
-        total_timeout_seconds=2.0, before_repeat=wait, on_sent=lambda _: sent.append(time.time())
+        total_timeout_seconds=2.0, before_repeat=wait, on_sent=lambda _host, at: sent.append(at)
     )
     await fetcher.fetch(Request(site.url()))
     closing.set()
@@ -322,7 +321,7 @@ def test_what_is_told_of_as_sent_needs_no_turn_of_the_loop(certificate: Certific
     async def fetched(port: int) -> tuple[OutcomeKind, list[bool]]:
         there: list[bool] = []
         settings = FetchSettings(allow_private=True, ca_file=str(certificate.pem), total_timeout_seconds=30.0)
-        async with Fetcher(settings, on_sent=lambda _: there.append(arrived.wait(10))) as fetcher:
+        async with Fetcher(settings, on_sent=lambda _host, _at: there.append(arrived.wait(10))) as fetcher:
             outcome = await fetcher.fetch(Request(f"{scheme}://127.0.0.1:{port}/"))
         return outcome.kind, there
 

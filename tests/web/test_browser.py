@@ -283,7 +283,7 @@ async def test_polls_and_health_are_live(busy: Web, new_reader: NewReader) -> No
 
     async def watched() -> bool:
         busy.api.control.poll_feed.note([])
-        return busy.api.control.poll_feed._watchers == 1  # noqa: SLF001 (nothing else says so)
+        return busy.api.control.poll_feed.watchers == 1
 
     await until(watched)
     from tests.api.test_api_history import record

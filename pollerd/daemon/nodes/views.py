@@ -105,7 +105,7 @@ class ClusterPollFeed(PollFeed):
                 self._end_if_last()
 
     def _end_if_last(self) -> None:
-        if self._watchers == 1 and self._task is not None:
+        if self.watchers == 1 and self._task is not None:
             self._task.cancel()
             self._task = None
             self._said.clear()
