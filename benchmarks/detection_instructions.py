@@ -12,7 +12,6 @@ of the interpreter does not count.
 from __future__ import annotations
 
 import argparse
-import inspect
 import os
 import random
 import re
@@ -27,7 +26,7 @@ import numpy as np
 from detection_cost import page
 
 from pollerd.allocation import registry
-from pollerd.daemon.poll import Poller
+from pollerd.daemon.poll import Poller, PollParts
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.detection.detect import detect
 from pollerd.model import Baseline, Outcome, OutcomeKind
@@ -73,20 +72,18 @@ def polling(kind: str) -> Callable[[], object]:
     scheduler.add([1], [(1, "127.0.0.1:80")], [SiteSpec(URL)])
     scheduler.sites.last_seen[0] = AT - 60
     settings = SimpleNamespace(full_get_every=100, tick_seconds=0.1)
-    others = SimpleNamespace(health=None, rng=None, instruments=SimpleNamespace(tick=None))
+    others = SimpleNamespace(health=None, rng=np.random.default_rng(1), instruments=SimpleNamespace(tick=None))
     runtime = SimpleNamespace(workers=None, faults=None, clock=lambda: AT, settings=settings, **vars(others))
-    client = "client" if "client" in inspect.signature(Poller).parameters else "fetcher"
-    no_redirects = SimpleNamespace(put_off=None, may_follow=None, answered=id, finish=list)
-    parts: dict[str, Any] = {
-        "scheduler": scheduler,
-        client: Client(outcome),
-        "redirects": SimpleNamespace(policy=lambda *_: no_redirects),
-        "budget": SimpleNamespace(pacer=SimpleNamespace(send=len)),
-        "runtime": runtime,
-        "crawl": None,
-        **dict.fromkeys(("chooser", "robots", "in_flight", "outage_filter", "site_cache")),
-    }
-    poller, context = Poller(**parts), SiteContext(1, URL, baseline=baseline)
+    parts = PollParts(
+        client=cast(Any, Client(outcome)),
+        budget=cast(Any, SimpleNamespace(pacer=SimpleNamespace(send=len))),
+        crawl=None,
+        **dict.fromkeys(
+            ("chooser", "robots", "redirects", "in_flight", "outage_filter", "site_cache"), cast(Any, None)
+        ),
+    )
+    poller = Poller(scheduler=scheduler, parts=parts, runtime=cast(Any, runtime))
+    context = SiteContext(1, URL, baseline=baseline)
 
     def once() -> object:
         poll = poller.poll(0, context)

@@ -23,7 +23,7 @@ from pollerd.daemon.noise import NoiseStep
 from pollerd.daemon.notifier import DaemonEvents, FailingWatch, MessageDelivery, Notifier
 from pollerd.daemon.outage_filter import OutageFilter
 from pollerd.daemon.pages import PageClient, PageRequests
-from pollerd.daemon.poll import InFlight, Poller
+from pollerd.daemon.poll import InFlight, Poller, PollParts
 from pollerd.daemon.proofs import Candidates
 from pollerd.daemon.prover import ProofUpdates, Prover, StillNoise
 from pollerd.daemon.redirects import RedirectPolicies, RedirectPolicyMaker
@@ -249,22 +249,20 @@ def polling_parts(common: CommonParts, results: ResultParts) -> PollingParts:
     local = RedirectPolicies(scheduler=scheduler, robots=robots, runtime=runtime)
     node_redirects = _node_redirects(common, results, local, robots)
     redirects: RedirectPolicyMaker = local if node_redirects is None else node_redirects
-    poller = Poller(
-        scheduler=scheduler,
+    parts = PollParts(
         chooser=common.chooser,
         budget=budget,
-        client=client,
-        robots=robots,
-        redirects=redirects,
         in_flight=common.in_flight,
+        site_cache=common.site_cache,
+        robots=robots,
+        client=client,
+        redirects=redirects,
         crawl=common.hook,
         outage_filter=results.outage_filter,
-        site_cache=common.site_cache,
-        runtime=runtime,
     )
     return PollingParts(
         requests=PageRequests(scheduler=scheduler, client=client, redirects=redirects, budget=budget, runtime=runtime),
-        poller=poller,
+        poller=Poller(scheduler=scheduler, parts=parts, runtime=runtime),
         node_redirects=node_redirects,
     )
 

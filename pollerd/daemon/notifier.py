@@ -23,7 +23,7 @@ from pollerd.daemon.stages import SiteCache
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.events import EventKind, Incident, Notice
 from pollerd.model import OutcomeKind
-from pollerd.notifications.message import Answer, AnswerKind, Message
+from pollerd.notifications.message import AnswerKind, Message, Receipt
 from pollerd.partitions import NodeRole
 from pollerd.storage.notification_values import ClaimedMessage, StoredChannel, StoredRule
 from pollerd.storage.notifications import NotificationStore
@@ -95,7 +95,7 @@ class MessageDelivery(Protocol):
     async def replace(self, rows: Iterable[StoredChannel]) -> None:
         """Puts these channels in place of those before."""
 
-    async def try_out(self, row: StoredChannel, message: Message) -> Answer:
+    async def try_out(self, row: StoredChannel, message: Message) -> Receipt:
         """Sends one message on a channel with these settings."""
 
     async def close(self) -> None:
@@ -185,7 +185,7 @@ class Notifier:
             else:
                 return
 
-    async def try_out(self, row: StoredChannel, message: Message) -> Answer:
+    async def try_out(self, row: StoredChannel, message: Message) -> Receipt:
         """Sends one message on a channel with these settings, at once, whichever node delivers."""
         delivery = self._make_delivery()
         try:
@@ -344,7 +344,7 @@ class DeliveryWatch:
     def __init__(self, *, events: DaemonEvents, announcer: Announcer, instruments: Instruments) -> None:
         self._events, self._announcer, self._instruments = events, announcer, instruments
 
-    def ended(self, claim: ClaimedMessage, answer: Answer, *, dead: bool) -> None:
+    def ended(self, claim: ClaimedMessage, answer: Receipt, *, dead: bool) -> None:
         """Counts one attempt at a message. A digest takes nothing more in from its first attempt on."""
         self._instruments.delivery_attempts["dead" if dead else answer.kind.value].inc()
         if answer.kind is AnswerKind.SENT:
@@ -352,7 +352,9 @@ class DeliveryWatch:
         if claim.digest:
             self._announcer.close_digests([claim.digest])
 
-    def notices_of(self, channel: StoredChannel, answer: Answer, now: float, *, was_paused: bool) -> tuple[Notice, ...]:
+    def notices_of(
+        self, channel: StoredChannel, answer: Receipt, now: float, *, was_paused: bool
+    ) -> tuple[Notice, ...]:
         """Returns what other channels are told, if this one is paused now, or works again."""
         refused, sent = answer.kind is AnswerKind.REFUSED, answer.kind is AnswerKind.SENT
         if not (refused and not was_paused) and not (sent and was_paused):

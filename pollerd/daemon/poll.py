@@ -10,6 +10,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -212,28 +213,31 @@ _ROOM_SECONDS = 1.0
 _LIMIT_RETRY_SECONDS = 0.02
 
 
+@dataclass(frozen=True, kw_only=True)
+class PollParts:
+    """The parts that a poll passes."""
+
+    chooser: Chooser
+    budget: Budget
+    in_flight: InFlight
+    site_cache: SiteCache
+    robots: RobotsKeeper
+    client: PageClient
+    redirects: RedirectPolicyMaker
+    crawl: PageHook | None
+    """None: no topic is set."""
+    outage_filter: OutageFilter
+
+
 class Poller:
     """Starts polls under the budget, in the chooser's order, and takes each to what it found."""
 
-    def __init__(  # noqa: PLR0913 (all that a poll passes)
-        self,
-        *,
-        scheduler: SchedulerState,
-        chooser: Chooser,
-        budget: Budget,
-        client: PageClient,
-        robots: RobotsKeeper,
-        redirects: RedirectPolicyMaker,
-        in_flight: InFlight,
-        crawl: PageHook | None,
-        outage_filter: OutageFilter,
-        site_cache: SiteCache,
-        runtime: Runtime,
-    ) -> None:
-        """Must be called inside the running event loop. crawl: None, if no topic is set."""
-        self._scheduler, self._chooser, self._budget, self._client = scheduler, chooser, budget, client
-        self._robots, self._redirects, self._in_flight, self._crawl = robots, redirects, in_flight, crawl
-        self._outage_filter, self._site_cache = outage_filter, site_cache
+    def __init__(self, *, scheduler: SchedulerState, parts: PollParts, runtime: Runtime) -> None:
+        """Must be called inside the running event loop."""
+        self._scheduler, self._chooser, self._budget = scheduler, parts.chooser, parts.budget
+        self._in_flight, self._site_cache, self._robots = parts.in_flight, parts.site_cache, parts.robots
+        self._client, self._redirects, self._crawl = parts.client, parts.redirects, parts.crawl
+        self._outage_filter = parts.outage_filter
         self._settings, self._health, self._faults = runtime.settings, runtime.health, runtime.faults
         self._workers = runtime.workers
         self._tick_metric, self._rng, self._clock = runtime.instruments.tick, runtime.rng, runtime.clock

@@ -15,7 +15,7 @@ import structlog
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.events import Notice, NoticeState
 from pollerd.notifications.channels.channel import MessageChannel
-from pollerd.notifications.message import Answer, AnswerKind, Message
+from pollerd.notifications.message import AnswerKind, Message, Receipt
 from pollerd.notifications.schedule import next_attempt
 from pollerd.storage.notification_values import AttemptEnd, ClaimedMessage, DueTimes, NewMessages, Pause, StoredChannel
 from pollerd.storage.notifications import NotificationStore
@@ -109,10 +109,12 @@ class _Terms(TypedDict):
 class ChannelWatcher(Protocol):
     """Learns what becomes of channels and messages."""
 
-    def ended(self, claim: ClaimedMessage, answer: Answer, *, dead: bool) -> None:
+    def ended(self, claim: ClaimedMessage, answer: Receipt, *, dead: bool) -> None:
         """Takes in that one attempt at this message ended."""
 
-    def notices_of(self, channel: StoredChannel, answer: Answer, now: float, *, was_paused: bool) -> tuple[Notice, ...]:
+    def notices_of(
+        self, channel: StoredChannel, answer: Receipt, now: float, *, was_paused: bool
+    ) -> tuple[Notice, ...]:
         """Returns what other channels are told, if this one is paused now, or works again."""
 
 
@@ -155,7 +157,7 @@ class ChannelSender:
         first_seen = max(due.first_seen, self._first_seen_pace.free_at(now))
         return max(min(due.again, others, first_seen), self._open_at(now))
 
-    async def try_out(self, message: Message) -> Answer:
+    async def try_out(self, message: Message) -> Receipt:
         """Sends a message beside the outbox; returns the answer."""
         return await self._channel.send(message, self._clock())
 
@@ -241,7 +243,7 @@ class ChannelSender:
         if first_seen:
             self._first_seen_pace.note_sent(at, events)
 
-    async def _answer(self, claim: ClaimedMessage, now: float) -> tuple[ClaimedMessage, Answer]:
+    async def _answer(self, claim: ClaimedMessage, now: float) -> tuple[ClaimedMessage, Receipt]:
         """Sends as many of the notices as one message holds; returns these, and the answer. The others follow.
 
         One that was tried before stays as it was: receivers know it by its id.
@@ -260,9 +262,9 @@ class ChannelSender:
         except Exception as error:  # noqa: BLE001
             # A message that breaks our own code is retried and then dead; it holds up no other channel.
             self._log.error("message_fault", message=claim.message_id, exc_info=error)
-            return claim, Answer(AnswerKind.RETRY, detail=f"a fault of ours: {type(error).__name__}")
+            return claim, Receipt(AnswerKind.RETRY, detail=f"a fault of ours: {type(error).__name__}")
 
-    def _next_attempt(self, claim: ClaimedMessage, answer: Answer, now: float) -> float | None:
+    def _next_attempt(self, claim: ClaimedMessage, answer: Receipt, now: float) -> float | None:
         """Returns when to try the message again; None: never, or not again."""
         failed, since = claim.attempts + 1, min(one.waits_since for one in claim.notices)
         if answer.kind is AnswerKind.RETRY:
@@ -272,7 +274,7 @@ class ChannelSender:
             return now + max(wait, min(answer.retry_after or 0.0, _PROBE_MOST_SECONDS))
         return None
 
-    def _say(self, claim: ClaimedMessage, answer: Answer, end: AttemptEnd, *, was_paused: bool) -> None:
+    def _say(self, claim: ClaimedMessage, answer: Receipt, end: AttemptEnd, *, was_paused: bool) -> None:
         if end.state is NoticeState.DEAD:
             self._log.warning("message_dead", message=claim.message_id, events=len(claim.notices), reason=answer.detail)
         elif end.pause is not None and not was_paused:
@@ -330,7 +332,7 @@ class DeliveryLoop:
         except InvalidValueError as error:  # one that cannot be used stops neither the others nor the daemon
             self._log.error("channel_unusable", channel=row.spec.name, reason=str(error), queue="kept")
 
-    async def try_out(self, row: StoredChannel, message: Message) -> Answer:
+    async def try_out(self, row: StoredChannel, message: Message) -> Receipt:
         """Sends one message on a channel with these settings, at once and beside the outbox."""
         sender = self._make_sender(row)
         try:

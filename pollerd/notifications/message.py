@@ -95,7 +95,7 @@ class AnswerKind(StrEnum):
     """
 
 
-class Answer(Struct, frozen=True):
+class Receipt(Struct, frozen=True):
     """Result of one attempt."""
 
     kind: AnswerKind

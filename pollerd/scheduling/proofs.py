@@ -17,7 +17,7 @@ PROOF_SHARE = 0.1
 SAVED_MOST = 16.0
 """Maximum cost of the proof polls saved up while no noisy site needs one: in a time of T seconds they cost at most
 `PROOF_SHARE`·budget·T plus this."""
-_TALLY_MOST = 4
+_MAX_EXCESS = 4
 """A site's proofs that showed noise count at most so many times more than those that showed a change, or less."""
 _PRIOR_PROOFS = 20.0
 """So many proofs, all of which would show a change, count as seen at the start; older ones are forgotten by then."""
@@ -41,7 +41,7 @@ class ProofQueue:
         self.left: dict[int, float] = {}
         """Slot whose change is proven by its next regular poll, and not by one more -> until when it is left alone."""
         self._noise: dict[int, int] = {}
-        """Slot -> how many more of its proofs showed noise than a change, from -`_TALLY_MOST` to `_TALLY_MOST`."""
+        """Slot -> how many more of its proofs showed noise than a change, from -`_MAX_EXCESS` to `_MAX_EXCESS`."""
         self._changes, self._proofs = _PRIOR_PROOFS, _PRIOR_PROOFS
         self._credit, self._income, self._earned_at = SAVED_MOST, 0.0, math.nan
 
@@ -78,7 +78,7 @@ class ProofQueue:
         if not self.is_noisy(np.array([slot]))[0]:
             keep = 1 - 1 / (50 * _PRIOR_PROOFS)
             self._changes, self._proofs = keep * self._changes + (not noise), keep * self._proofs + 1
-        self._noise[slot] = min(max(self._noise.get(slot, 0) + (1 if noise else -1), -_TALLY_MOST), _TALLY_MOST)
+        self._noise[slot] = min(max(self._noise.get(slot, 0) + (1 if noise else -1), -_MAX_EXCESS), _MAX_EXCESS)
 
     def is_noisy(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns bool[k]: which of the slots int64[k] are of sites whose proofs mostly showed noise."""

@@ -25,7 +25,7 @@ from pollerd.storage.notification_values import (
 from pollerd.storage.notifications import NotificationStore
 
 if TYPE_CHECKING:  # a daemon without rules loads none of it
-    from pollerd.notifications.message import Answer
+    from pollerd.notifications.message import Receipt
 
 
 _FOR_GOOD = 253_402_300_000.0
@@ -202,7 +202,7 @@ class NotificationControl:
         await self._notifier.reload()
         return stored
 
-    async def try_channel(self, channel_id: int) -> Answer:
+    async def try_channel(self, channel_id: int) -> Receipt:
         """Sends a test message on the channel, at once; returns the answer. The channel and the delivery log show it.
 
         Raises NotFoundError.

@@ -39,7 +39,7 @@ from pollerd.notifications.channels.channel import (
     kind_of_answer,
     unanswered,
 )
-from pollerd.notifications.message import Answer, AnswerKind, Message
+from pollerd.notifications.message import AnswerKind, Message, Receipt
 
 # The daemon's side of the process: starts it, looks up names and opens connections for it, and kills it.
 
@@ -325,7 +325,7 @@ class AppriseChannel:
         self._process = AppriseProcess(environment.guard)
         self._ending: asyncio.Task[None] | None = None
 
-    async def send(self, message: Message, now: float) -> Answer:
+    async def send(self, message: Message, now: float) -> Receipt:
         """Sends the message in the format that the channel asks for; see `MessageChannel`. `now` is not told."""
         body = {"text": message.text, "markdown": message.markdown, "html": message.html}[self._settings.format]
         given = {"url": self._url, "title": message.subject, "body": body, "format": self._settings.format}
@@ -335,10 +335,10 @@ class AppriseChannel:
                 said = await self._process.send(_clean(given))
         except TimeoutError:
             await self._process.kill()
-            return Answer(AnswerKind.RETRY, None, f"not known to be sent within {DEADLINE_SECONDS:g} s")
+            return Receipt(AnswerKind.RETRY, None, f"not known to be sent within {DEADLINE_SECONDS:g} s")
         except LostProcessError as error:
             await self._process.kill()
-            return Answer(AnswerKind.RETRY, None, str(error))
+            return Receipt(AnswerKind.RETRY, None, str(error))
         except BaseException:
             await self._process.kill()
             raise
@@ -354,18 +354,18 @@ class AppriseChannel:
         self._stay()
         await self._process.kill()
 
-    def _answer(self, status: str, log: str) -> Answer:
+    def _answer(self, status: str, log: str) -> Receipt:
         if status == "SUCCESS":
-            return Answer(AnswerKind.SENT)
+            return Receipt(AnswerKind.SENT)
         if self._process.denial:
             return unanswered(OutcomeKind.BLOCKED_ADDRESS, self._process.denial)
         detail = detail_of(log, _secret_parts(self._url)) or "Apprise says nothing more"
         if status == "INVALID":
-            return Answer(AnswerKind.REFUSED, None, detail_of(f"Apprise does not understand the URL: {detail}"))
+            return Receipt(AnswerKind.REFUSED, None, detail_of(f"Apprise does not understand the URL: {detail}"))
         found = _STATUS.search(log)
         code = int(found[1]) if found else None
         kind = AnswerKind.RETRY if code is None or code < 400 else kind_of_answer(code)
-        return Answer(kind, code, detail)
+        return Receipt(kind, code, detail)
 
     def _stay(self) -> None:
         if self._ending is not None:

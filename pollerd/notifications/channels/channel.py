@@ -15,7 +15,7 @@ from pollerd.fetching.guard import WITHOUT_FLAG, Guard
 from pollerd.fetching.poster import Poster
 from pollerd.masking import NOT_SHOWN
 from pollerd.model import OutcomeKind
-from pollerd.notifications.message import Answer, AnswerKind, Message
+from pollerd.notifications.message import AnswerKind, Message, Receipt
 
 DEADLINE_SECONDS = 20.0
 """Longest time of one attempt, from its beginning to its answer."""
@@ -31,7 +31,7 @@ _SHORTEST_HIDDEN = 3
 class MessageChannel(Protocol):
     """Sends messages, one at a time."""
 
-    async def send(self, message: Message, now: float) -> Answer:
+    async def send(self, message: Message, now: float) -> Receipt:
         """Tries once to send the message; `now`: epoch s, told to receivers as the time of this attempt.
 
         Ends within `DEADLINE_SECONDS`, a little more where a process must be killed. Never raises for the receiver's
@@ -70,7 +70,7 @@ class ChannelEnvironment:
 
 
 def detail_of(text: str, secrets: Iterable[str] = ()) -> str:
-    """Returns one line of at most 500 characters for `Answer.detail`, in which every secret is replaced."""
+    """Returns one line of at most 500 characters for `Receipt.detail`, in which every secret is replaced."""
     for secret in sorted({one for one in secrets if len(one) >= _SHORTEST_HIDDEN}, key=len, reverse=True):
         text = text.replace(secret, _HIDDEN)
     line = re.sub(r"\s+", " ", text).strip().encode("utf-8", "backslashreplace").decode()
@@ -78,11 +78,13 @@ def detail_of(text: str, secrets: Iterable[str] = ()) -> str:
     return line if len(line) <= _LONGEST_DETAIL else line[: _LONGEST_DETAIL - 1] + "…"
 
 
-def unanswered(kind: OutcomeKind | None, detail: str) -> Answer:
+def unanswered(kind: OutcomeKind | None, detail: str) -> Receipt:
     """Returns what it means that a receiver was not reached: the guard refuses again, anything else may pass."""
     if kind is not OutcomeKind.BLOCKED_ADDRESS:
-        return Answer(AnswerKind.RETRY, None, detail)
-    return Answer(AnswerKind.DEAD, None, detail.replace(WITHOUT_FLAG, ", not reached without --allow-private-channels"))
+        return Receipt(AnswerKind.RETRY, None, detail)
+    return Receipt(
+        AnswerKind.DEAD, None, detail.replace(WITHOUT_FLAG, ", not reached without --allow-private-channels")
+    )
 
 
 def kind_of_answer(status: int) -> AnswerKind:

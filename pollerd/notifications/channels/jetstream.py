@@ -33,7 +33,7 @@ from pollerd.notifications.channels.jetstream_settings import (
     signature,
     signing_key,
 )
-from pollerd.notifications.message import Answer, AnswerKind, Message
+from pollerd.notifications.message import AnswerKind, Message, Receipt
 from pollerd.notifications.payload import events_carried, payload_of
 
 # A client of NATS over one socket that was dialled through the guard: it dials nothing itself, and never again.
@@ -141,7 +141,7 @@ class JetStreamChannel:
         self._settings, self._secrets, self._environment = settings, dict(secrets), environment
         self._client: DialledClient | None = None
 
-    async def send(self, message: Message, now: float) -> Answer:
+    async def send(self, message: Message, now: float) -> Receipt:
         """Publishes the message's payload; see `MessageChannel`. `now` is not told."""
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
@@ -151,7 +151,7 @@ class JetStreamChannel:
             await self.close()
             return self._answer_to(error, complaint)
         done = "stored before" if acknowledged.duplicate else "stored"
-        return Answer(AnswerKind.SENT, None, detail_of(f"{done} in {acknowledged.stream}, {acknowledged.seq}"))
+        return Receipt(AnswerKind.SENT, None, detail_of(f"{done} in {acknowledged.stream}, {acknowledged.seq}"))
 
     def events_carried(self, message: Message) -> int:
         """Returns how many events the payload holds; see `MessageChannel`."""
@@ -189,7 +189,7 @@ class JetStreamChannel:
         self._client = client
         return client
 
-    def _answer_to(self, error: Exception, complaint: str) -> Answer:
+    def _answer_to(self, error: Exception, complaint: str) -> Receipt:
         """Returns what an error means. A missing stream may be made yet, and messages wait for it."""
         said = f"{error} {complaint}".lower()
         if isinstance(error, AuthorizationError) or any(word in said for word in _REFUSALS):
@@ -209,5 +209,5 @@ class JetStreamChannel:
         kind, detail = why_not_dialled(error)
         return unanswered(kind, detail_of(detail, self._secrets.values()))
 
-    def _said(self, kind: AnswerKind, text: str) -> Answer:
-        return Answer(kind, None, detail_of(text, self._secrets.values()))
+    def _said(self, kind: AnswerKind, text: str) -> Receipt:
+        return Receipt(kind, None, detail_of(text, self._secrets.values()))

@@ -30,7 +30,7 @@ from pollerd.notifications.channels.channel import (
     unanswered,
 )
 from pollerd.notifications.channels.mail_settings import STARTTLS, TLS, MailSettings
-from pollerd.notifications.message import Answer, AnswerKind, Message
+from pollerd.notifications.message import AnswerKind, Message, Receipt
 
 # The e-mail of a message: the same at every attempt, but for its Date.
 #
@@ -124,7 +124,7 @@ class MailChannel:
         self._settled: OrderedDict[str, Refusals] = OrderedDict()
         """Message partly sent -> recipients done with: (250, "") or refused for good."""
 
-    async def send(self, message: Message, now: float) -> Answer:
+    async def send(self, message: Message, now: float) -> Receipt:
         """Sends the message to those recipients that have not got it; see `MessageChannel`."""
         settled = self._settled.get(message.id, {})
         left = [one for one in self._settings.recipients if one not in settled]
@@ -133,7 +133,7 @@ class MailChannel:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 refused = await self._deliver(mail, left)
         except TimeoutError:
-            return Answer(AnswerKind.RETRY, None, f"no answer within {DEADLINE_SECONDS:g} s")
+            return Receipt(AnswerKind.RETRY, None, f"no answer within {DEADLINE_SECONDS:g} s")
         except (aiosmtplib.SMTPException, *DIALLING_FAULTS) as error:
             return self._answer_to(error)
         return self._answer(message.id, settled | {one: refused.get(one, (250, "")) for one in left})
@@ -166,7 +166,7 @@ class MailChannel:
         finally:
             client.close()
 
-    def _answer(self, message_id: str, settled: Refusals) -> Answer:
+    def _answer(self, message_id: str, settled: Refusals) -> Receipt:
         """Returns what the recipients' answers mean together."""
         for_now = {one: said for one, said in settled.items() if 400 <= said[0] < 500}
         for_good = {one: said for one, said in settled.items() if said[0] >= 500}
@@ -180,28 +180,28 @@ class MailChannel:
             return self._said(AnswerKind.RETRY, for_now)
         if len(for_good) == len(settled):
             return self._said(AnswerKind.DEAD, for_good)
-        return self._said(AnswerKind.SENT, for_good) if for_good else Answer(AnswerKind.SENT, 250)
+        return self._said(AnswerKind.SENT, for_good) if for_good else Receipt(AnswerKind.SENT, 250)
 
-    def _said(self, kind: AnswerKind, refused: Refusals) -> Answer:
+    def _said(self, kind: AnswerKind, refused: Refusals) -> Receipt:
         codes = [code for code, _ in refused.values()]
         text = "; ".join(f"{one}: {code} {said}" for one, (code, said) in refused.items())
         status = 250 if kind is AnswerKind.SENT else codes[0]
-        return Answer(kind, status, self._hidden(f"refused for {text}"))
+        return Receipt(kind, status, self._hidden(f"refused for {text}"))
 
-    def _answer_to(self, error: Exception) -> Answer:
+    def _answer_to(self, error: Exception) -> Receipt:
         """Returns what an error means. Before the e-mail itself is offered, a refusal says nothing about it."""
         if not isinstance(error, aiosmtplib.SMTPException):
             why, detail = why_not_dialled(error)
             return unanswered(why, self._hidden(detail))
         if not isinstance(error, aiosmtplib.SMTPResponseException):
-            return Answer(AnswerKind.RETRY, None, self._hidden(str(error.message)))
+            return Receipt(AnswerKind.RETRY, None, self._hidden(str(error.message)))
         code = error.code
         kind = AnswerKind.RETRY
         if code in _REFUSED_CODES or (isinstance(error, aiosmtplib.SMTPAuthenticationError) and code >= 500):
             kind = AnswerKind.REFUSED
         elif isinstance(error, aiosmtplib.SMTPSenderRefused | aiosmtplib.SMTPDataError) and code >= 500:
             kind = AnswerKind.DEAD
-        return Answer(kind, code, self._hidden(f"{code} {error.message}"))
+        return Receipt(kind, code, self._hidden(f"{code} {error.message}"))
 
     def _hidden(self, text: str) -> str:
         return detail_of(text, self._secrets.values())

@@ -23,7 +23,7 @@ from pollerd.notifications.channels.channel import (
     kind_of_answer,
     unanswered,
 )
-from pollerd.notifications.message import Answer, Message
+from pollerd.notifications.message import Message, Receipt
 from pollerd.notifications.payload import events_carried, payload_of
 from pollerd.urls import normalise_url
 
@@ -186,7 +186,7 @@ class Webhook:
         self._url = settings.url if query is None else f"{settings.url}?{query}"
         self._own = {name: secrets.get(HEADER + name, "") for name in settings.headers}
 
-    async def send(self, message: Message, now: float) -> Answer:
+    async def send(self, message: Message, now: float) -> Receipt:
         """Posts the message's payload; see `MessageChannel`."""
         body = payload_of(message, link=self._environment.link)
         posted = await self._environment.poster.post(
@@ -230,11 +230,11 @@ def _parts(value: str) -> list[str]:
     return [piece for part in value.replace("&", " ").split() if len(piece := part.partition("=")[2] or part) > 7]
 
 
-def answer_of(posted: Posted, hidden: list[str]) -> Answer:
+def answer_of(posted: Posted, hidden: list[str]) -> Receipt:
     """Returns what an answer means. hidden: secrets that its text may repeat."""
     status = posted.status
     if status is None:
         return unanswered(posted.kind, detail_of(posted.detail, hidden))
     said = detail_of(posted.beginning.decode("utf-8", "replace"), hidden)
     detail = detail_of(f"HTTP status {status}: {said}" if said else f"HTTP status {status}")
-    return Answer(kind_of_answer(status), status, detail, posted.retry_after)
+    return Receipt(kind_of_answer(status), status, detail, posted.retry_after)

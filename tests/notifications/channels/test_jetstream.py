@@ -16,7 +16,7 @@ from pollerd.notifications.channels import jetstream as sending
 from pollerd.notifications.channels.channel import ChannelEnvironment
 from pollerd.notifications.channels.jetstream_settings import parts_of, public_name, signing_key
 from pollerd.notifications.channels.settings import make_channel, parse_channel
-from pollerd.notifications.message import Answer, AnswerKind
+from pollerd.notifications.message import AnswerKind, Receipt
 from tests.fetching.conftest import Certificate, certificate
 from tests.notifications.channels.messages import AT, MESSAGE, Environment, message
 from tests.notifications.channels.nats_server import NatsServer, nats_server
@@ -36,8 +36,8 @@ async def test_a_message_is_stored_once(tmp_path: Path) -> None:
     async with nats_server(tmp_path) as server, Environment() as environment:
         await server.add_stream("PAGES", "pages.>")
         sender = channel(server, environment, stream="PAGES")
-        assert await sender.send(MESSAGE, AT) == Answer(AnswerKind.SENT, None, "stored in PAGES, 1")
-        assert await sender.send(MESSAGE, AT) == Answer(AnswerKind.SENT, None, "stored before in PAGES, 1")
+        assert await sender.send(MESSAGE, AT) == Receipt(AnswerKind.SENT, None, "stored in PAGES, 1")
+        assert await sender.send(MESSAGE, AT) == Receipt(AnswerKind.SENT, None, "stored before in PAGES, 1")
         assert (await sender.send(message(id="event-2"), AT)).detail == "stored in PAGES, 2"
         await sender.close()
         assert (await sender.send(message(id="event-3"), AT)).detail == "stored in PAGES, 3"
@@ -64,7 +64,7 @@ async def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     async with nats_server(tmp_path, "max_payload: 4096") as server, Environment() as environment:
         nowhere = channel(server, environment)
         answer = await nowhere.send(MESSAGE, AT)
-        assert answer == Answer(AnswerKind.RETRY, None, "no stream takes the subject pages.changed")
+        assert answer == Receipt(AnswerKind.RETRY, None, "no stream takes the subject pages.changed")
         await server.add_stream("PAGES", "pages.>")
         assert (await nowhere.send(MESSAGE, AT)).kind is AnswerKind.SENT
         elsewhere = channel(server, environment, stream="OTHERS")

@@ -10,7 +10,7 @@ import pytest
 from pollerd.notifications.channels import mail as sending
 from pollerd.notifications.channels.channel import ChannelEnvironment
 from pollerd.notifications.channels.settings import make_channel, parse_channel
-from pollerd.notifications.message import Answer, AnswerKind
+from pollerd.notifications.message import AnswerKind, Receipt
 from tests.fetching.conftest import Certificate, Serve, certificate, serve
 from tests.fetching.sites import Seen
 from tests.notifications.channels.mailbox import Mailbox, mailbox
@@ -32,8 +32,8 @@ async def test_both_texts_and_headers() -> None:
     async with mailbox() as box, Environment() as environment:
         sender = channel(box, environment)
         told = message(unsubscribe_url=UNSUBSCRIBE)
-        assert await sender.send(told, AT) == Answer(AnswerKind.SENT, 250)
-        assert await sender.send(told, AT) == Answer(AnswerKind.SENT, 250)
+        assert await sender.send(told, AT) == Receipt(AnswerKind.SENT, 250)
+        assert await sender.send(told, AT) == Receipt(AnswerKind.SENT, 250)
         await sender.send(message(id="event-2"), AT)
     assert box.mails[0] == box.mails[1]
     first, other = box.parsed(0), box.parsed(2)
@@ -125,10 +125,10 @@ async def test_recipients_that_were_refused_for_now_are_tried_again_alone() -> N
     async with mailbox(behave=refusing) as box, Environment() as environment:
         sender = channel(box, environment, ANN, BOB, CY)
         answer = await sender.send(MESSAGE, AT)
-        assert answer == Answer(AnswerKind.RETRY, 450, f"refused for {BOB}: 450 busy")
+        assert answer == Receipt(AnswerKind.RETRY, 450, f"refused for {BOB}: 450 busy")
         box.recipients.pop(BOB)
         answer = await sender.send(MESSAGE, AT + 60)
-        assert answer == Answer(AnswerKind.SENT, 250, f"refused for {CY}: 550 no such user")
+        assert answer == Receipt(AnswerKind.SENT, 250, f"refused for {CY}: 550 no such user")
         assert [to for to, _ in box.mails] == [[ANN], [BOB]]
         assert box.parsed(0)["Message-ID"] == box.parsed(1)["Message-ID"]
         answer = await channel(box, environment, CY).send(MESSAGE, AT)

@@ -16,7 +16,7 @@ from pollerd.notifications.channels import webhook as sending
 from pollerd.notifications.channels.channel import ChannelEnvironment
 from pollerd.notifications.channels.settings import complete_channel, make_channel, parse_channel
 from pollerd.notifications.channels.webhook import is_secret, new_secret
-from pollerd.notifications.message import Answer, AnswerKind
+from pollerd.notifications.message import AnswerKind, Receipt
 from tests.fetching.conftest import Certificate, Serve, certificate, serve
 from tests.fetching.sites import Seen, message, says, says_and_closes
 from tests.notifications.channels.messages import AT, MESSAGE, Environment
@@ -27,7 +27,7 @@ __all__ = ["certificate", "serve"]
 SECRET, OLD = new_secret(), new_secret()
 
 
-async def sent(environment: ChannelEnvironment, url: str, now: float = AT, **given: Any) -> Answer:
+async def sent(environment: ChannelEnvironment, url: str, now: float = AT, **given: Any) -> Receipt:
     settings, secrets = parse_channel("webhook", {"url": url, "secret": SECRET, **given})
     return await make_channel(settings, secrets, environment).send(MESSAGE, now)
 
@@ -47,7 +47,7 @@ async def test_the_specifications_library_verifies(serve: Serve) -> None:
     async with Environment() as environment:
         for at in (now, now - 1):
             answer = await sent(environment, site.url("/hook?token=abc"), at)
-            assert answer == Answer(AnswerKind.SENT, 200, "HTTP status 200")
+            assert answer == Receipt(AnswerKind.SENT, 200, "HTTP status 200")
     for seen in site.seen:
         body = Verifier(SECRET).verify(seen.body, seen.headers)
         assert (body["type"], body["data"]["site"]["id"]) == ("site.failing", 7)
@@ -102,7 +102,7 @@ async def test_retry_after(serve: Serve, value: str, seconds: float | None) -> N
     site = await serve(says(message("429 Too Many Requests", f"Retry-After: {value}", body=b"slow\r\ndown")))
     async with Environment() as environment:
         answer = await sent(environment, site.url())
-    assert answer == Answer(AnswerKind.RETRY, 429, "HTTP status 429: slow down", seconds)
+    assert answer == Receipt(AnswerKind.RETRY, 429, "HTTP status 429: slow down", seconds)
 
 
 async def test_a_receiver_that_stalls_or_drips_is_left(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,24 +12,24 @@ import pytest
 
 from pollerd.events import EventKind, Notice
 from pollerd.notifications.delivery import ChannelSender, Pace
-from pollerd.notifications.message import Answer, AnswerKind, Event, Message
+from pollerd.notifications.message import AnswerKind, Event, Message, Receipt
 from pollerd.storage.notification_values import ChannelSpec, ClaimedMessage, DueTimes, StoredChannel
 from pollerd.storage.store import Store
 from tests.support.stores import empty_database as empty_database
 
 HELD = 40
 """Events that one message of the channel holds."""
-SENT, FAILED = Answer(AnswerKind.SENT, 200), Answer(AnswerKind.RETRY, 503, "HTTP status 503")
+SENT, FAILED = Receipt(AnswerKind.SENT, 200), Receipt(AnswerKind.RETRY, 503, "HTTP status 503")
 
 
 class Channel:
     """Answers as it is told, and keeps what was sent: (when, ids of the events)."""
 
-    def __init__(self, answer: Callable[[Message], Answer]) -> None:
+    def __init__(self, answer: Callable[[Message], Receipt]) -> None:
         self.answer, self.sent = answer, list[tuple[float, list[str]]]()
         self.attempts = 0
 
-    async def send(self, message: Message, now: float) -> Answer:
+    async def send(self, message: Message, now: float) -> Receipt:
         self.attempts += 1
         answer = self.answer(message)
         if answer.kind is AnswerKind.SENT:
@@ -52,10 +52,12 @@ class Channel:
 class Watch:
     """Counts nothing."""
 
-    def ended(self, claim: ClaimedMessage, answer: Answer, *, dead: bool) -> None:
+    def ended(self, claim: ClaimedMessage, answer: Receipt, *, dead: bool) -> None:
         """Is not interested."""
 
-    def notices_of(self, channel: StoredChannel, answer: Answer, now: float, *, was_paused: bool) -> tuple[Notice, ...]:
+    def notices_of(
+        self, channel: StoredChannel, answer: Receipt, now: float, *, was_paused: bool
+    ) -> tuple[Notice, ...]:
         return ()
 
 
@@ -174,7 +176,7 @@ async def test_a_backlog_is_sent_as_fast_although_a_third_of_attempts_fails(work
 
 
 async def test_a_receiver_that_asks_for_fewer_messages_is_left_alone(work: Work) -> None:
-    answers = [SENT, Answer(AnswerKind.RETRY, 429, "HTTP status 429", retry_after=20.0)]
+    answers = [SENT, Receipt(AnswerKind.RETRY, 429, "HTTP status 429", retry_after=20.0)]
     work.channel.answer = lambda _: answers.pop(0) if answers else SENT
     await work.put(EventKind.CHANGED, range(200))
     await work.until(work.now + 19)
