@@ -209,7 +209,7 @@ def _needed(plan: BudgetPlan) -> str:
         most = (
             "" if plan.most is None or plan.most >= plan.share else f" {_capital(in_percent(plan.most))} is the most."
         )
-        reasons = "; ".join(_reason(one, sampled=plan.sampled) for one in plan.limits[:_MAX_REASONS])
+        reasons = "; ".join(_reason(limit, sampled=plan.sampled) for limit in plan.limits[:_MAX_REASONS])
         return f"No budget lets you learn of {goal}{': ' if reasons else ''}{reasons}.{most}"
     have = f"you have {plan.current_budget:,g}"
     if plan.budget <= plan.current_budget:

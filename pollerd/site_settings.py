@@ -430,5 +430,5 @@ def differing(before: SiteSpec, after: SiteSpec) -> tuple[str, ...]:
 
 def _settings(spec: SiteSpec) -> dict[str, object]:
     values = {name: getattr(spec, name) for name in spec.__struct_fields__ if name not in ("url", "access")}
-    access = {one.name: getattr(spec.access, one.name) for one in fields(spec.access)}
+    access = {field.name: getattr(spec.access, field.name) for field in fields(spec.access)}
     return {**values, **access, "headers": dict(spec.access.headers)}

@@ -312,14 +312,14 @@ class _Moments:
 
     @classmethod
     def of(cls, changes: Sequence[PublishedChange]) -> _Moments:
-        times = sorted({one.published_at for one in changes})
+        times = sorted({change.published_at for change in changes})
         unseen: dict[float, float] = {}
         for one in changes:
             begins = one.published_at if one.unseen_from is None else one.unseen_from
             unseen[one.published_at] = min(unseen.get(one.published_at, math.inf), begins)
         return cls(
             times,
-            {one.id: one.published_at for one in changes},
+            {change.id: change.published_at for change in changes},
             {one.published_at: one.id for one in sorted(changes, key=lambda one: one.id)},
             dict(pairwise(times)),
             {before: max(unseen[then], before) for before, then in pairwise(times)},
@@ -352,22 +352,22 @@ def take_reads(
     """
     moments, counts = _Moments.of(changes), ReadCounts()
     fresh: defaultdict[float, OpenChange] = defaultdict(lambda: OpenChange(0, 0.0))
-    for one in reads:
-        begun = moments.read_by(one)
+    for read in reads:
+        begun = moments.read_by(read)
         if begun is None:
-            missed = "before_changes" if one.change_id is None else "other_changes"
-            counts += ReadCounts(**{missed: one.count})
-        elif one.change_id is None and one.at > moments.unseen_after.get(begun, math.inf):
-            counts += ReadCounts(between_polls=one.count)
+            missed = "before_changes" if read.change_id is None else "other_changes"
+            counts += ReadCounts(**{missed: read.count})
+        elif read.change_id is None and read.at > moments.unseen_after.get(begun, math.inf):
+            counts += ReadCounts(between_polls=read.count)
         else:
-            counts += ReadCounts(taken=one.count)
-            kind = "named" if one.change_id is not None else "seen"
-            if kind == "seen" and begun not in moments.after and one.at > seen_until:
+            counts += ReadCounts(taken=read.count)
+            kind = "named" if read.change_id is not None else "seen"
+            if kind == "seen" and begun not in moments.after and read.at > seen_until:
                 kind = "waiting"
-            age = max(one.at - begun, 0.0)
+            age = max(read.at - begun, 0.0)
             held = fresh[begun]
-            fresh[begun] = replace(held, **{kind: getattr(held, kind) + ChangeReads(one.count, one.count * age, age)})
-            site = replace(site, last_read_at=max(one.at, site.last_read_at or one.at))
+            fresh[begun] = replace(held, **{kind: getattr(held, kind) + ChangeReads(read.count, read.count * age, age)})
+            site = replace(site, last_read_at=max(read.at, site.last_read_at or read.at))
     if site.open is not None:
         begun = moments.time_of.get(site.open.id, site.open.published_at)
         site = _looked_at_again(site, site.open, begun, moments, seen_until)

@@ -216,14 +216,14 @@ Listed = ChannelSpec | RuleSpec
 @channel_list_router.post("/channels/diff", dependencies=_JSON, summary="What a list would change of channels")
 async def diff_channels(daemon: Daemon, body: ChannelsOfList) -> SettingsDifference:
     """Changes nothing. A list is the truth about its own channels; secrets are compared and never shown."""
-    there = [one.spec for one in await daemon.store.notifications.channels.all()]
+    there = [channel.spec for channel in await daemon.store.notifications.channels.all()]
     return _difference("channels", there, channels_of(body.channels))
 
 
 @channel_list_router.post("/rules/diff", dependencies=_JSON, summary="What a list would change of rules")
 async def diff_rules(daemon: Daemon, body: RulesOfList) -> SettingsDifference:
     """Changes nothing. A list is the truth about its own rules."""
-    there = [one.spec for one in await daemon.store.notifications.rules.all()]
+    there = [rule.spec for rule in await daemon.store.notifications.rules.all()]
     return _difference("rules", there, rules_of(body.rules))
 
 
@@ -329,13 +329,16 @@ def signal_sources_of(listed: Sequence[Mapping[str, Any]]) -> list[ListedSignalS
 )
 async def diff_signal_sources(daemon: Daemon, body: SignalSourcesOfList) -> SettingsDifference:
     """Changes nothing. A list is the truth about its own signal sources, and takes over those that it names."""
-    there = {one.key: one for one in await daemon.store.signals.all()}
-    listed = {one.key: one for one in signal_sources_of([one.model_dump() for one in body.signal_sources])}
+    there = {signal.key: signal for signal in await daemon.store.signals.all()}
+    listed = {
+        signal_source.key: signal_source
+        for signal_source in signal_sources_of([signal_source.model_dump() for signal_source in body.signal_sources])
+    }
     found = SettingsDifference(added=[key for key in listed if key not in there], changed=[], removed=[])
     differences = [
         NamedDifference(name=key, fields=_listed_fields(there[key], listed[key])) for key in listed if key in there
     ]
-    found.changed = [one for one in differences if one.fields]
+    found.changed = [difference for difference in differences if difference.fields]
     found.removed = [key for key, one in there.items() if one.origin is SignalOrigin.FILE and key not in listed]
     return found
 

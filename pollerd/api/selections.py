@@ -225,10 +225,14 @@ async def _newest(daemon: ApiPorts, site_id: int, wanted: ReadingFilter) -> list
 
 
 def _drawn(site: Site, name: str, selection: str, readings: list[RecordedReading]) -> str:
-    dates = any(one.value.moment is not None for one in readings)
-    unit = next((one.value.currency for one in reversed(readings) if one.value.currency), None)
-    points = [PlotPoint(one.at, _number(one, unit, dates=dates)) for one in readings]
-    if readings and all(point.value is None for point in points) and any(not one.value.problem for one in readings):
+    dates = any(reading.value.moment is not None for reading in readings)
+    unit = next((reading.value.currency for reading in reversed(readings) if reading.value.currency), None)
+    points = [PlotPoint(reading.at, _number(reading, unit, dates=dates)) for reading in readings]
+    if (
+        readings
+        and all(point.value is None for point in points)
+        and any(not reading.value.problem for reading in readings)
+    ):
         raise InvalidValueError("name", "of a value that is a number, price or date: texts have no plot", name)
     whose = site.spec.title or site.spec.url
     of = "" if selection == DEFAULT_SELECTION else f"{selection}, "

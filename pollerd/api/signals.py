@@ -236,8 +236,8 @@ async def list_signal_sources(daemon: Daemon) -> Listing[SignalSourceSchema]:
     """All of them by id, with what was learned of each."""
     control = daemon.control.signals
     sources = await daemon.store.signals.all()
-    hubs = {one.source_id: one for one in await daemon.store.hubs.all()}
-    shown = (SignalSourceSchema.of(one, control.quality(one.id), hubs.get(one.id)) for one in sources)
+    hubs = {hub.source_id: hub for hub in await daemon.store.hubs.all()}
+    shown = (SignalSourceSchema.of(source, control.quality(source.id), hubs.get(source.id)) for source in sources)
     return Listing.of(shown, None)
 
 

@@ -214,7 +214,7 @@ S = TypeVar("S")
 
 def _made(settings: type[S], options: Options, **others: Any) -> S:
     """Makes a room's settings: a field from the option of its name without `_seconds`, but for `others`."""
-    named = {one.name: one.name.removesuffix("_seconds") for one in fields(settings)}  # type: ignore[arg-type]
+    named = {field.name: field.name.removesuffix("_seconds") for field in fields(settings)}  # type: ignore[arg-type]
     given = {name: getattr(options, option) for name, option in named.items() if option in OPTIONS}
     return settings(**{**given, **others})
 

@@ -161,12 +161,12 @@ def refuse(reason: str) -> None:
 
 def _named(daemon: ApiClient, path: str, what: str, name: str) -> dict[str, Any]:
     items: list[dict[str, Any]] = daemon.call("GET", path)["items"]
-    for one in items:
-        if one["name"] == name:
-            return one
-    for one in items:
-        if str(one["id"]) == name:
-            return one
+    for item in items:
+        if item["name"] == name:
+            return item
+    for item in items:
+        if str(item["id"]) == name:
+            return item
     raise CallError(f"no such {what}: {name}")
 
 

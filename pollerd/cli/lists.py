@@ -65,7 +65,7 @@ class SentList:
     def not_sent(self) -> list[str]:
         """The channels and rules it names: an import takes them only from the list a daemon runs with."""
         named = {"channel": self.channels, "rule": self.rules}
-        return [f"{kind} {one.get('name', '?')}" for kind, items in named.items() for one in items]
+        return [f"{kind} {item.get('name', '?')}" for kind, items in named.items() for item in items]
 
     @property
     def place(self) -> str:
@@ -115,7 +115,11 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
 def _sites_of(signal_sources: Sequence[dict[str, Any]], entries: Sequence[Entry]) -> list[Entry]:
     """Returns the sites of signal sources that the list does not name: they belong to it."""
     named = {_normalised(str(entry["url"])) for _, entry in entries if isinstance(entry, dict) and "url" in entry}
-    urls = {_normalised(one["url"]): None for one in signal_sources if isinstance(one.get("url"), str)}
+    urls = {
+        _normalised(signal_source["url"]): None
+        for signal_source in signal_sources
+        if isinstance(signal_source.get("url"), str)
+    }
     missing = [url for url in urls if url not in named]
     return [(len(entries) + place, {"url": url}) for place, url in enumerate(missing, 1)]
 

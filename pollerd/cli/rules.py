@@ -230,7 +230,12 @@ def edit(
 ) -> None:
     """Changes a rule: a file replaces all of it, options what they name; none takes a part away."""
     with daemon_at(url, token, timeout) as daemon:
-        if file is None and new_name is None and enabled is None and all(one is None for one in vars(given).values()):
+        if (
+            file is None
+            and new_name is None
+            and enabled is None
+            and all(value is None for value in vars(given).values())
+        ):
             refuse("nothing to change: give an option, as --channel mail, or --file FILE")
         there = rule_named(daemon, rule)
         before = there["rule"] if file is None else {"name": there["name"], **table_in(file)}

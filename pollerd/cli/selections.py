@@ -105,7 +105,7 @@ def _bar_lines(found: list[dict[str, Any]]) -> list[str]:
         series.setdefault((one["selection"], one["name"]), []).append(one)
     lines = []
     for (selection, name), readings in series.items():
-        numbers = [None if one["problem"] else one["number"] for one in readings]
+        numbers = [None if reading["problem"] else reading["number"] for reading in readings]
         if any(number is not None for number in numbers):
             last = readings[-1]
             of = "" if selection == "default" else f"{selection}, "

@@ -82,7 +82,9 @@ def selections(text: str) -> dict[str, Any] | str:
         return {"default": {"steps": [{"keep": {kind: expression}}]}}
     found = settings_in(Path(text[1:])) if text.startswith("@") else json_in(text, "--select")
     if not isinstance(found, dict):
-        raise typer.BadParameter(f"must be {', '.join(f'{one}=...' for one in _SELECTIONS)}, a JSON object, or @FILE")
+        raise typer.BadParameter(
+            f"must be {', '.join(f'{selection}=...' for selection in _SELECTIONS)}, a JSON object, or @FILE"
+        )
     return {"default": found} if _OF_ONE & found.keys() else found
 
 

@@ -38,9 +38,9 @@ def _id_of(daemon: ApiClient, what: str, given: str, *, searched: bool) -> int:
     if given.isdecimal():
         return int(given)
     url = normalise_url(given)
-    for found in daemon.pages(f"/{what}s", {"q": url} if searched else {}):
-        if found["url"] == url:
-            return int(found["id"])
+    for page in daemon.pages(f"/{what}s", {"q": url} if searched else {}):
+        if page["url"] == url:
+            return int(page["id"])
     raise CallError(f"no such {what}: {url}")
 
 

@@ -156,9 +156,14 @@ def _written(pieces: Iterable[bytes], out: IO[bytes]) -> list[dict[str, Any]]:
 
 def _name_missing(records: list[dict[str, Any]]) -> None:
     found = [
-        {"url": one.get("url"), "tag": one.get("tag"), "channel": one.get("channel"), "kinds": one["secrets_left_out"]}
-        for one in records
-        if "secrets_left_out" in one
+        {
+            "url": record.get("url"),
+            "tag": record.get("tag"),
+            "channel": record.get("channel"),
+            "kinds": record["secrets_left_out"],
+        }
+        for record in records
+        if "secrets_left_out" in record
     ]
     _show_missing(found, len(found), "--with-secrets takes them along")
 

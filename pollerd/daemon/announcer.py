@@ -115,7 +115,9 @@ class Announcer:
             target, own = _target(record), at.get(record.context.url)
             earlier = [id_ for id_ in redirecting.get(target, ()) if id_ < record.poll.site_id]
             candidates = [at.get(target), *map(others.get, earlier)]
-            reporter = next((one for one in candidates if own and one and self._reports_for(one, own)), None)
+            reporter = next(
+                (candidate for candidate in candidates if own and candidate and self._reports_for(candidate, own)), None
+            )
             if reporter is not None and record.change is not None:
                 why = f"the same page as {reporter.spec.url}, by a permanent redirect: its change is reported there"
                 record = replace(record, change=replace(record.change, verdict=ChangeVerdict(matters=False, why=why)))

@@ -97,7 +97,7 @@ def _changes_of(result: Found) -> list[_Compared]:
         return []
     known = {state.name: state.content_id for state in found.context.states}
     parts: list[tuple[str, int | None, Detection | SelectionDetection]] = [
-        (one.name, known.get(one.name), one) for one in detection.selections
+        (selection.name, known.get(selection.name), selection) for selection in detection.selections
     ]
     if not found.context.selections:
         parts = [(DEFAULT_SELECTION, found.context.content_id, detection)]
@@ -128,12 +128,18 @@ def events_of(result: Found, record: PollRecord) -> Iterator[PollEvent]:
     if record.change is not None:
         yield PollEvent(EventKind.CHANGED, _kept(record.change), record.change, media=record.change.kind)
     missing = {state.name: state.missing for state in result.context.states}
-    for one in record.selections:
-        if one.change is not None:
-            yield PollEvent(EventKind.CHANGED, _kept(one.change), one.change, one.state.name, one.change.kind)
-        if one.state.missing and not missing.get(one.state.name):
-            detail = {"selection": one.state.name, "detail": one.state.missing}
-            yield PollEvent(EventKind.NOTHING_SELECTED, detail, selection=one.state.name)
+    for selection in record.selections:
+        if selection.change is not None:
+            yield PollEvent(
+                EventKind.CHANGED,
+                _kept(selection.change),
+                selection.change,
+                selection.state.name,
+                selection.change.kind,
+            )
+        if selection.state.missing and not missing.get(selection.state.name):
+            detail = {"selection": selection.state.name, "detail": selection.state.missing}
+            yield PollEvent(EventKind.NOTHING_SELECTED, detail, selection=selection.state.name)
     if record.state is SiteState.GONE and result.context.last_outcome is not OutcomeKind.GONE:
         yield PollEvent(EventKind.GONE, {"status": record.poll.status})
     if record.context.redirect_count == REDIRECT_CONFIRMATIONS != result.context.redirect_count:
@@ -220,8 +226,8 @@ class AnnounceStep:
 
     async def _added_at(self, context: SiteContext) -> float:
         """Returns when a site was added that was never seen working."""
-        found = await self._sites.get_many([context.site_id])
-        return found[0].created_at if found else self._clock()
+        many = await self._sites.get_many([context.site_id])
+        return many[0].created_at if many else self._clock()
 
 
 def _notice(event_id: str, kind: EventKind, record: PollRecord, data: str, selection: str | None = None) -> Notice:

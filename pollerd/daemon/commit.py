@@ -293,7 +293,7 @@ class Journal:
             lines, without_lines = await announcer.lines_of(founds)
             leaving |= without_lines
         if leaving:
-            slow = tuple(replace(one, signals_stored=True) for one in results if one.site_id in leaving)
+            slow = tuple(replace(result, signals_stored=True) for result in results if result.site_id in leaving)
             founds = [one for one in founds if one.site_id not in leaving]
         known_urls = set[str]() if steps.crawl is None else await steps.crawl.known_urls(founds)
         current = self._current(founds)
@@ -673,7 +673,9 @@ def _count(instruments: Instruments, records: Sequence[PollRecord]) -> None:
 
 def _with_ids(record: PollRecord, committed: CommitResult) -> tuple[SelectionState, ...]:
     """Returns the states of the selections with the ids of their committed contents."""
-    new = {(one.state.name): one.announces for one in record.selections if one.content is not None}
+    new = {
+        (selection.state.name): selection.announces for selection in record.selections if selection.content is not None
+    }
     states = []
     for state in record.context.states:
         content_id = committed.selected_ids.get((record.poll.site_id, state.name)) if state.name in new else None

@@ -68,7 +68,7 @@ class OutboxGauges:
             waiting=sum(one.waiting + one.sending for one in found),
             dead=sum(one.dead for one in found),
             oldest=max(0.0, now - oldest),
-            paused=sum(one.paused_at is not None for one in channels),
+            paused=sum(channel.paused_at is not None for channel in channels),
         )
 
     def _set(self, *, waiting: int = 0, dead: int = 0, oldest: float = 0.0, paused: int = 0) -> None:

@@ -199,7 +199,7 @@ async def _belief_of(allocator: Allocator, slots: NDArray[np.int64]) -> tuple[ND
     rates, shares = zip(*parts, strict=True)
     if rates[0].shape[1] == 1:
         return np.concatenate(rates), np.concatenate(shares)
-    if all(np.array_equal(one, rates[0]) for one in rates):
+    if all(np.array_equal(rate, rates[0]) for rate in rates):
         return rates[0], np.concatenate(shares)
     return allocator.belief_of(slots)  # its grid of rates changed meanwhile, which is rare
 

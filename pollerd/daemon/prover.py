@@ -106,9 +106,13 @@ class Prover:
         before: the stored content of each, None if it is no longer stored. candidate: the poll before, if its
         differences wait for this one. A finding without a ruling stands as it is.
         """
-        first = {} if candidate is None else {one.name: one for one in findings(candidate.result) if one.changed}
+        first = (
+            {}
+            if candidate is None
+            else {finding.name: finding for finding in findings(candidate.result) if finding.changed}
+        )
         prompt = candidate is not None and self.is_prompt(result, candidate)
-        found = {one.name: one for one in findings(result)}
+        found = {finding.name: finding for finding in findings(result)}
         settled = [
             name
             for name, one in first.items()

@@ -200,8 +200,8 @@ class SignalControl:
 
     async def _take(self, source_id: int, reports: Sequence[ListedDate]) -> tuple[int, int]:
         newest = dict[str, float | None]()
-        for one in reports:
-            newest[one.url] = newer(one.date, newest.get(one.url))
+        for report in reports:
+            newest[report.url] = newer(report.date, newest.get(report.url))
         now = self._clock()
         listed = [ListedDate(url, date) for url, date in newest.items()]
         news, joined = await self._store.reported(source_id, listed, now)

@@ -190,8 +190,8 @@ class SignalSources:
             now = await self._stored_sites(source.id)
             joined, left = np.setdiff1d(now, known.site_ids), np.setdiff1d(known.site_ids, now)
         signals = await self._store.said_since(source.id, known.seen_until - _CLOCKS_DIFFER_SECONDS)
-        waiting = tuple(one for one in signals if self._waits(one))
-        known.seen_until = max((one.signalled_at or 0.0 for one in signals), default=known.seen_until)
+        waiting = tuple(signal for signal in signals if self._waits(signal))
+        known.seen_until = max((signal.signalled_at or 0.0 for signal in signals), default=known.seen_until)
         read_at = source.last_read_at
         if len(joined) or len(left) or waiting or (read_at is not None and read_at > known.noted_at):
             news = SourceNews(source.id, read_at or 0.0, waiting, tuple(joined.tolist()), tuple(left.tolist()))

@@ -215,7 +215,7 @@ def page_keys(urls: Sequence[str]) -> NDArray[np.uint64]:
 
 def listed_in(documents: Sequence[ReadDocument], urls: Sequence[str]) -> list[str]:
     """Returns the URLs among these that the documents list, by their keys."""
-    keys = [np.frombuffer(one.keys, dtype="<u8") for one in documents]
+    keys = [np.frombuffer(document.keys, dtype="<u8") for document in documents]
     if not keys or not urls:
         return []
     held = np.isin(page_keys(urls), np.concatenate(keys))

@@ -114,7 +114,7 @@ def _xml_entry(entry: Any, full_text: bool) -> FeedEntry:
         text=text,
         dates=tuple(float(calendar.timegm(date)) for date in dates if isinstance(date, tuple)),
         link=_word(entry.get("link") or ""),
-        full_text=_line(" ".join(str(one.get("value", "")) for one in contents)) if full_text else "",
+        full_text=_line(" ".join(str(content.get("value", "")) for content in contents)) if full_text else "",
     )
 
 

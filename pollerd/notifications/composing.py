@@ -76,7 +76,7 @@ class Composer:
             token = self.store.channels.token_of(purpose_of(*ids))
             look = replace(look, unsubscribe_url=link_of(self.public_url, token, *ids) if token else "")
         facts = claim.facts or await self.store.log.facts(claim.notices, _WITH_LINES)
-        events = [await self._event(one) for one in facts]
+        events = [await self._event(fact) for fact in facts]
         message = replace(_message(events, claim, look), id=claim.message_id)
         return message if template is None else await self._by_template(message, *template)
 

@@ -266,7 +266,7 @@ class ChannelSender:
 
     def _next_attempt(self, claim: ClaimedMessage, answer: Receipt, now: float) -> float | None:
         """Returns when to try the message again; None: never, or not again."""
-        failed, since = claim.attempts + 1, min(one.waits_since for one in claim.notices)
+        failed, since = claim.attempts + 1, min(notice.waits_since for notice in claim.notices)
         if answer.kind is AnswerKind.RETRY:
             return next_attempt(claim.message_id, failed, since, now, answer.retry_after)
         if answer.kind is AnswerKind.REFUSED:

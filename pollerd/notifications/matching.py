@@ -143,12 +143,12 @@ class _Listeners:
     __slots__ = ("_by_site", "_general", "_of_any_site")
 
     def __init__(self, rules: Sequence[_CompiledRule]) -> None:
-        self._general = [one for one in rules if not one.only_ids]
+        self._general = [rule for rule in rules if not rule.only_ids]
         self._of_any_site = rules
         self._by_site: dict[int, list[_CompiledRule]] = {}
-        for one in rules:
-            for site_id in one.only_ids:
-                self._by_site.setdefault(site_id, []).append(one)
+        for rule in rules:
+            for site_id in rule.only_ids:
+                self._by_site.setdefault(site_id, []).append(rule)
 
     def concerning(self, site_id: int | None) -> Sequence[_CompiledRule]:
         """Returns the rules that may concern a site, by id; None: an event of no site."""

@@ -249,7 +249,7 @@ def _among(field: str, given: object, allowed: Collection[str]) -> list[str]:
         if one not in words:
             reason = with_nearest(f"one of {', '.join(words)}", str(one), words)
             raise InvalidValueError(f"{field}[{place}]", reason, shown(one))
-    return list(dict.fromkeys(str(one) for one in items))
+    return list(dict.fromkeys(str(item) for item in items))
 
 
 def _events(field: str, given: object) -> tuple[EventKind, ...]:

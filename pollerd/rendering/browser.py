@@ -230,7 +230,9 @@ class BrowserLink:
         try:
             processes = await session.send("SystemInfo.getProcessInfo")
             command = str((await session.send("SystemInfo.getInfo")).get("commandLine", ""))
-            pid = next((int(one["id"]) for one in processes["processInfo"] if one["type"] == "browser"), None)
+            pid = next(
+                (int(process["id"]) for process in processes["processInfo"] if process["type"] == "browser"), None
+            )
             agent = await self._agent(session)
         finally:
             await session.detach()

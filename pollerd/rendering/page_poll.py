@@ -177,9 +177,9 @@ async def _granted(asking: Awaitable[bool]) -> bool:
 
 def _joined(headers: Any) -> dict[str, str]:
     joined: dict[str, str] = {}
-    for one in headers:
-        name = str(one["name"]).lower()
-        joined[name] = f"{joined[name]}\n{one['value']}" if name in joined else str(one["value"])
+    for header in headers:
+        name = str(header["name"]).lower()
+        joined[name] = f"{joined[name]}\n{header['value']}" if name in joined else str(header["value"])
     return joined
 
 

@@ -79,7 +79,7 @@ UNTIL_RESTART = ("browser", "browser_no_sandbox", "browser_proxy")
 
 def how_to_install() -> str:
     """Returns the command that installs Playwright where this process finds it, in the tried versions."""
-    wanted = [one.partition(";")[0].strip() for one in importlib.metadata.requires("pollerd") or ()]
+    wanted = [requirement.partition(";")[0].strip() for requirement in importlib.metadata.requires("pollerd") or ()]
     package = next((one for one in wanted if one.startswith("playwright")), "playwright")
     return f"{sys.executable} -m pip install '{package}'"
 

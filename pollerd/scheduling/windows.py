@@ -89,7 +89,7 @@ def zone_of(name: str, field: str) -> ZoneInfo:
         from difflib import get_close_matches
 
         known = _zone_names()
-        near = [known[one] for one in get_close_matches(name.lower()[:64], known, 3)]
+        near = [known[close_match] for close_match in get_close_matches(name.lower()[:64], known, 3)]
         more = f"; nearest: {', '.join(near)}" if near else ""
         raise InvalidValueError(field, f"the name of a time zone, as Europe/Berlin{more}", name[:64]) from error
 

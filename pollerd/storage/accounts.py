@@ -214,8 +214,8 @@ class AccountStore(Subject):
     @reads
     def user(self, connection: Connection, name: str) -> UserPassword | None:
         """Returns the user of this name, in any case; None: there is none."""
-        wanted = select(*COLUMNS, _USER.password_hash).where(_USER.key == name_key(name))
-        row = connection.execute(wanted).one_or_none()
+        statement = select(*COLUMNS, _USER.password_hash).where(_USER.key == name_key(name))
+        row = connection.execute(statement).one_or_none()
         return None if row is None else UserPassword(user_of(row), row.password_hash)
 
     @writes
@@ -292,8 +292,8 @@ class AccountStore(Subject):
         connection.execute(delete(user_session).where(_over(now)))
         holder = _of_holder(new.user_id, new.token_digest)
         older = select(_SESSION.id).where(holder).order_by(_SESSION.id.desc()).offset(MAX_SESSIONS - 1)
-        for one in connection.execute(older).scalars().all():
-            connection.execute(delete(user_session).where(_SESSION.id == one))
+        for session_id in connection.execute(older).scalars().all():
+            connection.execute(delete(user_session).where(_SESSION.id == session_id))
         values = {
             "digest": new.digest,
             "user_id": new.user_id,
@@ -359,9 +359,9 @@ class AccountStore(Subject):
     def add_token(self, connection: Connection, name: str, role: Role, digest: bytes, now: float) -> StoredToken:
         """Adds a token, of which its SHA-256 is kept. Raises `DuplicateError`, `InvalidValueError`."""
         name = check_name(name)
-        found = connection.execute(select(_TOKEN.id, _TOKEN.name).where(_TOKEN.key == name_key(name))).one_or_none()
-        if found is not None:
-            raise DuplicateError("token", found.name, found.id)
+        row = connection.execute(select(_TOKEN.id, _TOKEN.name).where(_TOKEN.key == name_key(name))).one_or_none()
+        if row is not None:
+            raise DuplicateError("token", row.name, row.id)
         values = {"name": name, "key": name_key(name), "role": role.value, "digest": digest, "created_at": now}
         token_id = connection.execute(insert(api_token).values(values).returning(_TOKEN.id)).scalar_one()
         return StoredToken(token_id, name, role, now, None)

@@ -115,9 +115,11 @@ def check_batch(batch: Batch) -> None:
         baseline = record.context.baseline
         if record.content is not None and (baseline.fingerprint is None or baseline.media is None):
             raise InvalidValueError("content", "given with its fingerprint and media in the baseline", baseline)
-        for one in record.selections:
-            if one.content is not None and (one.state.baseline.fingerprint is None or one.state.baseline.media is None):
-                raise InvalidValueError("content", "given with its fingerprint and media", one.state)
+        for selection in record.selections:
+            if selection.content is not None and (
+                selection.state.baseline.fingerprint is None or selection.state.baseline.media is None
+            ):
+                raise InvalidValueError("content", "given with its fingerprint and media", selection.state)
         if record.page is not None and batch.findings is None:
             raise InvalidValueError("findings", "given where a record has a page", None)
         if record.notices or record.incidents_opened:
@@ -284,7 +286,9 @@ class Commit:
     ) -> None:
         """Keeps the record's screenshot with those of its contents that were not stored before (ids above `last`)."""
         prints = {record.context.baseline.fingerprint} if record.content is not None else set()
-        prints |= {one.state.baseline.fingerprint for one in record.selections if one.content is not None}
+        prints |= {
+            selection.state.baseline.fingerprint for selection in record.selections if selection.content is not None
+        }
         found = {ids[record.poll.site_id, print_ or b""] for print_ in prints}
         run_each(connection, self._sql.insert_screenshot, [(i, record.screenshot) for i in sorted(found) if i > last])
 
@@ -296,14 +300,14 @@ class Commit:
         new: dict[tuple[int, str], int] = {}
         for _, record in living:
             site_id = record.poll.site_id
-            for one in record.selections:
-                content_id = one.state.content_id
-                if one.content is not None:
-                    content_id = contents[(site_id, one.state.baseline.fingerprint or b"")]
-                    new[site_id, one.state.name] = content_id
-                announced_id = content_id if one.announces else one.state.announced_id
-                states.append(state_row(site_id, one, content_id, announced_id))
-                readings += reading_rows(site_id, record.poll.at, one)
+            for selection in record.selections:
+                content_id = selection.state.content_id
+                if selection.content is not None:
+                    content_id = contents[(site_id, selection.state.baseline.fingerprint or b"")]
+                    new[site_id, selection.state.name] = content_id
+                announced_id = content_id if selection.announces else selection.state.announced_id
+                states.append(state_row(site_id, selection, content_id, announced_id))
+                readings += reading_rows(site_id, record.poll.at, selection)
         run_each(connection, self._sql.upsert_selection_state, states)
         run_each(connection, self._sql.insert_reading, readings)
         return new
@@ -361,10 +365,12 @@ class Commit:
         poll = record.poll
         if record.change is not None:
             rows.changes.append((i, _change_row(poll, record.change, *contents)))
-        for one in record.selections:
-            if one.change is not None:
-                after = selected.get((poll.site_id, one.state.name))
-                rows.changes.append((i, _change_row(poll, one.change, one.state.content_id, after, one.state.name)))
+        for selection in record.selections:
+            if selection.change is not None:
+                after = selected.get((poll.site_id, selection.state.name))
+                rows.changes.append(
+                    (i, _change_row(poll, selection.change, selection.state.content_id, after, selection.state.name))
+                )
 
     def _write_rows(self, connection: Connection, rows: _Rows) -> tuple[CommittedChange, ...]:
         """Writes a row or more of each poll: one round trip to PostgreSQL; returns the changes, unless they come later,
@@ -541,7 +547,7 @@ def _stored_content(content: bytes, packed: Packed, is_current: bool) -> Packed:
 
 def _renews(record: PollRecord) -> bool:
     """Returns whether the record gives its site a new current content."""
-    return bool(record.content) or any(one.content for one in record.selections)
+    return bool(record.content) or any(selection.content for selection in record.selections)
 
 
 def _content_row(record: PollRecord, baseline: Baseline, packed: Packed) -> tuple[Any, ...]:

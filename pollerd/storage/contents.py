@@ -42,8 +42,10 @@ class ContentStore(Subject):
     def get(self, connection: Connection, content_id: int) -> Content:
         """Returns the content, decompressed. Raises `NotFoundError` if it was pruned."""
         c, base = content.c, content.alias("base")
-        wanted = select(c.media, c.body, c.base_id, base.c.body).outerjoin_from(content, base, base.c.id == c.base_id)
-        row = connection.execute(wanted.where(c.id == content_id)).one_or_none()
+        statement = select(c.media, c.body, c.base_id, base.c.body).outerjoin_from(
+            content, base, base.c.id == c.base_id
+        )
+        row = connection.execute(statement.where(c.id == content_id)).one_or_none()
         if row is None:
             raise NotFoundError("content", content_id)
         media, body, base_id, base_body = row
@@ -63,8 +65,8 @@ class ContentStore(Subject):
     def current_screenshot(self, connection: Connection, site_id: int) -> bytes:
         """Returns the PNG of the page kept with the site's current content. Raises `NotFoundError`."""
         s, one = site_state.c, screenshot.c
-        wanted = select(one.body).join_from(site_state, screenshot, one.content_id == s.content_id)
-        body = connection.execute(wanted.where(s.site_id == site_id)).scalar()
+        statement = select(one.body).join_from(site_state, screenshot, one.content_id == s.content_id)
+        body = connection.execute(statement.where(s.site_id == site_id)).scalar()
         if body is None:
             raise NotFoundError("screenshot of the current content of site", site_id)
         return bytes(body)

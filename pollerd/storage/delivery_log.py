@@ -54,14 +54,14 @@ def facts_of(notices: Iterable[StoredNotice], rows: FactRows) -> list[NoticeFact
         return kept[content_id].content if content_id in kept else None
 
     found = []
-    for one in notices:
-        place = None if one.site_id is None else rows.sites.get(one.site_id)
-        change = None if one.change_id is None else rows.changes.get(one.change_id)
+    for notice in notices:
+        place = None if notice.site_id is None else rows.sites.get(notice.site_id)
+        change = None if notice.change_id is None else rows.changes.get(notice.change_id)
         if change is None:
-            found.append(NoticeFacts(one, place))
+            found.append(NoticeFacts(notice, place))
             continue
         before, after = content(change.before_content_id), content(change.after_content_id)
-        found.append(NoticeFacts(one, place, change, before, after, rows.values.get(change.id or 0, {})))
+        found.append(NoticeFacts(notice, place, change, before, after, rows.values.get(change.id or 0, {})))
     return found
 
 
@@ -90,8 +90,8 @@ def _last_readings(sql: Statements, asked: list[tuple[int, int, str, float]]) ->
     same = and_(r.site_id == site_id, r.selection == selection, r.at <= at)
     last = select(key.label("change"), func.max(r.id).label("last")).select_from(rows).join(reading, same)
     newest = last.group_by(key, r.name).subquery()
-    wanted = select(newest.c.change, r.name, r.text, r.number, r.moment, r.currency, r.problem)
-    return wanted.join_from(newest, reading, r.id == newest.c.last), given
+    statement = select(newest.c.change, r.name, r.text, r.number, r.moment, r.currency, r.problem)
+    return statement.join_from(newest, reading, r.id == newest.c.last), given
 
 
 class DeliveryLog(Subject):
@@ -105,8 +105,8 @@ class DeliveryLog(Subject):
     @reads
     def last_notice(self, connection: Connection, kind: EventKind) -> StoredNotice | None:
         """Returns the last notice of this kind, of any channel; None: there is none, or its time to be kept is over."""
-        wanted = select(outbox).where(outbox.c.kind == kind.value).order_by(outbox.c.id.desc()).limit(1)
-        row = connection.execute(wanted).one_or_none()
+        statement = select(outbox).where(outbox.c.kind == kind.value).order_by(outbox.c.id.desc()).limit(1)
+        row = connection.execute(statement).one_or_none()
         return None if row is None else notice_of(row)
 
     @reads
@@ -176,10 +176,13 @@ class DeliveryLog(Subject):
     @reads
     def read_facts(self, connection: Connection, notices: Sequence[StoredNotice], contents_of: int) -> FactRows:
         """Reads what messages show of these; contents of the changes of the first `contents_of` only."""
-        sql, sites = self._sql, self._sites(connection, {one.site_id for one in notices if one.site_id is not None})
-        ids = dict.fromkeys(one.change_id for one in notices if one.change_id is not None)
-        changes = {one.id or 0: one for one in changes_by_id(connection, sql, list(ids))} if ids else {}
-        shown = [changes[one.change_id] for one in notices[:contents_of] if one.change_id in changes]
+        sql, sites = (
+            self._sql,
+            self._sites(connection, {notice.site_id for notice in notices if notice.site_id is not None}),
+        )
+        ids = dict.fromkeys(notice.change_id for notice in notices if notice.change_id is not None)
+        changes = {change.id or 0: change for change in changes_by_id(connection, sql, list(ids))} if ids else {}
+        shown = [changes[notice.change_id] for notice in notices[:contents_of] if notice.change_id in changes]
         between = {key for one in shown for key in (one.before_content_id, one.after_content_id) if key is not None}
         contents = self._contents.packed.within(connection, sorted(between)) if between else []
         return FactRows(sites, changes, contents, _values(connection, sql, changes))

@@ -100,28 +100,28 @@ class HubStore(Subject):
     @reads
     def all(self, connection: Connection) -> list[HubSubscription]:
         """Returns all subscriptions, by id."""
-        wanted = select(*_COLUMNS).order_by(hub_subscription.c.id)
-        return [_subscription(row) for row in connection.execute(wanted)]
+        statement = select(*_COLUMNS).order_by(hub_subscription.c.id)
+        return [_subscription(row) for row in connection.execute(statement)]
 
     @reads
     def at_callback(self, connection: Connection, callback: str) -> HubSubscription | None:
         """Returns the subscription with this end of its callback URL."""
-        wanted = select(*_COLUMNS).where(hub_subscription.c.callback == callback)
-        row = connection.execute(wanted).one_or_none()
+        statement = select(*_COLUMNS).where(hub_subscription.c.callback == callback)
+        row = connection.execute(statement).one_or_none()
         return None if row is None else _subscription(row)
 
     @reads
     def of_source(self, connection: Connection, source_id: int) -> HubSubscription | None:
         """Returns the subscription at the hub that a source offers."""
-        wanted = select(*_COLUMNS).where(hub_subscription.c.source_id == source_id)
-        row = connection.execute(wanted).one_or_none()
+        statement = select(*_COLUMNS).where(hub_subscription.c.source_id == source_id)
+        row = connection.execute(statement).one_or_none()
         return None if row is None else _subscription(row)
 
     @reads
     def secret_of(self, connection: Connection, subscription_id: int) -> bytes | None:
         """Returns the secret that the hub signs with; None if the subscription is gone, or the key is another."""
-        wanted = select(hub_subscription.c.secret).where(hub_subscription.c.id == subscription_id)
-        stored = connection.execute(wanted).scalar()
+        statement = select(hub_subscription.c.secret).where(hub_subscription.c.id == subscription_id)
+        stored = connection.execute(statement).scalar()
         return None if stored is None else self._opened(stored)
 
     @writes
@@ -132,9 +132,9 @@ class HubStore(Subject):
         there is no key for the secret.
         """
         c = hub_subscription.c
-        there = connection.execute(select(c.hub, c.topic).where(c.source_id == source_id)).one_or_none()
+        row = connection.execute(select(c.hub, c.topic).where(c.source_id == source_id)).one_or_none()
         known = select(signal_source.c.id).where(signal_source.c.id == source_id)
-        if (there is not None and there.topic == topic and there.hub in hubs) or not connection.scalar(known):
+        if (row is not None and row.topic == topic and row.hub in hubs) or not connection.scalar(known):
             return False
         secret = self._encryption.encrypt_text(secrets.token_urlsafe(_SECRET_BYTES), _FIELD)
         _leave(connection, c.source_id == source_id, now)

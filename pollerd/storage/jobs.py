@@ -144,8 +144,8 @@ class JobStore(Subject):
     @reads
     def open_jobs(self, connection: Connection) -> list[int]:
         """Returns the ids of jobs that have not ended, oldest first."""
-        wanted = select(job.c.id).where(job.c.ended_at.is_(None)).order_by(job.c.id)
-        return list(connection.execute(wanted).scalars())
+        statement = select(job.c.id).where(job.c.ended_at.is_(None)).order_by(job.c.id)
+        return list(connection.execute(statement).scalars())
 
     async def next_sites(self, one: Job) -> list[int]:
         """Returns ids of the sites that come next, ascending; fewer than `BATCH`: there are no more."""
@@ -167,8 +167,8 @@ class JobStore(Subject):
     def _keep(self, connection: Connection, job_id: int, before: Sequence[SiteBefore]) -> None:
         ids = self._sql.id_list(one.site_id for one in before)
         c = job_change.c
-        there = select(c.site_id).where(c.job_id == job_id, self._sql.in_list(c.site_id, "sites"))
-        kept = set(connection.execute(there, {"sites": ids}).scalars())
+        statement = select(c.site_id).where(c.job_id == job_id, self._sql.in_list(c.site_id, "sites"))
+        kept = set(connection.execute(statement, {"sites": ids}).scalars())
         rows = [
             (job_id, one.site_id, msgspec.json.encode(one.before).decode()) for one in before if one.site_id not in kept
         ]
@@ -202,8 +202,8 @@ class JobStore(Subject):
     def next_changes(self, connection: Connection, one: Job) -> list[SiteBefore]:
         """Returns what is undone next, by site id; none: that was all."""
         c = job_change.c
-        wanted = select(c.site_id, c.before).where(c.job_id == one.id, c.site_id > one.position)
-        rows = connection.execute(wanted.order_by(c.site_id).limit(BATCH))
+        statement = select(c.site_id, c.before).where(c.job_id == one.id, c.site_id > one.position)
+        rows = connection.execute(statement.order_by(c.site_id).limit(BATCH))
         return [SiteBefore(site_id, msgspec.json.decode(before)) for site_id, before in rows]
 
     @writes

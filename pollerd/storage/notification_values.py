@@ -150,7 +150,7 @@ class ClaimedMessage:
     @property
     def only_first_seen(self) -> bool:
         """Whether it tells of first sights alone."""
-        return all(one.kind is EventKind.FIRST_SEEN for one in self.notices)
+        return all(notice.kind is EventKind.FIRST_SEEN for notice in self.notices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,14 +58,14 @@ class Outbox(Subject):
 
         incidents: opened with them.
         """
-        ids = {one.site_id for one in notices if one.site_id is not None}
-        wanted = select(site.c.id, site.c.url).where(self._sql.in_list(site.c.id, "ids"))
-        found = connection.execute(wanted, {"ids": self._sql.id_list(ids)}) if ids else ()
+        ids = {notice.site_id for notice in notices if notice.site_id is not None}
+        statement = select(site.c.id, site.c.url).where(self._sql.in_list(site.c.id, "ids"))
+        found = connection.execute(statement, {"ids": self._sql.id_list(ids)}) if ids else ()
         urls: dict[int | None, str] = dict(map(tuple, found))
-        rows = [notice_row(one, urls.get(one.site_id)) for one in notices]
+        rows = [notice_row(notice, urls.get(notice.site_id)) for notice in notices]
         self._sql.locks.number_events(connection)
         run_each(connection, self._sql.insert_notice, rows)
-        opened = [(one.rule_id, one.site_id, one.id, one.since) for one in incidents]
+        opened = [(incident.rule_id, incident.site_id, incident.id, incident.since) for incident in incidents]
         run_each(connection, self._sql.open_incident, opened)
 
     # Claims: the notices that a channel sends next as one message, noted before anything is sent.
@@ -185,8 +185,8 @@ class Outbox(Subject):
         """Returns the keys of digests that were sent since then, or are being sent, in the order of their notices."""
         c = outbox.c
         claimed = and_(c.ended_at.is_(None), c.message_id.is_not(None))
-        wanted = select(c.digest).where(or_(c.ended_at > since, claimed), c.digest != "").group_by(c.digest)
-        return list(connection.execute(wanted.order_by(func.max(c.id))).scalars())
+        statement = select(c.digest).where(or_(c.ended_at > since, claimed), c.digest != "").group_by(c.digest)
+        return list(connection.execute(statement.order_by(func.max(c.id))).scalars())
 
     @reads
     def sent_since(self, connection: Connection, channel_id: int, since: float) -> list[tuple[float, int, bool]]:
@@ -252,7 +252,7 @@ class Outbox(Subject):
         given = (end.state.value, storable_word(end.detail), *times, channel_id, message_id)
         events = connection.exec_driver_sql(self._statements.end, given).rowcount
         self._write_attempt(connection, channel_id, message_id, now, events, end)
-        run_each(connection, self._sql.insert_notice, [notice_row(one) for one in notices])
+        run_each(connection, self._sql.insert_notice, [notice_row(notice) for notice in notices])
         return events
 
     @writes

@@ -53,7 +53,7 @@ class PollPartition:
 def is_covered(partitions: Sequence[PollPartition], day: int) -> bool:
     """Returns whether one of the partitions holds this day."""
     start = day * DAY_SECONDS
-    return any(one.start <= start < one.end for one in partitions)
+    return any(partition.start <= start < partition.end for partition in partitions)
 
 
 def _make(connection: Connection, day: int) -> None:

@@ -133,7 +133,7 @@ class ReadStore(Subject):
             return ReadResult(ReadCounts(before[0], *before[2:]), before[1], repeated=True)
         host_of = self._living(connection, report.reads)
         unknown = report.unknown_sites
-        unknown += sum(one.count for id_, reads in report.reads.items() if id_ not in host_of for one in reads)
+        unknown += sum(read.count for id_, reads in report.reads.items() if id_ not in host_of for read in reads)
         sites = self._rows(connection, host_of)
         reads = {id_: report.reads[id_] for id_ in sites}
         # In this order: a change that is committed in between was not seen by the last poll.
@@ -155,21 +155,21 @@ class ReadStore(Subject):
         columns = (r.reads, r.changes, r.last_read_at, r.half_life, r.half_life_low, r.half_life_high)
         wanted = select(*columns, interest.c.learned_half_life)
         wanted = wanted.outerjoin_from(site_reads, interest, interest.c.site_id == r.site_id)
-        found = connection.execute(wanted.where(r.site_id == site_id)).one_or_none()
-        if found is None or not found.reads:
+        row = connection.execute(wanted.where(r.site_id == site_id)).one_or_none()
+        if row is None or not row.reads:
             return None
         half_life = None
-        if found.half_life is not None:
-            half_life = HalfLife(found.half_life, found.half_life_low, found.half_life_high)
-        return SiteInterest(found.reads, found.changes, found.last_read_at, half_life, found.learned_half_life)
+        if row.half_life is not None:
+            half_life = HalfLife(row.half_life, row.half_life_low, row.half_life_high)
+        return SiteInterest(row.reads, row.changes, row.last_read_at, half_life, row.learned_half_life)
 
     @reads
     def half_lives(self, connection: Connection, site_ids: Collection[int]) -> dict[int, float]:
         """Returns the learned half-lives in force of those of these sites that have one, s."""
         c = interest.c
-        wanted = select(c.site_id, c.learned_half_life).where(self._sql.in_list(c.site_id, "sites"))
+        statement = select(c.site_id, c.learned_half_life).where(self._sql.in_list(c.site_id, "sites"))
         given = {"sites": self._sql.id_list(site_ids)}
-        return {row.site_id: row.learned_half_life for row in connection.execute(wanted, given)}
+        return {row.site_id: row.learned_half_life for row in connection.execute(statement, given)}
 
     @writes
     def forget(self, connection: Connection, site_id: int) -> None:
@@ -190,8 +190,8 @@ class ReadStore(Subject):
     def _last_seen(self, connection: Connection, site_ids: Collection[int]) -> dict[int, float]:
         """Returns when polls saw the sites last, epoch s, of those that any did."""
         c = site_state.c
-        wanted = select(c.site_id, c.last_seen_at).where(self._sql.in_list(c.site_id, "sites"))
-        rows = connection.execute(wanted.where(c.last_seen_at.is_not(None)), {"sites": self._sql.id_list(site_ids)})
+        statement = select(c.site_id, c.last_seen_at).where(self._sql.in_list(c.site_id, "sites"))
+        rows = connection.execute(statement.where(c.last_seen_at.is_not(None)), {"sites": self._sql.id_list(site_ids)})
         return {row.site_id: row.last_seen_at for row in rows}
 
     def _rows(self, connection: Connection, site_ids: Collection[int]) -> dict[int, SiteReads]:
@@ -214,7 +214,7 @@ class ReadStore(Subject):
         oldest read; all that were detected later, which alone may be dated before a read.
         """
         oldest = min((one.at for some in reads.values() for one in some), default=0.0)
-        opened = {one.open.id: one.open.published_at for one in sites.values() if one.open is not None}
+        opened = {site.open.id: site.open.published_at for site in sites.values() if site.open is not None}
         given = {"sites": self._sql.id_list(sites), "oldest": oldest}
         rows = {row.id: row for row in self._edges(connection, given)}
         rows |= {row.id: row for row in connection.execute(self._later(), given)}
@@ -241,9 +241,9 @@ class ReadStore(Subject):
         chosen = [one.limit(1).correlate(site_reads).scalar_subquery() for one in (last, following)]
         rows = connection.execute(select(*chosen, r.newest_id).where(self._sql.in_list(r.site_id, "sites")), given)
         ids = {id_ for row in rows for id_ in row if id_ is not None}
-        wanted = select(*(near[name] for name in _OF_CHANGE), literal(None).label("age"))
+        statement = select(*(near[name] for name in _OF_CHANGE), literal(None).label("age"))
         return connection.execute(
-            wanted.where(self._sql.in_list(near.id, "ids")), {"ids": self._sql.id_list(ids)}
+            statement.where(self._sql.in_list(near.id, "ids")), {"ids": self._sql.id_list(ids)}
         ).all()
 
     def _later(self) -> Select[Any]:
@@ -290,8 +290,8 @@ class ReadStore(Subject):
 
     def _put_in_force(self, connection: Connection, learned: Mapping[int, float], rules: ReadRules) -> dict[int, float]:
         c = interest.c
-        wanted = select(c.site_id, c.learned_half_life).where(self._sql.in_list(c.site_id, "sites"))
-        rows = connection.execute(wanted, {"sites": self._sql.id_list(learned)})
+        statement = select(c.site_id, c.learned_half_life).where(self._sql.in_list(c.site_id, "sites"))
+        rows = connection.execute(statement, {"sites": self._sql.id_list(learned)})
         before = {row.site_id: row.learned_half_life for row in rows}
         moved = {id_: value for id_, value in learned.items() if rules.moved(before.get(id_), value)}
         if moved:

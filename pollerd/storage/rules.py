@@ -325,8 +325,8 @@ class Rules(Subject):
         """Returns the open incidents of all rules."""
         c = incident.c
         known = c.rule_id.in_(select(rule.c.id))
-        wanted = select(c.rule_id, c.site_id, c.id, c.since).where(known).order_by(c.rule_id, c.site_id)
-        return [Incident(*row) for row in connection.execute(wanted)]
+        statement = select(c.rule_id, c.site_id, c.id, c.since).where(known).order_by(c.rule_id, c.site_id)
+        return [Incident(*row) for row in connection.execute(statement)]
 
 
 # Rules and channels of the configuration file, which replace all earlier ones of a file, and those of an export.

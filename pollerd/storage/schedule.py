@@ -88,10 +88,10 @@ class ScheduleStore(Subject):
         faults: dict[int, str] = {}
         read = WindowsRead()
         of_site = (*OF_SITE, read.field())
-        wanted = select(site.c.id, site.c.host_id).where(
+        statement = select(site.c.id, site.c.host_id).where(
             self._sql.in_list(site.c.id, "sites"), ~is_soft_deleted(site.c.id)
         )
-        rows = connection.execute(wanted.order_by(site.c.id), {"sites": self._sql.id_list(site_ids)}).all()
+        rows = connection.execute(statement.order_by(site.c.id), {"sites": self._sql.id_list(site_ids)}).all()
         ids, given = list(zip(*rows, strict=True)) or [(), ()]
         columns = {"site_id": np.array(ids, np.int64), "host_id": _HOST.column(given, ids, faults)}
         tables = ((of_site, site.c.id), (_OF_STATE, site_state.c.site_id), (_OF_INTEREST, interest.c.site_id))
@@ -127,8 +127,8 @@ class ScheduleStore(Subject):
     def learned_of(self, connection: Connection, allocator: str, site_ids: Sequence[int]) -> list[tuple[int, bytes]]:
         """Returns (site id, state) of those of these sites of which the allocator has learned, by id."""
         c = learned.c
-        wanted = select(c.site_id, c.state).where(c.allocator == allocator, self._sql.in_list(c.site_id, "sites"))
-        rows = connection.execute(wanted.order_by(c.site_id), {"sites": self._sql.id_list(site_ids)})
+        statement = select(c.site_id, c.state).where(c.allocator == allocator, self._sql.in_list(c.site_id, "sites"))
+        rows = connection.execute(statement.order_by(c.site_id), {"sites": self._sql.id_list(site_ids)})
         return [(site_id, bytes(state)) for site_id, state in rows]
 
     def announced_ttls(self) -> AsyncIterator[StoredTtls]:

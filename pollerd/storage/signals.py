@@ -212,30 +212,30 @@ class SignalStore(Subject):
     @reads
     def sites_at(self, connection: Connection, urls: Collection[str]) -> dict[str, int]:
         """Returns the ids of the sites at those of the normalised URLs that have one."""
-        wanted = select(site.c.url, site.c.id).where(self._sql.in_list(site.c.url, "urls"))
-        return {row.url: row.id for row in connection.execute(wanted, {"urls": self._sql.text_list(urls)})}
+        statement = select(site.c.url, site.c.id).where(self._sql.in_list(site.c.url, "urls"))
+        return {row.url: row.id for row in connection.execute(statement, {"urls": self._sql.text_list(urls)})}
 
     @reads
     def said(self, connection: Connection, source_id: int) -> list[StoredSignal]:
         """Returns what the source said last of each of its sites, by site id."""
         c = signal_page.c
-        wanted = select(c.site_id, c.said, c.signalled_at).where(c.source_id == source_id).order_by(c.site_id)
-        return [StoredSignal(*row) for row in connection.execute(wanted)]
+        statement = select(c.site_id, c.said, c.signalled_at).where(c.source_id == source_id).order_by(c.site_id)
+        return [StoredSignal(*row) for row in connection.execute(statement)]
 
     @reads
     def said_since(self, connection: Connection, source_id: int, since: float) -> list[StoredSignal]:
         """Returns what was news at or after epoch s `since`, by site id."""
         c = signal_page.c
         news = (c.source_id == source_id) & (c.signalled_at >= since)
-        wanted = select(c.site_id, c.said, c.signalled_at).where(news).order_by(c.site_id)
-        return [StoredSignal(*row) for row in connection.execute(wanted)]
+        statement = select(c.site_id, c.said, c.signalled_at).where(news).order_by(c.site_id)
+        return [StoredSignal(*row) for row in connection.execute(statement)]
 
     @reads
     def sum_of_sites(self, connection: Connection, source_id: int) -> tuple[int, int]:
         """Returns the number of sites for which a source speaks, and the sum of their ids: whether others came."""
         c = signal_page.c
-        wanted = select(func.count(), func.coalesce(func.sum(c.site_id), 0)).where(c.source_id == source_id)
-        number, total = connection.execute(wanted).one()
+        statement = select(func.count(), func.coalesce(func.sum(c.site_id), 0)).where(c.source_id == source_id)
+        number, total = connection.execute(statement).one()
         return int(number), int(total)
 
     @reads
@@ -246,8 +246,8 @@ class SignalStore(Subject):
         columns = (c.source_id, key, c.said, c.signalled_at, c.signals, site_state.c.last_seen_at)
         joined = signal_page.join(signal_source, source.id == c.source_id).outerjoin(site, site.c.id == source.site_id)
         joined = joined.outerjoin(site_state, site_state.c.site_id == c.site_id)
-        wanted = select(*columns).select_from(joined).where(c.site_id == site_id).order_by(c.source_id)
-        rows = connection.execute(wanted)
+        statement = select(*columns).select_from(joined).where(c.site_id == site_id).order_by(c.source_id)
+        rows = connection.execute(statement)
         return [SourceOfSite(id_, of, said, at, waits(at, seen), n) for id_, of, said, at, n, seen in rows]
 
     @writes
@@ -290,7 +290,7 @@ class SignalStore(Subject):
         Each is news unless it has the date of the last one of its site; one without a date is news unless the last one
         had none either and no informative poll has followed it. Returns as `note` does, in one transaction.
         """
-        dates = {one.url: one.date for one in reports}
+        dates = {report.url: report.date for report in reports}
         new, moved = list[StoredSignal](), list[StoredSignal]()
         for row in self._known(connection, source_id, dates):
             date = dates[row.url]
@@ -304,8 +304,8 @@ class SignalStore(Subject):
     def speak_only_for(self, connection: Connection, source_id: int, urls: Collection[str]) -> list[int]:
         """Forgets what the source said of sites at other URLs; returns their ids."""
         c = signal_page.c
-        wanted = select(c.site_id, site.c.url).join(site, site.c.id == c.site_id).where(c.source_id == source_id)
-        gone = [row.site_id for row in connection.execute(wanted) if row.url not in urls]
+        statement = select(c.site_id, site.c.url).join(site, site.c.id == c.site_id).where(c.source_id == source_id)
+        gone = [row.site_id for row in connection.execute(statement) if row.url not in urls]
         if gone:
             those = delete(signal_page).where(c.source_id == source_id, self._sql.in_list(c.site_id, "ids"))
             connection.execute(those, {"ids": self._sql.id_list(gone)})
@@ -336,8 +336,8 @@ class SignalStore(Subject):
         said = (page.site_id == site.c.id) & (page.source_id == source_id)
         columns = (site.c.id, site.c.url, site_state.c.last_seen_at, page.source_id, page.said, page.signalled_at)
         joined = site.outerjoin(site_state, site_state.c.site_id == site.c.id).outerjoin(signal_page, said)
-        wanted = select(*columns).select_from(joined).where(self._sql.in_list(site.c.url, "urls"))
-        return connection.execute(wanted, {"urls": self._sql.text_list(urls)}).all()
+        statement = select(*columns).select_from(joined).where(self._sql.in_list(site.c.url, "urls"))
+        return connection.execute(statement, {"urls": self._sql.text_list(urls)}).all()
 
     def _store(
         self, connection: Connection, source_id: int, new: Sequence[StoredSignal], moved: Sequence[StoredSignal]

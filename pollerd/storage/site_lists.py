@@ -191,11 +191,11 @@ class SiteListing:
     ) -> tuple[list[int] | None, list[SiteCondition]]:
         """Returns the ids of the condition that fewest sites meet, and the others; None: each is met by too many."""
         best: tuple[list[int] | None, list[SiteCondition]] = (None, list(conditions))
-        for one in conditions:
+        for condition in conditions:
             most = COUNTED + 1 if best[0] is None else len(best[0])
-            ids = list(connection.execute(one.ids.limit(most)).scalars())
+            ids = list(connection.execute(condition.ids.limit(most)).scalars())
             if len(ids) < most:
-                best = ids, [other for other in conditions if other is not one]
+                best = ids, [other for other in conditions if other is not condition]
         return best
 
     def _count(
@@ -222,7 +222,7 @@ class _Rows:
 
     def __init__(self, order: SiteOrder, fits: Sequence[Any], *, any_soft_deleted: bool) -> None:
         self._key, self._site_id, self._index = COLUMNS[order.sort]
-        self._where: list[ColumnElement[bool]] = [one(self._site_id) for one in fits]
+        self._where: list[ColumnElement[bool]] = [fit(self._site_id) for fit in fits]
         if any_soft_deleted:
             self._where.append(~is_soft_deleted(self._site_id))
         self.all_fit = not self._where

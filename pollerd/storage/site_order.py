@@ -228,7 +228,7 @@ class WordIndex:
             if self._sql.is_sqlite:
                 self._exists = found.has_table(_TRIGRAM.name)
             else:
-                self._exists = any(one["name"] == _SERVER_INDEX for one in found.get_indexes(site_text.name))
+                self._exists = any(index["name"] == _SERVER_INDEX for index in found.get_indexes(site_text.name))
         return self._exists
 
     def insert(self, connection: Connection, rows: Sequence[tuple[int, str, str]]) -> None:

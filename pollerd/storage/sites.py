@@ -188,8 +188,8 @@ class SiteStore(Subject):
         """Returns the ids of sites that redirect permanently to these URLs, ascending, by URL; some of very many."""
         c, found = site_state.c, defaultdict[str, list[int]](list)
         for url in urls:
-            wanted = select(c.site_id).where(c.redirect_url == url).order_by(c.site_id).limit(_REDIRECTING)
-            found[url] = list(connection.execute(wanted).scalars())
+            statement = select(c.site_id).where(c.redirect_url == url).order_by(c.site_id).limit(_REDIRECTING)
+            found[url] = list(connection.execute(statement).scalars())
         return found
 
     @reads
@@ -200,8 +200,8 @@ class SiteStore(Subject):
     @reads
     def crawled_among(self, connection: Connection, site_ids: Sequence[int]) -> list[int]:
         """Returns those of the sites that belong to the focused crawler."""
-        wanted = select(site.c.id).where(self._sql.in_list(site.c.id, "sites"), ROBOTS)
-        return list(connection.execute(wanted, {"sites": self._sql.id_list(site_ids)}).scalars())
+        statement = select(site.c.id).where(self._sql.in_list(site.c.id, "sites"), ROBOTS)
+        return list(connection.execute(statement, {"sites": self._sql.id_list(site_ids)}).scalars())
 
     @reads
     def of_users(self, connection: Connection, after: int, limit: int) -> list[Site]:
@@ -231,9 +231,9 @@ class SiteStore(Subject):
     @reads
     def count(self, connection: Connection) -> int:
         """Returns the number of sites."""
-        there = select(func.count()).select_from(site_state)
+        statement = select(func.count()).select_from(site_state)
         marked = connection.execute(select(func.count()).select_from(site_mark)).scalar_one()
-        return int(connection.execute(there).scalar_one()) - int(marked)
+        return int(connection.execute(statement).scalar_one()) - int(marked)
 
     @reads
     def counts_by_state(self, connection: Connection) -> dict[SiteState, int]:
@@ -307,8 +307,8 @@ class SiteStore(Subject):
         cursor: str | None = None
         while True:
             page = await self.page(limit=1000, cursor=cursor)
-            for one in page.items:
-                yield one
+            for item in page.items:
+                yield item
             cursor = page.next_cursor
             if cursor is None:
                 return
@@ -414,13 +414,13 @@ class SiteStore(Subject):
 
     def _put_piece(self, connection: Connection, settings: Sequence[NewSettings], now: float) -> None:
         tags = self.tags.in_force
-        ids = self._sql.id_list(one.site_id for one in settings)
+        ids = self._sql.id_list(setting.site_id for setting in settings)
         living = {
             row[0]: SiteSpec("", selections=row[1] or "", title=row[2] or "", render=row[3] or "")
             for row in connection.execute(self._living, {"sites": ids})
         }
         tagged = names_among(connection, self._sql, list(living), list(tags)) if tags else {}
-        settings = [one for one in settings if one.site_id in living]
+        settings = [setting for setting in settings if setting.site_id in living]
         if not settings:
             return
         for one in settings:
@@ -429,16 +429,16 @@ class SiteStore(Subject):
             edit = edit_of(inherit(before, tags), inherit(one.spec, tags), None)
             if edit is not None:
                 follow_edit(connection, self._sql, [one.site_id], edit)
-        rows = [{"key": one.site_id, **self._values(one.spec, now)} for one in settings]
+        rows = [{"key": setting.site_id, **self._values(setting.spec, now)} for setting in settings]
         columns: dict[str, Any] = {name: bindparam(name) for name in rows[0] if name != "key"}
         connection.execute(update(site).where(site.c.id == bindparam("key")).values(columns), rows)
-        renamed = [one for one in settings if one.spec.title != living[one.site_id].title]
+        renamed = [setting for setting in settings if setting.spec.title != living[setting.site_id].title]
         run_each(connection, self._sql.update_text, [text_update(one.site_id, one.spec) for one in renamed])
         connection.execute(self._untag, {"sites": ids})
-        new_tags = [row for one in settings for row in tag_rows(one.site_id, one.spec.tags)]
+        new_tags = [row for setting in settings for row in tag_rows(setting.site_id, setting.spec.tags)]
         if new_tags:
             connection.execute(insert(site_tag), new_tags)
-        resumed = [one.site_id for one in settings if one.resumed]
+        resumed = [setting.site_id for setting in settings if setting.resumed]
         connection.execute(self._revive, {"sites": self._sql.id_list(resumed)})
         forget_pauses(connection, self._sql, resumed)
 

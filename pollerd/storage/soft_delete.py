@@ -53,8 +53,10 @@ class SoftDeletion(Subject):
 
         Returns the ids of those that were not marked before.
         """
-        wanted = select(site.c.id, site.c.url).where(self._sql.in_list(site.c.id, "ids"), ~is_soft_deleted(site.c.id))
-        rows = connection.execute(wanted, {"ids": self._sql.id_list(site_ids)}).all()
+        statement = select(site.c.id, site.c.url).where(
+            self._sql.in_list(site.c.id, "ids"), ~is_soft_deleted(site.c.id)
+        )
+        rows = connection.execute(statement, {"ids": self._sql.id_list(site_ids)}).all()
         if rows:
             connection.execute(insert(site_mark), [{"site_id": row.id, "marked_at": now} for row in rows])
             remember = self._sql.insert_for(deleted_url).on_conflict_do_nothing()

@@ -185,8 +185,8 @@ def forget_pauses(connection: Connection, sql: Statements, site_ids: Sequence[in
 
 
 def _ids(connection: Connection, sql: Statements, table: Table, urls: Sequence[str]) -> dict[str, int]:
-    found = select(table.c.url, table.c.id).where(sql.in_list(table.c.url, "urls"))
-    return {row.url: row.id for row in connection.execute(found, {"urls": sql.text_list(dict.fromkeys(urls))})}
+    statement = select(table.c.url, table.c.id).where(sql.in_list(table.c.url, "urls"))
+    return {row.url: row.id for row in connection.execute(statement, {"urls": sql.text_list(dict.fromkeys(urls))})}
 
 
 _TABLE = source
@@ -208,9 +208,9 @@ class SourceStore(Subject):
     @reads
     def page(self, connection: Connection, limit: int = 100, cursor: str | None = None) -> ListPage[Source]:
         """Returns sources by id. Raises `InvalidValueError` for a bad cursor or limit (1 to 1000)."""
-        wanted = select(*_SHOWN).order_by(source.c.id).limit(encoding.check_limit(limit) + 1)
+        statement = select(*_SHOWN).order_by(source.c.id).limit(encoding.check_limit(limit) + 1)
         last = encoding.decode("q", cursor)
-        rows = connection.execute(wanted if last is None else wanted.where(source.c.id > last)).all()
+        rows = connection.execute(statement if last is None else statement.where(source.c.id > last)).all()
         counts = _counts(connection, self._sql, [row.id for row in rows[:limit]])
         items = [_source(row, counts[row.id]) for row in rows[:limit]]
         return ListPage(items, encoding.encode("q", items[-1].id) if len(rows) > limit else None)
@@ -226,8 +226,8 @@ class SourceStore(Subject):
     @reads
     def at(self, connection: Connection, urls: Sequence[str]) -> dict[str, Source]:
         """Returns the sources at these URLs, by URL."""
-        wanted = select(*_SHOWN).where(self._sql.in_list(source.c.url, "urls"))
-        return {row.url: _source(row) for row in connection.execute(wanted, {"urls": self._sql.text_list(urls)})}
+        statement = select(*_SHOWN).where(self._sql.in_list(source.c.url, "urls"))
+        return {row.url: _source(row) for row in connection.execute(statement, {"urls": self._sql.text_list(urls)})}
 
     @writes
     def add(self, connection: Connection, spec: SourceSpec, now: float, *, read_at: float) -> Source:
@@ -268,8 +268,10 @@ class SourceStore(Subject):
         """Returns ids of at most `limit` sites that the source added, and that no other source lists."""
         here, other = source_site.c, _OTHER.c
         elsewhere = exists().where(other.site_id == here.site_id, other.source_id != source_id, other.state == _JOINED)
-        wanted = select(here.site_id).where(here.source_id == source_id, here.added, ~elsewhere).distinct().limit(limit)
-        return list(connection.execute(wanted).scalars())
+        statement = (
+            select(here.site_id).where(here.source_id == source_id, here.added, ~elsewhere).distinct().limit(limit)
+        )
+        return list(connection.execute(statement).scalars())
 
     @writes
     def ask_read(self, connection: Connection, source_id: int, now: float) -> Source:
@@ -282,8 +284,8 @@ class SourceStore(Subject):
     @reads
     def documents(self, connection: Connection, source_id: int) -> list[ReadDocument]:
         """Returns what the last complete reading fetched."""
-        wanted = select(source.c.documents).where(source.c.id == source_id)
-        data = connection.execute(wanted).scalar()
+        statement = select(source.c.documents).where(source.c.id == source_id)
+        data = connection.execute(statement).scalar()
         if not data:
             return []
         return [
@@ -376,7 +378,7 @@ class SourceStore(Subject):
     def stored_members(self, connection: Connection, source_id: int, after: str, limit: int) -> list[StoredMember]:
         """Returns pages of the source by URL, after `after`."""
         c = source_site.c
-        wanted = (
+        statement = (
             select(c.url, site.c.url.label("site"), c.state, c.added, c.paused, c.since)
             .join_from(source_site, site, site.c.id == c.site_id)
             .where(c.source_id == source_id, c.url > after)
@@ -385,7 +387,7 @@ class SourceStore(Subject):
         )
         return [
             StoredMember(url, at, state == _JOINED, added, paused, since)
-            for url, at, state, added, paused, since in connection.execute(wanted)
+            for url, at, state, added, paused, since in connection.execute(statement)
         ]
 
     @writes
@@ -463,8 +465,13 @@ def _values(spec: SourceSpec) -> dict[str, Any]:
 def _written(documents: Sequence[ReadDocument]) -> bytes:
     return msgspec.msgpack.encode(
         [
-            (one.url, encode_header(one.validators.etag), encode_header(one.validators.last_modified), *_rest(one))
-            for one in documents
+            (
+                document.url,
+                encode_header(document.validators.etag),
+                encode_header(document.validators.last_modified),
+                *_rest(document),
+            )
+            for document in documents
         ]
     )
 
@@ -477,9 +484,9 @@ def _counts(connection: Connection, sql: Statements, source_ids: Sequence[int]) 
     """Returns numbers of pages by source and state."""
     counts: dict[int, dict[str, int]] = defaultdict(dict)
     c = source_site.c
-    wanted = select(c.source_id, c.state, func.count()).where(sql.in_list(c.source_id, "ids"))
+    statement = select(c.source_id, c.state, func.count()).where(sql.in_list(c.source_id, "ids"))
     for at, state, number in connection.execute(
-        wanted.group_by(c.source_id, c.state), {"ids": sql.id_list(source_ids)}
+        statement.group_by(c.source_id, c.state), {"ids": sql.id_list(source_ids)}
     ):
         counts[at][state] = number
     return counts

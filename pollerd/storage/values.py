@@ -207,7 +207,7 @@ class PollRecord(Struct, frozen=True, gc=False):
     def changes(self) -> int:
         """How many changes the poll found."""
         own = int(self.change is not None)
-        return own + sum(one.change is not None for one in self.selections) if self.selections else own
+        return own + sum(selection.change is not None for selection in self.selections) if self.selections else own
 
 
 @dataclass(frozen=True, slots=True)

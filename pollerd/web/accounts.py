@@ -43,7 +43,8 @@ async def show_accounts(page: Shown, recognition: Recognising, caller: Calling) 
 async def _page(page: Page, recognition: Recognising, caller: Calling, **more: Any) -> Response:
     accounts = page.ports.store.accounts
     sessions = [
-        SessionSchema.of(one, await recognition.holder_of(one), caller) for one in await accounts.sessions(page.now)
+        SessionSchema.of(session, await recognition.holder_of(session), caller)
+        for session in await accounts.sessions(page.now)
     ]
     values = {"made": None, "failed": "", "status": HTTPStatus.OK, **more}
     return page.show(

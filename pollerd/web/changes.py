@@ -78,7 +78,7 @@ async def list_changes(page: Shown, wanted: Annotated[_Wanted, Depends()], curso
         narrowed=wanted.narrowed,
         newest=newest,
         searched=_SEARCHED if after else None,
-        rules=[(one.id, one.spec.name) for one in rules],
+        rules=[(rule.id, rule.spec.name) for rule in rules],
         here=f"/changes{query(**filters)}",
         cursor=cursor,
         older=f"/changes{query(**older)}" if found.next_cursor else None,
@@ -88,7 +88,7 @@ async def list_changes(page: Shown, wanted: Annotated[_Wanted, Depends()], curso
 @router.post("/changes/seen")
 async def put_seen(page: Shown, form: Posted) -> Response:
     """Notes which changes were seen, or were not; a script gets no page for an answer."""
-    ranges = [(one, one) for one in form.numbers("id")]
+    ranges = [(number, number) for number in form.numbers("id")]
     if form.has("all"):
         ranges = [(1, max(form.numbers("newest"), default=0))]
     await page.ports.store.changes.put_seen(page.reader, ranges, seen=not form.has("unseen"))
@@ -105,7 +105,7 @@ async def show_change(
     change, others = await page.ports.store.changes.get(change_id), []
     if not page.is_fragment:
         earlier = await page.ports.store.changes.page(ChangeFilter(site_id=change.site_id), _ROWS)
-        others = [one for one in earlier.items if (one.id or 0) < change_id and one.selection == change.selection]
+        others = [item for item in earlier.items if (item.id or 0) < change_id and item.selection == change.selection]
     return await _difference(page, request, change, view, since, others)
 
 

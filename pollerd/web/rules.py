@@ -43,8 +43,8 @@ EVENT_WORDS: Mapping[str, str] = {**{kind: f"a page {said}" for kind, said in _E
 def rule_words(rule: Mapping[str, Any]) -> Sentence:
     """Returns what a rule does; `rule` as REST shows it."""
     events = rule.get("events") or ["site.changed"]
-    of_pages = [_EVENTS[one] for one in events if one in _EVENTS]
-    others = [_OF_DAEMON[one] for one in events if one in _OF_DAEMON]
+    of_pages = [_EVENTS[event] for event in events if event in _EVENTS]
+    others = [_OF_DAEMON[event] for event in events if event in _OF_DAEMON]
     when = [f"{_pages(rule.get('sites') or {})} {_listed(of_pages, 'or')}"] if of_pages else []
     condition = _listed([*when, *others], "or") or "nothing happens"
     words = " with the words it names" if rule.get("words") else ""
@@ -137,7 +137,7 @@ async def edit_rule(page: Shown, rule_id: RuleId) -> Response:
 
 
 async def _form(page: Page, rule_id: int | None, rule: dict[str, Any]) -> Response:
-    channels = [one.spec.name for one in await page.ports.store.notifications.channels.all()]
+    channels = [channel.spec.name for channel in await page.ports.store.notifications.channels.all()]
     kinds = [(kind.value, EVENT_WORDS[kind.value]) for kind in EventKind if kind.value in EVENT_WORDS]
     given = rule.get("digest")
     digest = given.get("every", "none") if isinstance(given, dict) else "none"

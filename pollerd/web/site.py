@@ -52,7 +52,7 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
     ports, now = page.ports, page.now
     site = await ports.store.sites.get(site_id)
     if days is None:  # all that there is, so far
-        days = next((one for one in _SPANS[:2] if now - site.created_at < one * _DAY), _USUAL_SPAN)
+        days = next((span for span in _SPANS[:2] if now - site.created_at < span * _DAY), _USUAL_SPAN)
     shown = await current_site(ports, site)
     explained = await ports.control.sites.explain(site_id)
     changes = await ports.store.changes.page(ChangeFilter(site_id=site_id), _VERSIONS)
@@ -101,7 +101,7 @@ def form_fields(settings: Mapping[str, Setting], own: SiteSpec, effective: SiteS
 
     own: what the site itself says; effective: with what it inherits.
     """
-    offered = sorted((one for one in settings.values() if one.form), key=lambda one: one.inherits)
+    offered = sorted((setting for setting in settings.values() if setting.form), key=lambda one: one.inherits)
     return [
         {
             "name": one.name,
@@ -213,7 +213,9 @@ def _patch(form: PostedForm, own: SiteSpec) -> dict[str, Any]:
     The form rounds numbers, so that sending back those that nobody edited would change them. Raises
     `InvalidValueError`.
     """
-    sent = [one for one in SITE_SETTINGS.values() if one.form and form.has(one.name)]
+    sent = [
+        site_setting for site_setting in SITE_SETTINGS.values() if site_setting.form and form.has(site_setting.name)
+    ]
     edited = (
         one for one in sent if form.text(one.name).replace("\r", "") != text_of(one, getattr(own, one.name)).strip()
     )

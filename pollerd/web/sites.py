@@ -130,7 +130,7 @@ async def change_many(page: Shown, form: Posted, caller: Caller) -> Response:
     """Does one thing to the selected sites, or to all that match: as a job, which can be undone."""
     given: dict[str, Any] = {"action": form.text("action"), "value": _value(form)}
     if form.has("all"):
-        wanted = SitesWanted(**{one.name: form.text(f"of_{one.name}") for one in fields(SitesWanted)})
+        wanted = SitesWanted(**{field.name: form.text(f"of_{field.name}") for field in fields(SitesWanted)})
         spec = BulkChange.model_validate(given | {"filter": {}}).spec()
         spec = replace(spec, filter=wanted.filter())
     else:

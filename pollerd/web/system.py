@@ -25,9 +25,9 @@ async def show_system(page: Shown, level: Annotated[str, Query(max_length=10)] =
         raise InvalidValueError("level", "one of " + ", ".join(_LEVELS), level)
     view: Any = await page.ports.control.allocation.over_budgets()
     points = [
-        plots.DecilePoint(one.polls, one.predicted, one.found)
-        for one in view.calibration.deciles
-        if one.polls and one.predicted is not None and one.found is not None
+        plots.DecilePoint(decile.polls, decile.predicted, decile.found)
+        for decile in view.calibration.deciles
+        if decile.polls and decile.predicted is not None and decile.found is not None
     ]
     database = await page.ports.control.health.not_ready()
     cluster = None if database else await page.ports.control.cluster.view()

@@ -143,7 +143,7 @@ class Writer:
     def lines(self, section: str, records: Sequence[Record]) -> bytes:
         """Returns the records as lines."""
         self._counts[section] += len(records)
-        made = b"".join(orjson.dumps({"section": section, **one}) + b"\n" for one in records)
+        made = b"".join(orjson.dumps({"section": section, **record}) + b"\n" for record in records)
         self._digest.update(made)
         return made
 

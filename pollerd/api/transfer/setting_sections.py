@@ -111,7 +111,11 @@ class ChannelsSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all channels of the API, by id."""
-        found = [one.spec for one in await daemon.store.notifications.channels.all() if one.spec.origin is Origin.API]
+        found = [
+            channel.spec
+            for channel in await daemon.store.notifications.channels.all()
+            if channel.spec.origin is Origin.API
+        ]
         for start in range(0, len(found), BLOCK):
             yield [_channel_record(spec, vault) for spec in found[start : start + BLOCK]]
 
@@ -140,7 +144,7 @@ class RulesSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all rules of the API, by id."""
-        found = [one for one in await daemon.store.notifications.rules.all() if one.spec.origin is Origin.API]
+        found = [rule for rule in await daemon.store.notifications.rules.all() if rule.spec.origin is Origin.API]
         for start in range(0, len(found), BLOCK):
             yield [
                 {"rule": orjson.loads(one.spec.settings), "muted_until": one.muted_until}
@@ -159,7 +163,7 @@ class RulesSection:
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Counts new, changed and unchanged rules."""
-        there = {one.spec.name: (one.spec, one.muted_until) for one in await daemon.store.notifications.rules.all()}
+        there = {rule.spec.name: (rule.spec, rule.muted_until) for rule in await daemon.store.notifications.rules.all()}
         counts = Counts()
         for spec, muted_until in map(_rule, _all(blocks)):
             _count(counts, there.get(spec.name), (spec, muted_until))
@@ -171,7 +175,7 @@ def _all(blocks: Blocks) -> Iterator[Record]:
 
 
 async def _channels(daemon: ApiPorts) -> dict[str, ChannelSpec]:
-    return {one.spec.name: one.spec for one in await daemon.store.notifications.channels.all()}
+    return {channel.spec.name: channel.spec for channel in await daemon.store.notifications.channels.all()}
 
 
 def _counted(specs: Sequence[ChannelSpec], there: Mapping[str, ChannelSpec]) -> Counts:
@@ -260,7 +264,7 @@ class SignalSourcesSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all signal sources by id."""
-        found = [one for one in await daemon.store.signals.all() if one.origin is not SignalOrigin.INDEX]
+        found = [signal for signal in await daemon.store.signals.all() if signal.origin is not SignalOrigin.INDEX]
         for start in range(0, len(found), BLOCK):
             yield [
                 {"kind": one.spec.kind, "url": one.url, "name": one.spec.name, "hosts": one.spec.hosts}
@@ -288,7 +292,7 @@ class SignalSourcesSection:
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Counts new, changed and unchanged signal sources."""
-        counts, there = Counts(), {one.key: one.spec for one in await daemon.store.signals.all()}
+        counts, there = Counts(), {signal.key: signal.spec for signal in await daemon.store.signals.all()}
         for one in (_listed(record) for block in blocks() for _, record in block):
             spec = there.get(one.key)
             if spec is None:

@@ -374,10 +374,10 @@ class JobControl:
     async def _undo(self, job: Job, changes: Sequence[SiteBefore]) -> int:
         """Takes back what it did to these sites; returns of how many."""
         action, value = job.action, job.value
-        ids = [one.site_id for one in changes]
+        ids = [change.site_id for change in changes]
         if action is JobAction.DELETE:
             return await self._many.bring_back(ids)
-        kept = {one.site_id: one.before for one in changes}
+        kept = {change.site_id: change.before for change in changes}
 
         def spec_of(site: Site) -> SiteSpec:
             return taken_back(action, value, kept[site.id], site.spec)

@@ -95,8 +95,8 @@ class ReadControl:
     ) -> tuple[dict[int, list[Read]], int, dict[int, float | None]]:
         """Returns the reads of each site by its id, how many are of no site, and the half-lives that users gave."""
         store: SiteStore = self._store.sites
-        ids = {one.site_id for one in reads if one.site_id is not None}
-        at_url = await store.at(sorted({one.url for one in reads if one.url is not None}))
+        ids = {read.site_id for read in reads if read.site_id is not None}
+        at_url = await store.at(sorted({read.url for read in reads if read.url is not None}))
         sites = {site.id: site for site in (*await store.get_many(sorted(ids)), *at_url.values())}
         found: defaultdict[int, list[Read]] = defaultdict(list)
         unknown = 0

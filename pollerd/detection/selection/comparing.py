@@ -69,7 +69,9 @@ def detect_selections(
     if whole and raw == baseline.raw_fingerprint and all(state.missing == "" for state in known.values()):
         after, _ = last_modified.update_trust(baseline, outcome, changed=False, elapsed=elapsed)
         return Detection(OutcomeKind.UNCHANGED, after, None if elapsed is None else _UNCHANGED)
-    found = [(one, one.read(outcome.body, outcome.content_type, url, pdf_password)) for one in selections]
+    found = [
+        (selection, selection.read(outcome.body, outcome.content_type, url, pdf_password)) for selection in selections
+    ]
     parts = tuple(_compared(one, selected, known.get(one.name), outcome, elapsed) for one, selected in found)
     seen = replace(
         baseline,
@@ -116,7 +118,9 @@ def begins_anew(settings: str, states: Sequence[SelectionState]) -> bool:
     """Returns whether a selection has no baseline under its present settings, so that a whole page is needed."""
     selections = compiled(settings).all
     known = _known(selections, states)
-    return any(one.name not in known or known[one.name].version != one.version for one in selections)
+    return any(
+        selection.name not in known or known[selection.name].version != selection.version for selection in selections
+    )
 
 
 def resealed(settings: str, part: SelectionDetection, baseline: Baseline) -> Baseline:
@@ -133,7 +137,7 @@ def _sealed(version: bytes, baseline: Baseline, readings: Mapping[str, StoredRea
 
 def _known(selections: Sequence[Selection], states: Sequence[SelectionState]) -> dict[str, SelectionState]:
     """Returns the states that have a baseline, and belong to the selections as they are now or outlive their edit."""
-    versions = {one.name: one.version for one in selections}
+    versions = {selection.name: selection.version for selection in selections}
     return {
         state.name: state
         for state in states
@@ -260,7 +264,7 @@ def judge(settings: str, difference: SelectionDifference) -> DifferenceJudgement
         values=_comparable(difference.readings),
         last_values=_comparable(difference.last, last=True),
         announced_values=_comparable(difference.announced, last=True),
-        versions=[line_hashes(_text(one, difference.mask) or "") for one in difference.versions],
+        versions=[line_hashes(_text(version, difference.mask) or "") for version in difference.versions],
     )
     found = selection.conditions.evaluate(comparison)
     again = bool(found.unknown) and all(_was_unreadable(difference.last, name) for name in found.unknown)

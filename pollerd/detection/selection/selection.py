@@ -184,9 +184,9 @@ def version_of(name: str, given: Mapping[str, object]) -> bytes:
 
 
 def _is_cheap(plan: SelectionPlan, values: Sequence[ValueSource]) -> bool:
-    expressions = [*plan.removals, *(one for keep in plan.keeps for one in keep.expressions)]
+    expressions = [*plan.removals, *(expression for keep in plan.keeps for expression in keep.expressions)]
     expressions += [value.expression for value in values if value.expression is not None]
-    simple = all(isinstance(one, CssSelector) and one.cheap for one in expressions)
+    simple = all(isinstance(expression, CssSelector) and expression.cheap for expression in expressions)
     searching = plan.searching or any(value.pattern is not None for value in values)
     return simple and not searching and plan.read_as in ("auto", "html", "text", "source", "bytes", "json")
 
@@ -256,8 +256,11 @@ class _Reader:
         return Selected(plain.media, plain.content, plain.entries, plain.ttl)
 
     def _by_xpath(self) -> bool:
-        expressions = [*self._plan.removals, *(one for keep in self._plan.keeps for one in keep.expressions)]
-        return not any(isinstance(one, CssSelector | JsonPath) for one in expressions)
+        expressions = [
+            *self._plan.removals,
+            *(expression for keep in self._plan.keeps for expression in keep.expressions),
+        ]
+        return not any(isinstance(expression, CssSelector | JsonPath) for expression in expressions)
 
     def _unfit(self, media: Media) -> Selected:
         field = self._plan.keeps[0].field if self._plan.keeps else "steps"

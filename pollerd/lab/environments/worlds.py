@@ -151,7 +151,9 @@ class HistoryWorld:
     deadline: float = DEFAULT_DEADLINE_S
 
     def __post_init__(self) -> None:
-        one_of("objective of a history", self.objective, [one for one in OBJECTIVES if one != "interest"])
+        one_of(
+            "objective of a history", self.objective, [objective for objective in OBJECTIVES if objective != "interest"]
+        )
         _check_deadline(self.deadline)
         if not (self.polls >= 1 and self.history.span / self.polls >= SHORTEST_STEP_S):
             allowed = f"at least 1, each of {SHORTEST_STEP_S} s or more of the history's {self.history.span:g} s"

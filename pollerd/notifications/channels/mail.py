@@ -127,7 +127,7 @@ class MailChannel:
     async def send(self, message: Message, now: float) -> Receipt:
         """Sends the message to those recipients that have not got it; see `MessageChannel`."""
         settled = self._settled.get(message.id, {})
-        left = [one for one in self._settings.recipients if one not in settled]
+        left = [recipient for recipient in self._settings.recipients if recipient not in settled]
         mail = compose(message, self._settings, self._environment.host, now)
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
@@ -226,7 +226,7 @@ async def _transact(client: aiosmtplib.SMTP, sender: str, recipients: list[str],
     try:
         refused, _ = await client.sendmail(sender, recipients, mail)
     except aiosmtplib.SMTPRecipientsRefused as error:
-        return {one.recipient: (one.code, str(one.message)) for one in error.recipients}
+        return {recipient.recipient: (recipient.code, str(recipient.message)) for recipient in error.recipients}
     with contextlib.suppress(aiosmtplib.SMTPException, OSError):  # it is sent already
         await client.quit(timeout=_QUIT_SECONDS)
     return {one: (response.code, str(response.message)) for one, response in refused.items()}

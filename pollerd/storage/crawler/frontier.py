@@ -304,21 +304,21 @@ class Frontier(Subject):
 
     def add(self, connection: Connection, pages: Sequence[NewPage]) -> None:
         """Adds new pages. Known ones stay unchanged."""
-        hosts = self.host_ids(connection, (host_of(one.url) for one in pages))
+        hosts = self.host_ids(connection, (host_of(page.url) for page in pages))
         rows = [
             (
-                url_key(one.url),
-                one.url,
-                hosts[host_of(one.url)],
-                one.depth,
-                one.parent_id,
-                one.discovered_at,
-                one.step,
-                one.modified_at,
-                one.value,
-                one.anchor,
+                url_key(page.url),
+                page.url,
+                hosts[host_of(page.url)],
+                page.depth,
+                page.parent_id,
+                page.discovered_at,
+                page.step,
+                page.modified_at,
+                page.value,
+                page.anchor,
             )
-            for one in pages
+            for page in pages
         ]
         for start in range(0, len(rows), PIECE):
             run_each(connection, self._new_page, rows[start : start + PIECE])

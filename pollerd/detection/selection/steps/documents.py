@@ -43,7 +43,7 @@ class FeedItems:
         return tuple(
             entry
             for entry in entries
-            if all(any(one.search(_field(entry, name)) for one in patterns) for name, patterns in self.where)
+            if all(any(pattern.search(_field(entry, name)) for pattern in patterns) for name, patterns in self.where)
         )
 
     def lines(self, entries: Sequence[FeedEntry]) -> bytes:

@@ -76,7 +76,7 @@ def compile_keep(field: str, step: Mapping[str, Any]) -> Keep:
         compile_expression(f"{field}.keep[{i}]" if many else f"{field}.keep", one, ("css", "xpath", "jsonpath"))
         for i, one in enumerate(one_or_more(f"{field}.keep", step["keep"], ALTERNATIVES_MAX))
     )
-    kinds = {kind_of(one) for one in expressions}
+    kinds = {kind_of(expression) for expression in expressions}
     if len(kinds) > 1 and "jsonpath" in kinds:
         raise InvalidValueError(f"{field}.keep", "css and xpath for pages, or jsonpath for JSON", sorted(kinds))
     limit = step.get("limit")

@@ -140,16 +140,16 @@ def _add_text(plan: SelectionPlan, at: str, given: object) -> None:
 def _check(plan: SelectionPlan, at: str) -> None:
     """Refuses steps that do not fit how the body is read, or each other."""
     for kinds, where in [(_kinds(plan.removals), "remove"), *((keep.kinds, keep.field) for keep in plan.keeps)]:
-        for one in kinds:
-            if plan.read_as not in _FITTING[one]:
-                allowed = " or ".join(_FITTING[one])
-                raise InvalidValueError(f"{at}: {where}", f"without {one}, which fits {allowed}", f"as {plan.read_as}")
+        for kind in kinds:
+            if plan.read_as not in _FITTING[kind]:
+                allowed = " or ".join(_FITTING[kind])
+                raise InvalidValueError(f"{at}: {where}", f"without {kind}, which fits {allowed}", f"as {plan.read_as}")
     if plan.feed_items is not None:
         if plan.read_as not in ("auto", "feed"):
             raise InvalidValueError(f"{at}: items", "of a feed: as auto or feed", f"as {plan.read_as}")
         if plan.keeps or plan.removals:
             raise InvalidValueError(f"{at}: items", "without keep and remove, which fit pages", "both")
-    used = {one for keep in plan.keeps for one in keep.kinds}
+    used = {kind for keep in plan.keeps for kind in keep.kinds}
     if "jsonpath" in used and (len(used) > 1 or plan.removals):
         raise InvalidValueError(at, "css and xpath for pages, or jsonpath for JSON", ", ".join(sorted(used)))
     for earlier, later in zip(plan.keeps, plan.keeps[1:], strict=False):

@@ -174,8 +174,8 @@ def nearest(given: str, names: Sequence[str], most: int = 3) -> str:
     from difflib import get_close_matches
 
     lower = {name.lower(): name for name in names}
-    found = get_close_matches(given[:_LONGEST].lower(), list(lower), n=most)
-    return ", ".join(lower[name] for name in found)
+    close_matches = get_close_matches(given[:_LONGEST].lower(), list(lower), n=most)
+    return ", ".join(lower[name] for name in close_matches)
 
 
 def with_nearest(allowed: str, given: str, names: Sequence[str], most: int = 1) -> str:
