@@ -98,10 +98,10 @@ async def test_hosts_not_asked_yet_do_not_hold_up_the_end(origin: Origin, start:
 @pytest.mark.parametrize(
     "part",
     [
-        "journal.Journal.flush",
+        "commit.Journal.flush",
         "explain.ScheduleExplainer.late_sites",
         "outage_filter.OutageFilter.put",
-        "dispatcher.Cadence.chose",
+        "poll.Cadence.chose",
     ],
 )
 async def test_a_part_that_dies_takes_the_daemon_down_with_its_cause(

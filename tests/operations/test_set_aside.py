@@ -177,7 +177,7 @@ async def test_a_setting_put_right_brings_the_site_back(origin: Origin, start: S
         assert (await running.site(site_id)).state is SiteState.ACTIVE
 
 
-@pytest.mark.parametrize("part", ["pollerd.daemon.redirects.RedirectPolicy", "pollerd.daemon.robots.robots_url"])
+@pytest.mark.parametrize("part", ["pollerd.daemon.poll.Request", "pollerd.daemon.robots.robots_url"])
 async def test_a_poll_that_raises(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, said: CapturingLogger, part: str
 ) -> None:
@@ -313,7 +313,7 @@ async def test_what_no_site_is_to_blame_for_takes_the_daemon_down(
 @pytest.mark.parametrize(
     "part",
     [
-        "pollerd.daemon.redirects.RedirectPolicy",
+        "pollerd.daemon.poll.Request",
         "pollerd.daemon.poll.detect",
         "pollerd.daemon.robots.robots_url",
         "pollerd.scheduling.hosts.HostTable.allows",
