@@ -112,7 +112,7 @@ def control_of(  # noqa: PLR0913 (all rooms meet here)
     store, scheduler, runtime = common.store, common.scheduler, common.runtime
     requests, clock = polling.requests, runtime.clock
     health = _health(common, results, polling)
-    node_answers, poll_feed = _node_answering(results, polling, explaining, health, common)
+    node_answers, poll_feed = _node_answering(results, explaining, health, common)
     return Control(
         sites=sites,
         jobs=_job_control(common, results),
@@ -151,18 +151,17 @@ def _health(common: CommonParts, results: ResultParts, polling: PollingParts) ->
 
 def _node_answering(
     results: ResultParts,
-    polling: PollingParts,
     explaining: ExplainingParts,
     health: DaemonHealth,
     common: CommonParts,
 ) -> tuple[NodeAnswerer | None, PollFeed]:
     """Returns what answers the other nodes, and the polls that are shown: those of all nodes."""
-    if polling.node_redirects is None:
+    if common.node is None:
         return None, results.poll_feed
     from pollerd.app.nodes import node_answering  # what a daemon that is alone does not need
 
     return node_answering(
-        polling.node_redirects,
+        common.node,
         explaining=explaining,
         poll_feed=results.poll_feed,
         health=health,
@@ -186,7 +185,7 @@ def _allocation_control(common: CommonParts, results: ResultParts, explaining: E
     whole = WholeBudget(
         explainer=explaining.explainer,
         shared=common.store.shared,
-        nodes=None if common.node is None else common.node.borrower.nodes,
+        nodes=None if common.node is None else common.node.nodes,
     )
     return AllocationControl(
         store=common.store,
@@ -242,13 +241,13 @@ async def live_daemon(
     """
     scheduler = _scheduler(store, settings, rng)
     clock = make_clock(scheduler.clock_set)
-    node = _node(store, scheduler, settings.fetching, clock, instruments)
+    node = _node(store, clock, instruments)
     fetcher = Fetcher(
         settings.fetching,
         clock=clock,
         on_sent=lambda host: scheduler.hosts.sent(host, clock()),
         before_repeat=lambda host: asyncio.sleep(scheduler.hosts.spacing_left_at(host, clock())),
-        may_write=None if node is None else node.borrower.may_write,
+        may_write=None if node is None else node.may_write,
     )
     async with fetcher, _renderer(settings, scheduler.hosts, clock) as renderer:
         client = PageClient(fetcher=fetcher, renderer=renderer, clock=clock)
@@ -279,16 +278,13 @@ def _scheduler(store: Store, settings: LiveSettings, rng: np.random.Generator) -
     )
 
 
-def _node(
-    store: Store, scheduler: SchedulerState, fetching: FetchSettings, clock: SteadyClock, instruments: Instruments
-) -> NodeParts | None:
+def _node(store: Store, clock: SteadyClock, instruments: Instruments) -> NodeParts | None:
     """Returns what a daemon has that is one of several nodes; None: it is alone."""
     if store.cluster is None:
         return None
     from pollerd.app.nodes import node_parts  # what a daemon that is alone does not need
 
-    seconds = fetching.total_timeout_seconds
-    return node_parts(store, store.cluster, scheduler, clock=clock, seconds=seconds, instruments=instruments)
+    return node_parts(store, store.cluster, clock=clock, instruments=instruments)
 
 
 async def _restored(
@@ -447,7 +443,7 @@ def _cluster(  # noqa: PLR0913 (what follows the other nodes)
     notifier: Notifier,
 ) -> ClusterPart | None:
     """Returns what takes part in a cluster; None: the daemon is alone."""
-    if common.node is None or polling.node_redirects is None:
+    if common.node is None or polling.shared_hosts is None:
         return None
     from pollerd.app.nodes import NodeFollowers, cluster_part  # what a daemon that is alone does not need
 
@@ -461,5 +457,5 @@ def _cluster(  # noqa: PLR0913 (what follows the other nodes)
         hubs=signals.subscriber,
     )
     return cluster_part(
-        common, common.node, polling.node_redirects, results=results, explaining=explaining, followers=followers
+        common, common.node, polling.shared_hosts, results=results, explaining=explaining, followers=followers
     )

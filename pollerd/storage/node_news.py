@@ -49,6 +49,8 @@ class NewsTable(StrEnum):
     HUB_SUBSCRIPTION = "hub_subscription"
     INTEREST = "interest"
     """Half-lives that were learned from reads: written when one moved noticeably."""
+    SHARED_HOST = "shared_host"
+    """A host that another node wants to ask, too: by its name, when its row is made."""
     POLL_REQUEST = POLL_REQUEST
     """No table: somebody asked for a poll of a site."""
     SETTINGS_POLL = SETTINGS_POLL
@@ -60,7 +62,11 @@ _KEYS = {
     NewsTable.TAG: "name",
     NewsTable.HOST_OVERRIDE: "host_id",
     NewsTable.INTEREST: "site_id",
+    NewsTable.SHARED_HOST: "name",
 }
+_KNOWN = frozenset[str](NewsTable)
+_MADE_ONLY = frozenset({NewsTable.OUTBOX, NewsTable.SHARED_HOST})
+"""Tables of whose later writes nobody is notified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ class News:
 
     table: NewsTable
     key: str
-    """Of the row: its id, or the name of a tag; 0 where rows are told of together."""
+    """Of the row: its id, or the name of a tag or host; 0 where rows are told of together."""
 
 
 def create_triggers(connection: Connection, locks: WriterLocks) -> None:
@@ -87,9 +93,8 @@ def create_triggers(connection: Connection, locks: WriterLocks) -> None:
     for table in sorted(wanted):
         key = _KEYS.get(table, "id")
         connection.execute(text(f"DROP TRIGGER IF EXISTS pollerd_news ON {table.value}"))
-        once = table is NewsTable.OUTBOX
-        when = "INSERT" if once else "INSERT OR UPDATE OR DELETE"
-        each = "STATEMENT" if once else "ROW"
+        when = "INSERT" if table in _MADE_ONLY else "INSERT OR UPDATE OR DELETE"
+        each = "STATEMENT" if table is NewsTable.OUTBOX else "ROW"
         connection.execute(
             text(
                 f"CREATE TRIGGER pollerd_news AFTER {when} ON {table.value}"
@@ -135,7 +140,7 @@ class NewsListener:
                 if payload is None:
                     return
                 where, table, key = payload.split(" ", 2)
-                if where == schema:
+                if where == schema and table in _KNOWN:  # not those of a later version
                     yield News(NewsTable(table), key)
 
 

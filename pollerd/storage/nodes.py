@@ -20,7 +20,17 @@ from pollerd.storage.engine import Database, database_url
 from pollerd.storage.hosts import HostStore
 from pollerd.storage.node_news import News, NewsListener, create_triggers
 from pollerd.storage.node_values import LivingNode, LockTable, TakenUnit
-from pollerd.storage.schema import cluster_secret, holding, host, host_partition, node, node_state, partitioning, site
+from pollerd.storage.schema import (
+    cluster_secret,
+    holding,
+    host,
+    host_partition,
+    node,
+    node_state,
+    partitioning,
+    shared_host,
+    site,
+)
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
@@ -113,6 +123,7 @@ def set_partitions(connection: Connection, sql: Statements, number: int) -> None
     if not 1 <= number <= PARTITIONS_MOST:
         raise InvalidValueError("partitions", f"1 to {PARTITIONS_MOST}", number)
     connection.execute(delete(host_partition))
+    connection.execute(delete(shared_host))
     new = sql.insert_for(partitioning).values(id=1, partitions=number)
     connection.execute(new.on_conflict_do_update(index_elements=["id"], set_={"partitions": number}))
 
@@ -142,7 +153,7 @@ _HOSTS_AT_ONCE = 500
 _STATE_SECONDS = 30 * 86_400.0
 """How long what a node learned in common is kept for one of its name, since it was stored."""
 _MAX_KNOWN = 10_000
-"""Hosts whose partitions, and nodes whose addresses, are kept in memory: neither changes while a node runs."""
+"""Hosts whose partitions are kept in memory: they do not change while a node runs."""
 NOBODY = 0
 """In `holding`: released, but requests of a holder that died may be under way; `since`: when its end was noticed."""
 _SERVER_NOW = cast(extract("epoch", func.clock_timestamp()), Double)
@@ -166,9 +177,6 @@ class ClusterStore(Subject):
         """How many there are, and of which hosts."""
         self._encryption, self._secret = encryption, b""
         self._known_partitions: dict[str, int] = {}
-        self._known_nodes: dict[int, LivingNode] = {}
-        self.last_look = LockTable(frozenset(), {})
-        """What the newest `look` found."""
 
     @property
     def node_id(self) -> int:
@@ -184,6 +192,10 @@ class ClusterStore(Subject):
     def held(self) -> frozenset[int]:
         """Units whose locks this node's session holds."""
         return frozenset(self._session.held)
+
+    def holds(self, unit: int) -> bool:
+        """Returns whether this node's session holds the unit's lock, and nobody else has had it meanwhile."""
+        return unit in self._session.held and unit not in self._session.lost
 
     @property
     def silent_seconds(self) -> float:
@@ -222,8 +234,7 @@ class ClusterStore(Subject):
     @writes
     def look(self, connection: Connection) -> LockTable:
         """Returns who is here and holds what; the server has heard from this node then."""
-        self.last_look = self._session.look(connection)
-        return self.last_look
+        return self._session.look(connection)
 
     def living_names(self, connection: Connection) -> set[str]:
         """Returns the living nodes by the names under which they have grants: their ids as text."""
@@ -333,17 +344,6 @@ class ClusterStore(Subject):
         found = select(host_partition.c.partition).join(host, host.c.id == host_partition.c.host_id)
         stored = connection.execute(found.where(host.c.name == name)).scalar_one_or_none()
         return partition_of(name, self.partitions.number.within(connection)) if stored is None else int(stored)
-
-    async def last_holder(self, partition: int) -> LivingNode | None:
-        """Returns the node that held a partition at the newest `look`; None: none did, or it is gone since."""
-        node_id = self.last_look.holders.get(partition)
-        if node_id is None:
-            return None
-        if node_id not in self._known_nodes:
-            if len(self._known_nodes) >= _MAX_KNOWN:
-                self._known_nodes.clear()
-            self._known_nodes.update((one.id, one) for one in await self.living([node_id]))
-        return self._known_nodes.get(node_id)
 
     async def others(self) -> list[LivingNode]:
         """Returns the living nodes without this one."""

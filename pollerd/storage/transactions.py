@@ -106,7 +106,8 @@ async def in_pieces(
 ) -> AsyncIterator[T]:
     """Yields pieces of a long list, each read by the id that it follows, until one is empty.
 
-    ids: returns those of a piece, ascending, or the last of them alone. The database does other work between two pieces.
+    ids: returns those of a piece, ascending, or the last of them alone. Between two pieces the database does other
+    work.
     """
     while len(found := ids(piece := await read(after))):
         yield piece

@@ -1,7 +1,4 @@
-"""Answers to questions of other nodes, from this process alone: no other node is asked, so no question goes round.
-
-Only where a host's robots.txt leads to a third node's host is that one asked, for the host alone.
-"""
+"""Answers to questions of other nodes, from this process alone: no other node is asked, so no question goes round."""
 
 from __future__ import annotations
 
@@ -16,9 +13,7 @@ import structlog
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.explain import ScheduleExplainer, SiteViews
 from pollerd.daemon.nodes.calls import (
-    EndLoan,
     ExplainSite,
-    LendHost,
     NodeQuestion,
     ShowAllocation,
     ShowSite,
@@ -26,7 +21,6 @@ from pollerd.daemon.nodes.calls import (
     encoded,
     question_of,
 )
-from pollerd.daemon.nodes.loans import HostLoans
 from pollerd.daemon.views import NodeStatus, PollFeed
 from pollerd.errors import NotFoundError
 from pollerd.signing import Signature, SignatureCheck, signed_answer
@@ -49,12 +43,11 @@ class NodeAnswers:
         explainer: ScheduleExplainer,
         poll_feed: PollFeed,
         health: DaemonHealth,
-        loans: HostLoans,
         clock: Callable[[], float],
     ) -> None:
         """poll_feed: of this process's own polls."""
         self._cluster, self._views, self._explainer, self._poll_feed = cluster, views, explainer, poll_feed
-        self._health, self._loans, self._clock = health, loans, clock
+        self._health, self._clock = health, clock
         self._check = SignatureCheck()
         self._refused, self._logged_at = 0, -math.inf
         self._kept = contextlib.ExitStack()
@@ -77,7 +70,7 @@ class NodeAnswers:
         question = question_of(body)
         if question is None:
             return HTTPStatus.BAD_REQUEST, b""
-        answer = await self._answer(shown.sender, question)
+        answer = await self._answer(question)
         if answer is None:
             return HTTPStatus.MISDIRECTED_REQUEST, b""
         return HTTPStatus.OK, signed_answer(secret, shown.nonce, answer)
@@ -89,13 +82,8 @@ class NodeAnswers:
             self._log.warning("node_requests_refused", reason=reason, said_to_be_of_node=sender, number=self._refused)
             self._logged_at, self._refused = self._clock(), 0
 
-    async def _answer(self, sender: int, question: NodeQuestion) -> bytes | None:
+    async def _answer(self, question: NodeQuestion) -> bytes | None:
         """Returns the answer; None: the site is not here."""
-        if isinstance(question, LendHost):
-            return encoded(await self._loans.lend_to_node((sender, question.loan), question))
-        if isinstance(question, EndLoan):
-            self._loans.end((sender, question.loan), question)
-            return b""
         if isinstance(question, ExplainSite):
             try:
                 return encoded(await self._views.explain_here(question.site_id))

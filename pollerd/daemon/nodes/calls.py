@@ -48,47 +48,7 @@ class WatchPolls(msgspec.Struct, frozen=True, tag="polls", forbid_unknown_fields
     """Position of the last answer; None: only from now on."""
 
 
-class LendHost(msgspec.Struct, frozen=True, tag="lend", forbid_unknown_fields=True):
-    """May a request of mine be redirected to this URL, whose host you hold?"""
-
-    loan: int
-    """Number of the request among those of the node that asks; the same for each host that it borrows."""
-    url: str
-    seconds: float
-    """How long the host is needed at most, from when this was sent."""
-    robots: bool = False
-    """Whether the host's robots.txt itself is asked for, which no rules forbid."""
-    proxied_site: int | None = None
-    """Site through whose own proxy the host is asked; None: it has none."""
-
-
-class EndLoan(msgspec.Struct, frozen=True, tag="end", forbid_unknown_fields=True):
-    """The request is over, and its hosts are free."""
-
-    loan: int
-    written_ago: dict[str, float] = {}
-    """Host -> how long ago its last request was written, s; without those of which none was."""
-    answered: str = ""
-    """The host that answered last; empty: none of them."""
-    status: int | None = None
-    """What it answered."""
-    retry_after: float | None = None
-    """Seconds that it asked to wait."""
-
-
-NodeQuestion = ExplainSite | ShowSite | ShowAllocation | WatchPolls | LendHost | EndLoan
-
-
-class LoanAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether a host is lent."""
-
-    lent: bool
-    put_off: float | None = None
-    """Seconds until it may be asked for again; None: it is lent, or its robots.txt denies the URL."""
-    interval: float = 0.0
-    """Least seconds between two requests to the host."""
-    unreachable: bool = False
-    """Whether it cannot be asked because its robots.txt was never obtained."""
+NodeQuestion = ExplainSite | ShowSite | ShowAllocation | WatchPolls
 
 
 class WatchedNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,7 +65,7 @@ class WatchedNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _QUESTIONS: msgspec.msgpack.Decoder[NodeQuestion] = msgspec.msgpack.Decoder(NodeQuestion)
 
 
-def encoded(message: NodeQuestion | ExplanationView | LiveSite | AllocationView | WatchedNode | LoanAnswer) -> bytes:
+def encoded(message: NodeQuestion | ExplanationView | LiveSite | AllocationView | WatchedNode) -> bytes:
     """Returns a message as bytes."""
     return msgspec.msgpack.encode(message, enc_hook=_plain)
 
@@ -134,8 +94,6 @@ def _plain(value: object) -> object:
 
 ANSWER_SECONDS = 3.0
 """The deadline of a request to another node."""
-LOAN_ANSWER_SECONDS = 8.0
-"""The same where a host is asked for: its holder may wait for the host."""
 _MAX_BYTES = 2_000_000
 
 
@@ -189,14 +147,6 @@ class NodeClient:
     async def watch(self, node: LivingNode, after: int | None) -> WatchedNode:
         """Returns the newest polls of a node, and how it is. Raises HolderUnavailableError."""
         return answer_of(await self._ask(node, WatchPolls(after)), WatchedNode)
-
-    async def lend(self, node: LivingNode, question: LendHost) -> LoanAnswer:
-        """Returns whether a node lends a host. Raises HolderUnavailableError; then it may have lent it all the same."""
-        return answer_of(await self._ask(node, question, LOAN_ANSWER_SECONDS), LoanAnswer)
-
-    async def end_loan(self, node: LivingNode, question: EndLoan) -> None:
-        """Gives hosts back. Raises HolderUnavailableError."""
-        await self._ask(node, question)
 
     async def others(self) -> list[LivingNode]:
         """Returns the other nodes. Raises DatabaseUnavailableError."""

@@ -14,7 +14,7 @@ import structlog
 
 from pollerd.daemon.nodes.calls import NodeClient
 from pollerd.daemon.nodes.followers import AllocationFollower, Follower, GrantFollower, PartitionLoader
-from pollerd.daemon.nodes.loans import HostBorrower, HostLoans
+from pollerd.daemon.nodes.shared_hosts import SharedHosts
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.settings import ALLOCATION_SETTINGS, DaemonSettings, shadows_beside
 from pollerd.errors import ConfigError, DatabaseUnavailableError
@@ -74,8 +74,6 @@ class Membership:
     async def leave(self) -> None:
         """Releases everything, after the last commit, and goes."""
         held = sorted(self._cluster.held)
-        for unit in held:
-            self._loader.close(unit)
         if held:
             await self._cluster.release(held, self._unsettled(held))
         await self._cluster.leave()
@@ -157,11 +155,11 @@ class Membership:
     def _unsettled(self, units: Collection[int]) -> dict[int, float]:
         """Returns units of which requests may be under way, and how long ago the latest of them can have begun, s.
 
-        They are those of a holder that died, before its end was noticed, and those of nodes to which hosts are lent.
+        They are those of a holder that died, before its end was noticed, and redirects of other partitions' sites.
         """
         now = time.monotonic()
         left = {
-            unit: self._request_seconds if self._loader.lent(unit) else self._quiet_until.get(unit, 0.0) - now
+            unit: self._request_seconds if self._loader.visited(unit) else self._quiet_until.get(unit, 0.0) - now
             for unit in units
         }
         return {unit: self._request_seconds - seconds for unit, seconds in left.items() if seconds > 0}
@@ -209,8 +207,7 @@ class ClusterPart:
     grants: GrantFollower
     allocation: AllocationFollower
     nodes: NodeClient
-    borrower: HostBorrower
-    loans: HostLoans
+    shared: SharedHosts
 
     async def run(self) -> None:
         """Does all of it until cancelled."""
@@ -219,15 +216,11 @@ class ClusterPart:
             group.create_task(self.follower.run(), name="follower")
             group.create_task(self.grants.run(), name="grants")
             group.create_task(self.allocation.run(), name="allocation")
-            group.create_task(self.borrower.run(), name="borrower")
-
-    def stop(self) -> None:
-        """Takes nothing more on: the daemon is ending."""
-        self.loans.stop()
+            group.create_task(self.shared.run(), name="shared hosts")
 
     async def leave(self) -> None:
         """Hands everything over, after the last commit. Raises DatabaseUnavailableError."""
-        await self.borrower.inform_all()
+        await self.shared.release_all()
         await self.nodes.close()
         await self.grants.leave()
         await self.membership.leave()
