@@ -54,7 +54,7 @@ from pollerd.storage.store import Store
 from pollerd.storage.values import SiteContext
 
 if TYPE_CHECKING:
-    from pollerd.daemon.nodes.calls import NodeClient
+    from pollerd.daemon.nodes.questions import HolderClient
     from pollerd.daemon.nodes.shared_hosts import SharedHosts
 
 
@@ -79,8 +79,8 @@ class NodeParts:
     """What a daemon has that is one of several nodes."""
 
     cluster: ClusterStore
-    nodes: NodeClient
-    """Asks the other nodes."""
+    holders: HolderClient
+    """Asks the nodes that poll sites."""
     grants: GrantStore
     may_write: HostPermit
     """Whether a request to a host may be written now."""
@@ -287,9 +287,9 @@ def polling_parts(common: CommonParts, results: ResultParts) -> PollingParts:
     shared = _shared_hosts(common, results)
     visiting: Callable[[], HostVisit] = OwnHosts
     if shared is not None:
-        from pollerd.daemon.nodes.redirects import HostVisit as VisitAmongNodes
+        from pollerd.daemon.nodes.redirects import NodeHostVisit
 
-        visiting = partial(VisitAmongNodes, shared)
+        visiting = partial(NodeHostVisit, shared)
     robots = RobotsKeeper(
         scheduler=scheduler,
         fetcher=client.fetcher,
@@ -392,7 +392,7 @@ def explaining_parts(common: CommonParts, results: ResultParts) -> ExplainingPar
             scheduler=scheduler,
             site_cache=common.site_cache,
             explainer=explainer,
-            holders=None if common.node is None else common.node.nodes,
+            holders=None if common.node is None else common.node.holders,
             clock=runtime.clock,
         ),
     )

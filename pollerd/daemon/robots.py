@@ -89,7 +89,7 @@ _LOG_SECONDS = 60.0
 
 
 class HostVisit(Protocol):
-    """The hosts that one request enters beside its own; `daemon.nodes.redirects.HostVisit`."""
+    """The hosts that one request enters beside its own; `daemon.nodes.redirects.NodeHostVisit`."""
 
     put_off: float | None
     """Seconds until a host that could not be had may be asked for again; None: none was refused."""

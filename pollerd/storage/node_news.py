@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.engine import Database
 from pollerd.storage.locks import WriterLocks
-from pollerd.storage.node_values import NEWS_CHANNEL, POLL_REQUEST, SETTINGS_POLL
+from pollerd.storage.node_values import NEWS_CHANNEL, NODE_ANSWER, NODE_QUESTION, POLL_REQUEST, SETTINGS_POLL
 
 _FUNCTION = f"""
     CREATE OR REPLACE FUNCTION pollerd_notify() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -53,6 +53,10 @@ class NewsTable(StrEnum):
     """A host that another node wants to ask, too: by its name, when its row is made."""
     POLL_REQUEST = POLL_REQUEST
     """No table: somebody asked for a poll of a site."""
+    NODE_QUESTION = NODE_QUESTION
+    """A question to one of the nodes; no row of it is told of by a trigger."""
+    NODE_ANSWER = NODE_ANSWER
+    """No table: the question of this number was answered."""
     SETTINGS_POLL = SETTINGS_POLL
     """No table: a site has settings by which it may be read now."""
 
@@ -64,6 +68,9 @@ _KEYS = {
     NewsTable.INTEREST: "site_id",
     NewsTable.SHARED_HOST: "name",
 }
+_WITHOUT_TRIGGER = frozenset(
+    {NewsTable.POLL_REQUEST, NewsTable.SETTINGS_POLL, NewsTable.NODE_QUESTION, NewsTable.NODE_ANSWER}
+)
 _KNOWN = frozenset[str](NewsTable)
 _MADE_ONLY = frozenset({NewsTable.OUTBOX, NewsTable.SHARED_HOST})
 """Tables of whose later writes nobody is notified."""
@@ -83,7 +90,7 @@ def create_triggers(connection: Connection, locks: WriterLocks) -> None:
 
     Where it does already nothing is written: a trigger's creation waits for every transaction on its table.
     """
-    wanted = set(NewsTable) - {NewsTable.POLL_REQUEST, NewsTable.SETTINGS_POLL}
+    wanted = set(NewsTable) - _WITHOUT_TRIGGER
     there = "SELECT count(*) FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid WHERE tgname = 'pollerd_news'"
     there += " AND c.relnamespace = current_schema()::regnamespace"
     if connection.execute(text(there)).scalar_one() == len(wanted):

@@ -879,6 +879,7 @@ node = Table(
     metadata,
     id_column(),
     Column("name", Text, nullable=False),
+    # Empty: nodes ask one another through the database. It goes with a later version.
     Column("address", Text, nullable=False),
     Column("version", Text, nullable=False),
     Column("started_at", Double, nullable=False),
@@ -907,8 +908,7 @@ node_state = Table(
     Column("saved_at", Double, nullable=False, server_default="0"),
 )
 
-# The secret with which nodes sign their requests to one another: one row. `encrypted`: whether a key was set when it
-# was written.
+# Of the version before, whose nodes signed their requests to one another. It goes with a later one.
 cluster_secret = Table(
     "cluster_secret",
     metadata,

@@ -60,7 +60,7 @@ async def join(postgres_url: str) -> AsyncIterator[Join]:
     async with AsyncExitStack() as stack:
 
         async def opened(name: str) -> SharingNode:
-            info = NodeInfo(name=name, address="", version="1")
+            info = NodeInfo(name=name, version="1")
             store = await Store.open(postgres_url, settings=StorageSettings(busy_timeout_seconds=1), node=info)
             stack.push_async_callback(store.close)
             node = SharingNode(store, postgres_url)

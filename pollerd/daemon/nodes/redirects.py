@@ -11,7 +11,7 @@ from pollerd.storage.values import SiteContext
 from pollerd.urls import host_of
 
 
-class HostVisit:
+class NodeHostVisit:
     """The hosts that one request enters beside its own."""
 
     __slots__ = ("_names", "_shared", "put_off")
@@ -26,10 +26,8 @@ class HostVisit:
 
         Where the database does not answer, it may not: the request is made later.
         """
-        if name in self._names:
-            return True
-        try:
-            wait = await self._shared.enter(name)
+        try:  # anew each time: its partition may have moved, and it may be shared no more
+            wait = await self._shared.enter(name, self)
         except DatabaseUnavailableError:
             wait = PUT_OFF_SECONDS
         self.put_off = wait
@@ -44,7 +42,7 @@ class HostVisit:
     def finish(self) -> None:
         """Leaves the hosts after the request."""
         for name in self._names:
-            self._shared.leave(name)
+            self._shared.leave(name, self)
         self._names.clear()
 
 
@@ -57,7 +55,8 @@ class NodeRedirectPolicies:
     def policy(self, own: int, context: SiteContext | None, proxy: str | None) -> NodeRedirects:
         """Returns the policy of one request; see `RedirectPolicyMaker`."""
         own_name = self.hosts.names[own] if own >= 0 else ""
-        return NodeRedirects(self.shared, self.local.policy(own, context, proxy), own_name)
+        local = self.local.policy(own, context, proxy)
+        return NodeRedirects(shared=self.shared, local=local, own_name=own_name)
 
 
 class NodeRedirects:
@@ -65,10 +64,13 @@ class NodeRedirects:
 
     __slots__ = ("_local", "_own_name", "_shared", "_visit", "put_off")
 
-    def __init__(self, shared: SharedHosts, local: RedirectPolicy, own_name: str) -> None:
-        """local: decides once a host may be waited for. own_name: the request's own host; empty: it has none."""
+    def __init__(self, *, shared: SharedHosts, local: RedirectPolicy, own_name: str) -> None:
+        """shared: which hosts need claims. local: decides once a host may be waited for.
+
+        own_name: the request's own host; empty: it has none.
+        """
         self._shared, self._local, self._own_name = shared, local, own_name
-        self._visit = HostVisit(shared)
+        self._visit = NodeHostVisit(shared)
         self.put_off: float | None = None
 
     async def may_follow(self, url: str) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 import math
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -78,7 +78,7 @@ class _SharedHost:
     missing: bool = False
     """Whether it may have no row."""
     pause_known: float = 0.0
-    """The pause in its row that was heard of, epoch s of the server."""
+    """The pause in its row that this node has adopted, epoch s of the server."""
     wait: float = 0.0
     """What the last claim in vain was told, s."""
 
@@ -90,7 +90,7 @@ class _Visits:
     partition: int
     opened_at: float
     """When the partition was opened."""
-    number: int = 0
+    visitors: set[object] = field(default_factory=set)
 
 
 class SharedHosts:
@@ -148,13 +148,16 @@ class SharedHosts:
 
     # Requests that are redirected, and such without a site.
 
-    async def enter(self, name: str) -> float | None:
+    async def enter(self, name: str, visitor: object) -> float | None:
         """Prepares that a request waits in the queue of a host; returns for how long it may not, None: it may.
 
-        To be followed by `leave` if it may. Raises DatabaseUnavailableError.
+        visitor: stands for the request; to be followed by `leave`. May be repeated, and must be before each wait: the
+        partition may have moved. Raises DatabaseUnavailableError.
         """
         partition = await self._cluster.partition_of_host(name)
-        opened = self._opened[partition] if self._is_open(partition) and self._cluster.may_write() else None
+        if not self._cluster.may_write():
+            return PUT_OFF_SECONDS
+        opened = self._opened[partition] if self._is_open(partition) else None
         if opened is not None:
             wait = opened[1] - self._clock()
             if wait > 0:
@@ -162,7 +165,7 @@ class SharedHosts:
             slot = self._slot(name)
             if self._table.host_id[slot] < 0:  # it may have been asked until this node took its partition
                 self._table.last_start[slot] = max(float(self._table.last_start[slot]), opened[0])
-            self._visits.setdefault(name, _Visits(partition, opened[0])).number += 1
+            self._visits.setdefault(name, _Visits(partition, opened[0])).visitors.add(visitor)
             return None
         if name not in self._shared:
             rows = await self._stored_hosts.among(list((await self._stored_hosts.ids([name])).values()))
@@ -172,12 +175,12 @@ class SharedHosts:
         self._shared[name].wanted_at = time.monotonic()
         return None
 
-    def leave(self, name: str) -> None:
-        """Ends `enter`."""
+    def leave(self, name: str, visitor: object) -> None:
+        """Ends `enter`: the request is over."""
         visits = self._visits.get(name)
         if visits is not None:
-            visits.number -= 1
-            if not visits.number:
+            visits.visitors.discard(visitor)
+            if not visits.visitors:
                 del self._visits[name]
 
     def is_shared(self, name: str) -> bool:
@@ -196,6 +199,9 @@ class SharedHosts:
         host = self._shared.get(name)
         if host is not None and (host.claimed or host.confirmed or not self._is_open(host.partition)):
             return host.claimed and time.monotonic() < host.permitted_until
+        partition = self._cluster.known_partition(name)
+        if host is None and partition is not None and not self._is_open(partition):
+            return False
         visits = self._visits.get(name)
         return visits is None or self._opened.get(visits.partition, (math.nan,))[0] == visits.opened_at
 
@@ -305,7 +311,7 @@ class SharedHosts:
             host.retry_at = asked_at + _RETRY_SECONDS
 
     def _note_claim(self, host: _SharedHost, answer: ClaimAnswer, asked_at: float) -> None:
-        self._hear_pause(host, answer)
+        self._adopt_pause(host, answer)
         own = self._is_open(host.partition)
         if not own:
             delay = max(float(self._table.crawl_delay[host.slot]), answer.gap)
@@ -326,7 +332,7 @@ class SharedHosts:
     def _permit(self, host: _SharedHost, asked_at: float) -> None:
         host.permitted_until, host.renew_at = asked_at + WRITE_SECONDS, asked_at + _RENEW_SECONDS
 
-    def _hear_pause(self, host: _SharedHost, answer: ClaimAnswer) -> None:
+    def _adopt_pause(self, host: _SharedHost, answer: ClaimAnswer) -> None:
         """Pauses a host as another node did that was refused; once, for somebody may end the pause by hand."""
         if answer.paused > 0 and answer.paused_until != host.pause_known:
             host.pause_known = answer.paused_until
@@ -339,7 +345,7 @@ class SharedHosts:
         host = self._shared.get(name)
         if host is None:
             return
-        self._hear_pause(host, answer)
+        self._adopt_pause(host, answer)
         last = self._clock() + answer.wait - self._table.interval_of(host.slot)
         if answer.wait > 0:
             self._table.last_start[host.slot] = max(float(self._table.last_start[host.slot]), last)
