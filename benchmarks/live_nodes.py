@@ -121,7 +121,7 @@ def pages_of(pages: Pages, way: str, n: int, nodes: int) -> list[str]:
 def options(daemon: DaemonProcess, n: int, budget: float, *, as_node: bool) -> list[str]:
     """Returns the options of daemon n."""
     words = ["--budget", str(budget), "--allocator", "whittle", "--min-interval", "0.2", "--no-web"]
-    return [*words, "--node", f"n{n}", "--node-address", daemon.root] if as_node else words
+    return [*words, "--node", f"n{n}"] if as_node else words
 
 
 async def main(given: argparse.Namespace) -> None:

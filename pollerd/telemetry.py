@@ -290,6 +290,6 @@ class ClusterInstruments:
             "grant_target", "Polls per second that it is to have as soon as others gave them back"
         )
         self.price = gauge("price", "What one more poll per second is worth to this node")
-        self.requests = counter("requests_total", "Requests to other nodes")
-        self.request_failures = counter("request_failures_total", "Requests to other nodes without a usable answer")
+        self.requests = counter("requests_total", "Questions to other nodes")
+        self.request_failures = counter("request_failures_total", "Questions to other nodes without a usable answer")
         self.session_silent = gauge("session_silent_seconds", "How long ago the server answered on the node's session")

@@ -22,7 +22,7 @@ class Node:
         self.base = f"http://{self.namespace.address}:{API_PORT}"
         database = f"postgresql+asyncpg://postgres@{self.namespace.database}:{database_port}/postgres"
         self._command = self.namespace.command(
-            *(sys.executable, "-m", "pollerd", "run", *arguments, "--node", self.name, "--node-address", self.base),
+            *(sys.executable, "-m", "pollerd", "run", *arguments, "--node", self.name),
             *("--database", database, "--listen", f"0.0.0.0:{API_PORT}", "--token-file", str(token_file)),
             *("--allowed-host", self.namespace.address, "--allow-private", "--no-web"),
         )

@@ -44,7 +44,7 @@ class LiveState:
         self.build = ""
         """Names this state of the web pages; empty without them."""
         self._polls: tuple[int, int, bytes] = (-1, 0, b"")
-        self._health: tuple[tuple[int, int], bytes] = ((-1, 0), b"")
+        self._health: tuple[int, bytes] = (-1, b"")
 
     def polls(self) -> bytes:
         """Returns the event of the polls of the last tick; empty without any. The same for all who ask within it."""
@@ -62,25 +62,22 @@ class LiveState:
 
     def health(self) -> bytes:
         """Returns the event of the daemon's state. The same for all who ask within some seconds."""
-        tick = int(time.monotonic() / HEALTH_SECONDS), len(self._control.poll_feed.others())
+        tick = int(time.monotonic() / HEALTH_SECONDS)
         if tick != self._health[0]:
             self._health = (tick, format_sse_event(event="health", data_str=orjson.dumps(self.state()).decode()))
         return self._health[1]
 
     def state(self) -> dict[str, Any]:
-        """Returns the daemon's state, as the event has it: with the other nodes, where there are several."""
-        status, others = self._control.health.status(), self._control.poll_feed.others()
+        """Returns the daemon's state, as the event has it."""
+        status = self._control.health.status()
         return {
             "polling": not status.offline and status.storage_failure is None,
             "offline": status.offline,
             "database": status.storage_failure,
-            "rate": round(status.rate + sum(one.rate for one in others), 3),
-            "budget": status.budget + sum(one.budget for one in others),
-            "sites": status.sites + sum(one.sites for one in others),
-            "by_state": {
-                state.value: count + sum(one.by_state.get(state, 0) for one in others)
-                for state, count in status.by_state.items()
-            },
+            "rate": round(status.rate, 3),
+            "budget": status.budget,
+            "sites": status.sites,
+            "by_state": {state.value: count for state, count in status.by_state.items()},
             "version": self._version,
             "build": self.build,
         }

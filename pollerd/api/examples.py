@@ -603,7 +603,6 @@ BODIES: dict[str, dict[str, Any]] = {
             "budget_saved": 0.42,
         },
         "timeliness": None,
-        "missing_nodes": [],
     },
     "ClusterState": {
         "partitions": 64,

@@ -14,12 +14,10 @@ from pydantic import BaseModel
 from pollerd.api.auth.middleware import KNOWN_CALLER
 from pollerd.api.auth.recognition import Tokens
 from pollerd.api.http import Daemon, api_router, operation_id
-from pollerd.api.problems import problem
 from pollerd.daemon.views import ClusterView
 from pollerd.errors import SchemaError
-from pollerd.signing import HEADER, PATH
 
-# Health, readiness, and the nodes of the database.
+# Health and readiness.
 
 
 class Health(BaseModel):
@@ -96,12 +94,9 @@ def _unversioned(metric: Metric) -> Metric:
     return shown
 
 
-# Routes of the nodes of the database: for people, and for the nodes among themselves.
+# The nodes of the database.
 
 cluster_router = api_router("/cluster", tag="cluster")
-internal = APIRouter(include_in_schema=False, generate_unique_id_function=operation_id)
-"""For other nodes only, outside the API: it answers what is signed with the secret of the cluster."""
-_MAX_BYTES = 4_096
 
 
 @cluster_router.get("", summary="The nodes of the database")
@@ -110,21 +105,4 @@ async def get_cluster(daemon: Daemon) -> ClusterView:
     return await daemon.control.cluster.view()
 
 
-@internal.post(PATH)
-async def answer_node(request: Request, daemon: Daemon) -> Response:
-    """Answers another node; 404 where there are none, 403 without a good signature, 421 what is not held here."""
-    answers = daemon.control.node_answers
-    if answers is None:
-        return problem(HTTPStatus.NOT_FOUND, f"no such path: {PATH}")
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _MAX_BYTES:
-            return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {_MAX_BYTES} bytes")
-    status, answer = await answers.answer(request.headers.get(HEADER, ""), body)
-    if status != HTTPStatus.OK:
-        return problem(status, "only what another node of the cluster signed is answered, by who holds it")
-    return Response(answer, media_type="application/octet-stream")
-
-
-ROUTERS = (router, cluster_router, internal)
+ROUTERS = (router, cluster_router)

@@ -33,7 +33,7 @@ from pollerd.app.live_parts import (
 from pollerd.app.rooms import CRAWLER
 from pollerd.daemon.budget import Budget
 from pollerd.daemon.control.allocation import AllocationControl
-from pollerd.daemon.control.control import Control, NodeAnswerer
+from pollerd.daemon.control.control import Control
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
 from pollerd.daemon.control.jobs import JobControl, ManySites
@@ -61,9 +61,7 @@ from pollerd.daemon.signal_reader import IndexChildren
 from pollerd.daemon.sources import SourceReader
 from pollerd.daemon.stages import SiteCache
 from pollerd.daemon.startup import blind_while_stopped, check_weights, last_start, restore, restore_node
-from pollerd.daemon.views import PollFeed
 from pollerd.daemon.workers import TEMPLATE_MEMORY_BYTES, TEMPLATE_SECONDS, WorkerPool, workers_that_fit
-from pollerd.daemon.yields import WholeBudget
 from pollerd.fetching.fetcher import Fetcher
 from pollerd.fetching.settings import FetchSettings
 from pollerd.notifications.settings import NotificationSettings
@@ -111,8 +109,6 @@ def control_of(  # noqa: PLR0913 (all rooms meet here)
     """Returns the interface that the API, the list reader and the status line use."""
     store, scheduler, runtime = common.store, common.scheduler, common.runtime
     requests, clock = polling.requests, runtime.clock
-    health = _health(common, results, polling)
-    node_answers, poll_feed = _node_answering(results, polling, explaining, health, common)
     return Control(
         sites=sites,
         jobs=_job_control(common, results),
@@ -130,9 +126,8 @@ def control_of(  # noqa: PLR0913 (all rooms meet here)
         planner=Planner(scheduler=scheduler, tags=store.sites.tags, history=store.history),
         explainer=explaining.explainer,
         collection=explaining.collection,
-        poll_feed=poll_feed,
-        node_answers=node_answers,
-        health=health,
+        poll_feed=results.poll_feed,
+        health=_health(common, results, polling),
         gauges=explaining.gauges,
     )
 
@@ -149,27 +144,6 @@ def _health(common: CommonParts, results: ResultParts, polling: PollingParts) ->
     )
 
 
-def _node_answering(
-    results: ResultParts,
-    polling: PollingParts,
-    explaining: ExplainingParts,
-    health: DaemonHealth,
-    common: CommonParts,
-) -> tuple[NodeAnswerer | None, PollFeed]:
-    """Returns what answers the other nodes, and the polls that are shown: those of all nodes."""
-    if polling.node_redirects is None:
-        return None, results.poll_feed
-    from pollerd.app.nodes import node_answering  # what a daemon that is alone does not need
-
-    return node_answering(
-        polling.node_redirects,
-        explaining=explaining,
-        poll_feed=results.poll_feed,
-        health=health,
-        clock=common.runtime.clock,
-    )
-
-
 def _job_control(common: CommonParts, results: ResultParts) -> JobControl:
     store, scheduler, clock = common.store, common.scheduler, common.runtime.clock
     many = ManySites(
@@ -183,18 +157,13 @@ def _job_control(common: CommonParts, results: ResultParts) -> JobControl:
 
 
 def _allocation_control(common: CommonParts, results: ResultParts, explaining: ExplainingParts) -> AllocationControl:
-    whole = WholeBudget(
-        explainer=explaining.explainer,
-        shared=common.store.shared,
-        nodes=None if common.node is None else common.node.borrower.nodes,
-    )
     return AllocationControl(
         store=common.store,
         scheduler=common.scheduler,
         budget=common.budget,
         journal=results.journal,
         shadows=explaining.shadows,
-        whole=whole,
+        explainer=explaining.explainer,
         runtime=common.runtime,
     )
 
@@ -242,13 +211,13 @@ async def live_daemon(
     """
     scheduler = _scheduler(store, settings, rng)
     clock = make_clock(scheduler.clock_set)
-    node = _node(store, scheduler, settings.fetching, clock, instruments)
+    node = _node(store, instruments)
     fetcher = Fetcher(
         settings.fetching,
         clock=clock,
         on_sent=scheduler.hosts.sent,
         before_repeat=lambda host: asyncio.sleep(scheduler.hosts.spacing_left_at(host, clock())),
-        may_write=None if node is None else node.borrower.may_write,
+        may_write=None if node is None else node.may_write,
     )
     async with fetcher, _renderer(settings, scheduler.hosts, clock) as renderer:
         client = PageClient(fetcher=fetcher, renderer=renderer, clock=clock)
@@ -279,16 +248,13 @@ def _scheduler(store: Store, settings: LiveSettings, rng: np.random.Generator) -
     )
 
 
-def _node(
-    store: Store, scheduler: SchedulerState, fetching: FetchSettings, clock: SteadyClock, instruments: Instruments
-) -> NodeParts | None:
+def _node(store: Store, instruments: Instruments) -> NodeParts | None:
     """Returns what a daemon has that is one of several nodes; None: it is alone."""
     if store.cluster is None:
         return None
     from pollerd.app.nodes import node_parts  # what a daemon that is alone does not need
 
-    seconds = fetching.total_timeout_seconds
-    return node_parts(store, store.cluster, scheduler, clock=clock, seconds=seconds, instruments=instruments)
+    return node_parts(store, store.cluster, instruments=instruments)
 
 
 async def _restored(
@@ -446,7 +412,7 @@ def _cluster(  # noqa: PLR0913 (what follows the other nodes)
     notifier: Notifier,
 ) -> ClusterPart | None:
     """Returns what takes part in a cluster; None: the daemon is alone."""
-    if common.node is None or polling.node_redirects is None:
+    if common.node is None or polling.shared_hosts is None:
         return None
     from pollerd.app.nodes import NodeFollowers, cluster_part  # what a daemon that is alone does not need
 
@@ -460,5 +426,5 @@ def _cluster(  # noqa: PLR0913 (what follows the other nodes)
         hubs=signals.subscriber,
     )
     return cluster_part(
-        common, common.node, polling.node_redirects, results=results, explaining=explaining, followers=followers
+        common, common.node, polling.shared_hosts, results=results, explaining=explaining, followers=followers
     )

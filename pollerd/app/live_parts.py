@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pollerd.daemon.announcer import Announcer
@@ -18,7 +20,6 @@ from pollerd.daemon.forecast import Forecast
 from pollerd.daemon.gauges import Gauges
 from pollerd.daemon.hubs import HubCallbacks, HubOffers, HubSubscriber
 from pollerd.daemon.index_now import IndexNowKeys, IndexNowReports
-from pollerd.daemon.nodes.loans import HostBorrower, NodeRedirectPolicies
 from pollerd.daemon.noise import NoiseStep
 from pollerd.daemon.notifier import DaemonEvents, FailingWatch, MessageDelivery, Notifier
 from pollerd.daemon.outage_filter import OutageFilter
@@ -27,7 +28,7 @@ from pollerd.daemon.poll import InFlight, Poller, PollParts
 from pollerd.daemon.proofs import Candidates
 from pollerd.daemon.prover import ProofUpdates, Prover, StillNoise
 from pollerd.daemon.redirects import RedirectPolicies, RedirectPolicyMaker
-from pollerd.daemon.robots import OwnHosts, RobotsKeeper
+from pollerd.daemon.robots import HostVisit, OwnHosts, RobotsKeeper
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.settings import SignalSettings
@@ -51,7 +52,24 @@ from pollerd.storage.store import Store
 from pollerd.storage.values import SiteContext
 
 if TYPE_CHECKING:
-    from pollerd.daemon.nodes.loans import HostBorrower, NodeRedirectPolicies
+    from pollerd.daemon.nodes.questions import HolderClient
+    from pollerd.daemon.nodes.shared_hosts import SharedHosts
+
+
+class HostPermit:
+    """Says whether a request to a host may be written now: the fetcher is made before what knows it."""
+
+    def __init__(self) -> None:
+        self.ask: Callable[[str], bool] = _allow
+        """What is asked."""
+
+    def __call__(self, host: str) -> bool:
+        """Returns the answer."""
+        return self.ask(host)
+
+
+def _allow(_: str) -> bool:
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +77,11 @@ class NodeParts:
     """What a daemon has that is one of several nodes."""
 
     cluster: ClusterStore
-    borrower: HostBorrower
-    """Of hosts of other nodes."""
+    holders: HolderClient
+    """Asks the nodes that poll sites."""
     grants: GrantStore
+    may_write: HostPermit
+    """Whether a request to a host may be written now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,24 +251,33 @@ class PollingParts:
 
     requests: PageRequests
     poller: Poller
-    node_redirects: NodeRedirectPolicies | None
+    shared_hosts: SharedHosts | None
     """Of a daemon that is one of several nodes; None: it is alone."""
 
 
 def polling_parts(common: CommonParts, results: ResultParts) -> PollingParts:
     """Builds the parts from the request back to the choice."""
     scheduler, client, budget, runtime = common.scheduler, common.client, common.budget, common.runtime
+    shared = _shared_hosts(common, results)
+    visiting: Callable[[], HostVisit] = OwnHosts
+    if shared is not None:
+        from pollerd.daemon.nodes.redirects import NodeHostVisit
+
+        visiting = partial(NodeHostVisit, shared)
     robots = RobotsKeeper(
         scheduler=scheduler,
         fetcher=client.fetcher,
         journal=results.journal,
         gate=budget.robots_gate,
         runtime=runtime,
-        borrowing=OwnHosts if common.node is None else common.node.borrower.for_request,
+        visiting=visiting,
     )
     local = RedirectPolicies(scheduler=scheduler, robots=robots, runtime=runtime)
-    node_redirects = _node_redirects(common, results, local, robots)
-    redirects: RedirectPolicyMaker = local if node_redirects is None else node_redirects
+    redirects: RedirectPolicyMaker = local
+    if shared is not None:
+        from pollerd.daemon.nodes.redirects import NodeRedirectPolicies
+
+        redirects = NodeRedirectPolicies(local=local, shared=shared, hosts=scheduler.hosts)
     parts = PollParts(
         chooser=common.chooser,
         budget=budget,
@@ -263,18 +292,16 @@ def polling_parts(common: CommonParts, results: ResultParts) -> PollingParts:
     return PollingParts(
         requests=PageRequests(scheduler=scheduler, client=client, redirects=redirects, budget=budget, runtime=runtime),
         poller=Poller(scheduler=scheduler, parts=parts, runtime=runtime),
-        node_redirects=node_redirects,
+        shared_hosts=shared,
     )
 
 
-def _node_redirects(
-    common: CommonParts, results: ResultParts, local: RedirectPolicies, robots: RobotsKeeper
-) -> NodeRedirectPolicies | None:
+def _shared_hosts(common: CommonParts, results: ResultParts) -> SharedHosts | None:
     if common.node is None:
         return None
-    from pollerd.app.nodes import node_redirects  # what a daemon that is alone does not need
+    from pollerd.app.nodes import shared_hosts  # what a daemon that is alone does not need
 
-    return node_redirects(common, common.node.borrower, local=local, robots=robots, journal=results.journal)
+    return shared_hosts(common, common.node, results.journal)
 
 
 # Explanations: forecasts, comparisons and reasons, for metrics, views and control.
@@ -325,7 +352,7 @@ def explaining_parts(common: CommonParts, results: ResultParts) -> ExplainingPar
             scheduler=scheduler,
             site_cache=common.site_cache,
             explainer=explainer,
-            holders=None if common.node is None else common.node.borrower.nodes,
+            holders=None if common.node is None else common.node.holders,
             clock=runtime.clock,
         ),
     )

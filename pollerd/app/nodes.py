@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pollerd.allocation.budget_split import divide_reported
-from pollerd.app.live_parts import CommonParts, ExplainingParts, NodeParts, ResultParts
+from pollerd.app.live_parts import CommonParts, ExplainingParts, HostPermit, NodeParts, ResultParts
 from pollerd.daemon.commit import Journal
 from pollerd.daemon.control.allocation import AllocationControl
-from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.jobs import JobControl
 from pollerd.daemon.control.reads import ReadControl
 from pollerd.daemon.hubs import HubSubscriber
-from pollerd.daemon.nodes.answers import NodeAnswers
-from pollerd.daemon.nodes.calls import NodeClient
 from pollerd.daemon.nodes.followers import AllocationFollower, Follower, GrantFollower, PartitionLoader, SiteFollower
-from pollerd.daemon.nodes.loans import HostBorrower, HostLoans, NodeRedirectPolicies
 from pollerd.daemon.nodes.membership import ClusterPart, Membership
-from pollerd.daemon.nodes.views import ClusterPollFeed
+from pollerd.daemon.nodes.questions import HolderClient, NodeAnswers
+from pollerd.daemon.nodes.shared_hosts import UNWANTED_SECONDS, WRITE_SECONDS, SharedHosts, hold_seconds
 from pollerd.daemon.notifier import Notifier
-from pollerd.daemon.redirects import RedirectPolicies
-from pollerd.daemon.robots import RobotsKeeper
-from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.signals import SignalSources
 from pollerd.daemon.sources import SourceReader
-from pollerd.daemon.views import PollFeed
-from pollerd.fetching.poster import Poster
-from pollerd.fetching.settings import FetchSettings
 from pollerd.storage.grants import GrantStore
 from pollerd.storage.node_news import NewsTable
+from pollerd.storage.node_questions import NodeQuestionStore
 from pollerd.storage.nodes import ClusterStore
+from pollerd.storage.shared_hosts import SharedHostStore
 from pollerd.storage.store import Store
 from pollerd.telemetry import ClusterInstruments, Instruments
 
@@ -48,88 +40,57 @@ class NodeFollowers:
     hubs: HubSubscriber
 
 
-def node_parts(
-    store: Store,
-    cluster: ClusterStore,
-    scheduler: SchedulerState,
-    *,
-    clock: Callable[[], float],
-    seconds: float,
-    instruments: Instruments,
-) -> NodeParts:
-    """Returns what asks the other nodes: without proxy, at addresses that their operators named, private ones too.
-
-    seconds: how long a request needs a host at most.
-    """
-    nodes = NodeClient(
+def node_parts(store: Store, cluster: ClusterStore, *, instruments: Instruments) -> NodeParts:
+    """Returns what a daemon needs that is one of several nodes, before all other parts."""
+    holders = HolderClient(
         cluster=cluster,
-        make_poster=lambda: Poster(FetchSettings(allow_private=True)),
-        clock=clock,
+        questions=NodeQuestionStore(database=store.database),
         instruments=ClusterInstruments(instruments.registry),
     )
-    return NodeParts(
-        cluster=cluster,
-        borrower=HostBorrower(cluster=cluster, nodes=nodes, scheduler=scheduler, clock=clock, seconds=seconds),
-        grants=GrantStore(database=store.database, divide=divide_reported),
+    grants = GrantStore(database=store.database, divide=divide_reported)
+    return NodeParts(cluster=cluster, holders=holders, grants=grants, may_write=HostPermit())
+
+
+def shared_hosts(common: CommonParts, node: NodeParts, journal: Journal) -> SharedHosts:
+    """Returns what claims the hosts that other nodes ask, too; from now on requests are written by its leave."""
+    cluster = node.cluster
+    store = SharedHostStore(
+        database=common.store.database,
+        node_id=lambda: cluster.node_id,
+        write_seconds=WRITE_SECONDS,
+        hold_seconds=hold_seconds(common.client.fetcher.settings.total_timeout_seconds),
+        unwanted_seconds=UNWANTED_SECONDS,
     )
-
-
-def node_redirects(
-    common: CommonParts, borrower: HostBorrower, *, local: RedirectPolicies, robots: RobotsKeeper, journal: Journal
-) -> NodeRedirectPolicies:
-    """Returns what decides on redirects, and lends this node's hosts."""
-    loans = HostLoans(
-        cluster=borrower.cluster,
-        policies=local,
-        permits=borrower.permits,
-        sites=common.store.sites,
+    shared = SharedHosts(
+        cluster=cluster,
+        store=store,
+        hosts=common.store.sites.hosts,
         scheduler=common.scheduler,
         journal=journal,
         runtime=common.runtime,
     )
-    hosts = common.scheduler.hosts
-    return NodeRedirectPolicies(local=local, loans=loans, borrower=borrower, robots=robots, hosts=hosts)
-
-
-def node_answering(
-    redirects: NodeRedirectPolicies,
-    *,
-    explaining: ExplainingParts,
-    poll_feed: PollFeed,
-    health: DaemonHealth,
-    clock: Callable[[], float],
-) -> tuple[NodeAnswers, ClusterPollFeed]:
-    """Returns what answers the other nodes, and the polls of all nodes. poll_feed: of this node's own polls."""
-    answers = NodeAnswers(
-        cluster=redirects.borrower.cluster,
-        views=explaining.views,
-        explainer=explaining.explainer,
-        poll_feed=poll_feed,
-        health=health,
-        loans=redirects.loans,
-        clock=clock,
-    )
-    return answers, ClusterPollFeed(poll_feed, redirects.borrower.nodes)
+    node.may_write.ask = shared.may_write
+    return shared
 
 
 def cluster_part(
     common: CommonParts,
     node: NodeParts,
-    redirects: NodeRedirectPolicies,
+    shared: SharedHosts,
     *,
     results: ResultParts,
     explaining: ExplainingParts,
     followers: NodeFollowers,
 ) -> ClusterPart:
     """Builds the node's membership, and what follows the others."""
-    nodes = node.borrower.nodes
+    instruments = node.holders.instruments
     loader = PartitionLoader(
         cluster=node.cluster,
         sites=common.store.sites,
         scheduler=common.scheduler,
         removal=results.removal,
         journal=results.journal,
-        loans=redirects.loans,
+        shared=shared,
         clock=common.runtime.clock,
     )
     membership = Membership(
@@ -137,7 +98,7 @@ def cluster_part(
         loader=loader,
         runtime=common.runtime,
         request_seconds=common.client.fetcher.settings.total_timeout_seconds,
-        instruments=nodes.instruments,
+        instruments=instruments,
     )
     grants = GrantFollower(
         store=common.store,
@@ -146,17 +107,15 @@ def cluster_part(
         scheduler=common.scheduler,
         budget=common.budget,
         forecast=explaining.forecast,
-        instruments=nodes.instruments,
+        instruments=instruments,
     )
     allocation = AllocationFollower(followers.allocation, grants)
     return ClusterPart(
         membership=membership,
-        follower=_follower(common, node, loader, allocation, results, followers),
+        follower=_follower(common, node, loader, allocation, results, explaining, followers),
         grants=grants,
         allocation=allocation,
-        nodes=nodes,
-        borrower=redirects.borrower,
-        loans=redirects.loans,
+        shared=shared,
     )
 
 
@@ -166,6 +125,7 @@ def _follower(
     loader: PartitionLoader,
     allocation: AllocationFollower,
     results: ResultParts,
+    explaining: ExplainingParts,
     followers: NodeFollowers,
 ) -> Follower:
     """Returns what hands the news of other nodes on."""
@@ -176,6 +136,10 @@ def _follower(
         scheduler=common.scheduler,
         site_cache=common.site_cache,
         clock=common.runtime.clock,
+    )
+
+    answers = NodeAnswers(
+        cluster=node.cluster, questions=NodeQuestionStore(database=common.store.database), views=explaining.views
     )
 
     async def look_at_jobs(_: object) -> None:
@@ -194,6 +158,8 @@ def _follower(
             NewsTable.SIGNAL_SOURCE: followers.signal_sources.adopt,
             NewsTable.HUB_SUBSCRIPTION: look_at_hubs,
             NewsTable.INTEREST: followers.reads.adopt,
+            NewsTable.NODE_QUESTION: answers.asked,
+            NewsTable.NODE_ANSWER: node.holders.answered,
         },
         allocation=allocation,
         outbox_filled=results.outbox_filled,

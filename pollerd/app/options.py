@@ -197,8 +197,7 @@ class Options:
         str | None,
         Option(
             Kind.TEXT,
-            "URL at which the other nodes reach this node's API; auto: at the machine's name.",
-            more="`auto` takes the port of `--listen`, which must not be on loopback",
+            "Without effect: nodes ask one another through the database. The next version does not know it.",
             group=Group.DAEMON,
             applies=Applies.RESTART,
         ),

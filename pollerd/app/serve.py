@@ -23,7 +23,7 @@ import pollerd
 from pollerd.api.application import create_api, create_waiting_api
 from pollerd.api.auth.sign_in import link as first_user_link
 from pollerd.api.server import MAX_CONNECTIONS, Admission, ApiServer
-from pollerd.api.settings import ApiSettings, is_loopback
+from pollerd.api.settings import ApiSettings
 from pollerd.app import gc_tuning
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.app.config import Config
@@ -35,7 +35,7 @@ from pollerd.app.url_list import read_list
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.daemon import Daemon
 from pollerd.daemon.faults import StorageHealth
-from pollerd.daemon.nodes.membership import join, runs_alone
+from pollerd.daemon.nodes.membership import join
 from pollerd.daemon.settings import ALLOCATION_SETTINGS, DaemonSettings, shadows_beside
 from pollerd.daemon.yields import YieldLog
 from pollerd.errors import ConfigError, DatabaseUnavailableError, SchemaError
@@ -423,18 +423,10 @@ async def _opened(config: Config) -> tuple[Store, DaemonSettings]:
             return store, await _with_kept_allocation(config, store)
         chosen = [option for option in ALLOCATION_SETTINGS if config.is_set(option)]
         chosen += ["shadows"] if config.is_set("shadow") else []
-        settings = await join(store.shared, config.daemon, chosen)
-        if not runs_alone(settings):
-            return store, settings
+        return store, await join(store.shared, config.daemon, chosen)
     except BaseException:
         await store.close()
         raise
-    # Others are refused by the lock of a daemon that is alone, from now on and until it stops.
-    await store.close()
-    log = structlog.get_logger("pollerd")
-    log.warning("node_runs_alone", allocator=settings.allocator, why="its state cannot be split over several nodes")
-    store = await _open_store(config, None)
-    return store, _with_kept_shadows(config, await store.allocation.load(), settings)
 
 
 async def _open_store(config: Config, node: NodeInfo | None) -> Store:
@@ -447,6 +439,9 @@ async def _open_store(config: Config, node: NodeInfo | None) -> Store:
 def _node_of(config: Config) -> NodeInfo | None:
     """Returns this node; None: the daemon is alone."""
     options = config.options
+    if options.node_address is not None:
+        why = "nodes ask one another through the database; leave it out, the next version does not know it"
+        structlog.get_logger("pollerd").warning("setting_without_effect", setting="node_address", why=why)
     if options.node is None:
         return None
     if options.topic is not None:
@@ -456,20 +451,7 @@ def _node_of(config: Config) -> NodeInfo | None:
         )
         return None
     name = socket.gethostname() if options.node == "auto" else options.node
-    return NodeInfo(name=name, address=_node_address(config), version=pollerd.__version__)
-
-
-def _node_address(config: Config) -> str:
-    """Returns where the other nodes reach this one; empty: nowhere. Raises ConfigError for "auto" on loopback only."""
-    address = config.options.node_address or ""
-    if address != "auto":
-        return address
-    host, port = config.api.host, config.api.port
-    if is_loopback(host):
-        raise ConfigError(
-            f"node_address: auto needs an API that others reach, not one that listens on {host} (--listen)"
-        )
-    return f"http://{socket.gethostname()}:{port}"
+    return NodeInfo(name=name, version=pollerd.__version__)
 
 
 def _raise_descriptor_limit() -> int:

@@ -235,9 +235,7 @@ def nodes(cluster: dict[str, Any]) -> Iterator[CheckResult]:
             text += f", {' and '.join(node['roles'])}"
         spends = "none" if node["grant"] is None else f"{node['grant']:.3g}"
         text += f"; may spend {spends} of {cluster['budget'] or 0:g} polls per second"
-        if node["address"] is None:
-            text += "; the others cannot ask it, for it has no --node-address"
-        yield CheckResult(NOTE if node["address"] is None else FINE, f"node {node['name']}", text)
+        yield CheckResult(FINE, f"node {node['name']}", text)
 
 
 def _faults(metrics: Metrics) -> CheckResult:

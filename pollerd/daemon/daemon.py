@@ -148,8 +148,6 @@ class Daemon:
             if parts.cluster is not None:
                 others.append(group.create_task(parts.cluster.run(), name="cluster"))
             await self._stop.wait()
-            if parts.cluster is not None:
-                parts.cluster.stop()
             dispatch.cancel()
             sources.cancel()
             drained = await parts.in_flight.drain(parts.runtime.settings.drain_seconds)

@@ -432,8 +432,11 @@ def _number(value: float | None) -> float | None:
 # Views of values that only the process that polls a site knows: another node asks that one for them.
 
 
-class HolderClient(Protocol):
-    """Asks the node that holds a site. Each method raises HolderUnavailableError, DatabaseUnavailableError."""
+class SiteHolders(Protocol):
+    """Asks the node that holds a site; `daemon.nodes.questions.HolderClient`.
+
+    Each method raises HolderUnavailableError, DatabaseUnavailableError.
+    """
 
     async def explanation(self, site_id: int) -> ExplanationView:
         """Returns why the site is polled as it is."""
@@ -452,7 +455,7 @@ class SiteViews:
         scheduler: SchedulerState,
         site_cache: SiteCache,
         explainer: ScheduleExplainer,
-        holders: HolderClient | None,
+        holders: SiteHolders | None,
         clock: Callable[[], float],
     ) -> None:
         """holders: None where the daemon runs alone."""

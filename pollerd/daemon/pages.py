@@ -112,7 +112,7 @@ class PageRequests:
             if refusal is not None:
                 return refusal
             await self._budget.gate.acquire(cost)
-            if not policy.holds(request.url):  # the budget took longer than the host was lent for
+            if not policy.holds(request.url):  # the budget took longer than the host was had for
                 refusal = await self._turn(policy, request.url, patience_seconds)
                 if refusal is not None:
                     return refusal
@@ -173,7 +173,7 @@ class PageRequests:
 
 def _write_if_held(policy: RedirectFollower, url: str, write: Write) -> bool:
     if not policy.holds(url):
-        raise TimeoutError("the host was lent for a shorter time than the request waited")
+        raise TimeoutError("another node asks the host now")
     return write()
 
 

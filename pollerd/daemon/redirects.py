@@ -70,18 +70,6 @@ class RedirectPolicy:
             await self._reservations.spacing(host)
         return True
 
-    async def may_ask_robots(self, url: str) -> bool:
-        """Waits for the URL's host, and reserves it for a request of its robots.txt, which no rules forbid."""
-        host = self._slot(host_of(url))
-        if self._reservations.holds(host):
-            await self._reservations.spacing(host)
-        elif not await self._reservations.wait(host, self._clock() + WAIT_SECONDS):
-            self.put_off = max(self._scheduler.hosts.ready_at_of(host) - self._clock(), 0.0)
-            return False
-        else:
-            self._reservations.take(host, self._clock())
-        return True
-
     async def read_robots(self, url: str) -> None:
         """Reads the robots.txt that applies to the URL if it is unknown, and reserves the host."""
         await self.may_follow(url)
@@ -98,10 +86,6 @@ class RedirectPolicy:
         slot = hosts.slot_of(answering_host(url, outcome))
         if slot is not None:
             hosts.answered(slot, outcome, self._clock(), self._rng)
-
-    def note_written(self) -> None:
-        """Notes that the hosts held so far may have been requested until now."""
-        self._reservations.note_written()
 
     def finish(self) -> None:
         """Frees the hosts after the poll."""
@@ -157,7 +141,7 @@ class RedirectFollower(Protocol):
         """Has the robots.txt that applies to the URL read into this process's memory, if that is possible now."""
 
     def holds(self, url: str) -> bool:
-        """Returns whether the URL's host, which was reserved, still is: it may be lent by another node, for a time."""
+        """Returns whether the URL's host, which was reserved, still is: of several nodes another may have its turn."""
 
     def answered(self, url: str, outcome: Outcome) -> None:
         """Notes how the request of the URL ended, before its hosts are free: one that refused is paused from then."""

@@ -47,6 +47,10 @@ class HostReservations:
         """Returns whether the request already holds the host slot."""
         return host == self._own or host in self._held
 
+    def is_own(self, name: str) -> bool:
+        """Returns whether the request's own host has this name."""
+        return self._own >= 0 and self._hosts.names[self._own] == name
+
     async def wait(self, host: int, deadline: float) -> bool:
         """Queues for another host slot until it may be requested; False if that is after the deadline (epoch s)."""
         self._hosts.lines.join(host, self)
@@ -73,12 +77,6 @@ class HostReservations:
         if wait > 0:
             await asyncio.sleep(min(wait, WAIT_SECONDS))
 
-    def note_written(self) -> None:
-        """Notes that the other hosts may have been requested until now."""
-        now = self._clock()
-        for host in self._held:
-            self._hosts.last_start[host] = max(float(self._hosts.last_start[host]), now)
-
     def finish(self) -> None:
         """Frees the hosts after the request."""
         for host in self._held:
@@ -90,17 +88,20 @@ _RETRY_CAP_SECONDS = 3_600.0
 _LOG_SECONDS = 60.0
 
 
-class HostLending(Protocol):
-    """Has other nodes lend their hosts to one request."""
+class HostVisit(Protocol):
+    """The hosts that one request enters beside its own; `daemon.nodes.redirects.NodeHostVisit`."""
 
     put_off: float | None
-    """Seconds until a host that was not lent may be asked for again; None: none was refused."""
+    """Seconds until a host that could not be had may be asked for again; None: none was refused."""
 
-    async def may_ask_robots(self, url: str) -> bool | None:
-        """Returns whether the URL's host may be asked for its robots.txt now; None: it is this node's own."""
+    async def enter(self, name: str) -> bool | None:
+        """Returns whether the request may wait in the queue of the host; None: it may, and no other node asks it."""
+
+    def not_obtained(self, name: str) -> None:
+        """Notes that the host could not be reserved in time."""
 
     def finish(self) -> None:
-        """Gives the hosts back after the request."""
+        """Leaves the hosts after the request."""
 
 
 class OwnHosts:
@@ -108,8 +109,11 @@ class OwnHosts:
 
     put_off: float | None = None
 
-    async def may_ask_robots(self, url: str) -> None:
+    async def enter(self, name: str) -> None:
         """Returns None."""
+
+    def not_obtained(self, name: str) -> None:
+        """Does nothing."""
 
     def finish(self) -> None:
         """Does nothing."""
@@ -129,10 +133,10 @@ class RobotsKeeper:
         journal: Journal,
         gate: BudgetGate,
         runtime: Runtime,
-        borrowing: Callable[[], HostLending] = OwnHosts,
+        visiting: Callable[[], HostVisit] = OwnHosts,
     ) -> None:
-        """`gate`: spaces the robots.txt requests over all hosts. `borrowing`: called for each request."""
-        self._borrowing = borrowing
+        """`gate`: spaces the robots.txt requests over all hosts. `visiting`: called for each request."""
+        self._visiting = visiting
         self._scheduler, self._fetcher, self._journal, self._gate = scheduler, fetcher, journal, gate
         self._workers, self._requests = runtime.workers, runtime.instruments.robots
         self._rng, self._clock = runtime.rng, runtime.clock
@@ -145,43 +149,45 @@ class RobotsKeeper:
 
         `proxy`: that of the site to be polled; nothing else of the site is sent. Returns the outcome that a poll would
         have with the same answer (`kind` is BODY if the host answered usefully); None if it redirects to a host that
-        another node does not lend now: nobody is to blame, and it is asked again soon.
+        other nodes ask now: nobody is to blame, and it is asked again soon.
         """
         async with self._turn:
             await self._gate.acquire()
         hosts = self._scheduler.hosts
         started_at = self._clock()
         hosts.start(host, started_at)
-        reservations, borrowed = HostReservations(hosts=hosts, own=host, clock=self._clock), self._borrowing()
+        reservations, visit = HostReservations(hosts=hosts, own=host, clock=self._clock), self._visiting()
         try:
             response = await self._fetcher.fetch_robots(
-                robots_url(page_url), proxy, partial(self._in_turn, reservations, borrowed)
+                robots_url(page_url), proxy, partial(self._in_turn, reservations, visit)
             )
             text = None if response.body is None else RobotsText.of(response.body, USER_AGENT_TOKEN)
             delay = 0.0 if text is None else await self._delay(text)
             if response.failure is not None:  # a refusal of robots.txt pauses the host as one of a page does
                 hosts.answered(host, _outcome(response, started_at), self._clock(), self._rng)
         finally:
-            borrowed.finish()
             reservations.finish()
+            visit.finish()
             hosts.finish(host)
         self._requests[response.kind].inc()
-        if response.kind == "unreachable" and borrowed.put_off is not None:
-            hosts.put_off_robots(host, self._clock() + min(borrowed.put_off, _RETRY_CAP_SECONDS))
+        if response.kind == "unreachable" and visit.put_off is not None:
+            hosts.put_off_robots(host, self._clock() + min(visit.put_off, _RETRY_CAP_SECONDS))
             return None
         self._take(host, response, text, delay)
         return _outcome(response, started_at)
 
-    async def _in_turn(self, reservations: HostReservations, borrowed: HostLending, url: str) -> bool:
-        """Waits for the host that a robots.txt redirects to; returns False if the host is paused by hand, or if it is
-        another node's, which does not lend it.
+    async def _in_turn(self, reservations: HostReservations, visit: HostVisit, url: str) -> bool:
+        """Waits for the host that a robots.txt redirects to; returns False if the host is paused by hand, or if other
+        nodes ask it for too long.
 
-        If the wait is too long the request is sent anyway: without its rules nothing on the host may be polled.
+        A daemon that is alone sends the request also after a wait that was too long: without its rules nothing on the
+        host may be polled.
         """
-        lent = await borrowed.may_ask_robots(url)
-        if lent is not None:
-            return lent
-        host = self._scheduler.hosts.slot_of(host_of(url))
+        name = host_of(url)
+        among_nodes = None if reservations.is_own(name) else await visit.enter(name)
+        if among_nodes is False:
+            return False
+        host = self._scheduler.hosts.slot_of(name)
         if host is None:
             return True
         if self._scheduler.hosts.held_until[host] > self._clock():
@@ -190,6 +196,9 @@ class RobotsKeeper:
             await reservations.spacing(host)
         elif await reservations.wait(host, self._clock() + WAIT_SECONDS):
             reservations.take(host, self._clock())
+        elif among_nodes:
+            visit.not_obtained(name)
+            return False
         return True
 
     async def allows(self, host: int, url: str) -> bool:

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from msgspec import Struct
-
 from pollerd.allocation.objectives import ExpectedTimeliness, Timeliness
 from pollerd.model import HostOverride, Poll, SiteState
 from pollerd.scheduling.capacity import PollLimit
@@ -226,7 +224,7 @@ class AllocationView:
     deadline: float
     """Seconds within which a change should be found under the objective deadline, of sites without their own."""
     budget: float
-    """Polls per second."""
+    """Polls per second; of several nodes, the share of the one that was asked. All figures are of its sites."""
     utilization: float
     spendable: float
     """Part of the budget that intervals, min_yields and politeness allow to be spent, polls per second."""
@@ -258,9 +256,6 @@ class AllocationView:
     """None: there is no signal source."""
     timeliness: Annotated[ExpectedTimeliness, ShownAs(Timeliness)] | None = None
     """How soon changes are found; None under objectives other than delay and deadline."""
-    missing_nodes: tuple[str, ...] | None = ()
-    """Of several nodes: those whose sites are left out because they gave no answer; None: the database does not say
-    now who is there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -270,8 +265,6 @@ class NodeView:
     __pydantic_config__ = SHOWN
     id: int
     name: str
-    address: str | None
-    """Where the other nodes reach it; None: it did not say."""
     version: str
     started_at: Moment
     here: bool
@@ -303,17 +296,6 @@ class ClusterView:
     """What all may be spending at most: more than the budget for a moment after it was lowered."""
     nodes: tuple[NodeView, ...]
     """By id; empty: the daemon runs alone."""
-
-
-class NodeStatus(Struct, frozen=True, forbid_unknown_fields=True):
-    """How another node is, as it says itself."""
-
-    sites: int
-    rate: float
-    """Polls per second now."""
-    budget: float
-    """Polls per second that it may start."""
-    by_state: dict[SiteState, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,16 +362,6 @@ class PollFeed:
         if self.watchers:
             self._polls.extend((record.poll, record.context.url) for record in records)
             self._position += len(records)
-
-    def add(self, polls: Sequence[tuple[Poll, str]], skipped: int) -> None:
-        """Takes polls, each with its site's URL, of which `skipped` older ones were left out."""
-        if self.watchers:
-            self._polls.extend(polls)
-            self._position += len(polls) + skipped
-
-    def others(self) -> Sequence[NodeStatus]:
-        """Returns how other nodes are whose polls are here, too: none."""
-        return ()
 
     def since(self, position: int, most: int) -> WatchedPolls:
         """Returns the newest polls after a position, at most `most`."""

@@ -41,7 +41,7 @@ class Fetcher:
     `clock` returns UTC epoch seconds; it dates outcomes and replaces a missing Date header. `on_sent` is called with
     the host of each request and its time: pages, robots.txt and redirects; `before_repeat` is awaited before a request
     is rewritten because the server dropped its kept connection. `may_write` is asked with the host right before each
-    request is written that no `send` spaces; if it says no, the fetch is cancelled.
+    request is written; if it says no, the fetch is cancelled.
     """
 
     def __init__(
@@ -182,11 +182,11 @@ class Fetcher:
         return FetchState(url, egress, egress.way(proxy), self._clock(), now, deadline)
 
     def _in_turn(self, state: FetchState, send: Send, write: Write) -> bool | Awaitable[bool]:
-        written = send(write)
+        written = send(write if self._may_write is None else partial(self._if_allowed, host_of(state.url), write))
         return written if isinstance(written, bool) else self._waited(state, written)
 
     def _if_allowed(self, host: str, write: Write) -> bool:
-        """Writes a request that is not spaced by `send`: a robots.txt, or where a redirect leads."""
+        """Writes a request, unless its host may not be asked any more."""
         if self._may_write is not None and not self._may_write(host):
             raise asyncio.CancelledError
         return write()

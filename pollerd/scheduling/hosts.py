@@ -55,6 +55,28 @@ class HostLines:
             del self.waiting[slot]
             self._kept_until.pop(slot, None)
 
+    def put_first(self, slot: int, waiter: object) -> None:
+        """Puts the waiter at the head of the queue of the host, whether it was in it or not."""
+        line = self.waiting.setdefault(slot, [])
+        if waiter in line:
+            line.remove(waiter)
+        line.insert(0, waiter)
+        self._kept_until.pop(slot, None)
+
+    def put_last(self, slot: int, waiter: object) -> None:
+        """Puts a waiter of the queue of the host at its end."""
+        line = self.waiting[slot]
+        line.remove(waiter)
+        line.append(waiter)
+
+    def is_first(self, slot: int, waiter: object) -> bool:
+        """Returns whether the waiter is at the head of the queue."""
+        return self.waiting[slot][0] is waiter
+
+    def others_wait(self, slot: int) -> bool:
+        """Returns whether somebody waits beside one that always does."""
+        return len(self.waiting[slot]) > 1
+
     def end_polls_turn(self, slot: int) -> None:
         """Ends the turn of the host's polls, if it is theirs: one started, or none was chosen."""
         line = self.waiting.get(slot)

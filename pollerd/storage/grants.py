@@ -307,8 +307,8 @@ def _changed(row: GrantRow) -> dict[str, object]:
 
 Choose = Callable[[AllocationRow | None], AllocationRow]
 """Returns the allocation to store, of the one that is stored."""
-Check = Callable[[AllocationRow, Sequence[str]], None]
-"""Raises if the nodes of these names, beside the one that asks, cannot have this allocation."""
+Check = Callable[[AllocationRow], None]
+"""Raises if nodes cannot have this allocation."""
 _ALLOCATION_COLUMNS = tuple(allocation.c[name] for name in ("allocator", "objective", "budget", "shadows", "deadline"))
 
 
@@ -332,7 +332,7 @@ class SharedAllocation(Subject):
         others = self._others(connection)
         kept = self.stored.within(connection)
         row = kept if others and kept is not None else choose(kept)
-        check(row, others)
+        check(row)
         if not others or kept is None:
             self._store(connection, row)
             # Nobody spends anything now: what is granted is divided anew with the next report.
@@ -346,9 +346,9 @@ class SharedAllocation(Subject):
 
         Raises what `check` raises; nothing has changed then.
         """
-        others = self._others(connection)
+        self._wait_for_others(connection)
         row = choose(self.stored.within(connection))
-        check(row, others)
+        check(row)
         self._store(connection, row)
         return row
 
@@ -361,12 +361,16 @@ class SharedAllocation(Subject):
         names = split_names(row.shadows)
         return AllocationRow(row.allocator, row.objective, row.budget, deadline=row.deadline, shadows=names)
 
-    def _others(self, connection: Connection) -> list[str]:
-        """Returns the names of the other nodes that have joined, and keeps out others until the transaction ends."""
-        connection.execute(text("LOCK TABLE allocation IN SHARE ROW EXCLUSIVE MODE"))
+    def _others(self, connection: Connection) -> int:
+        """Returns how many other nodes have joined, and keeps out others until the transaction ends."""
+        self._wait_for_others(connection)
         living = self._session.look(connection).nodes - {self._session.node_id}
-        c = node.c
-        return list(connection.execute(select(c.name).where(c.id.in_(living), c.joined).order_by(c.id)).scalars())
+        joined = select(func.count()).where(node.c.id.in_(living), node.c.joined)
+        return int(connection.execute(joined).scalar_one())
+
+    def _wait_for_others(self, connection: Connection) -> None:
+        """Waits until nobody else joins or changes the allocation; nobody does before the transaction ends."""
+        connection.execute(text("LOCK TABLE allocation IN SHARE ROW EXCLUSIVE MODE"))
 
     def _store(self, connection: Connection, row: AllocationRow) -> None:
         values: dict[str, Any] = {"allocator": row.allocator, "objective": row.objective, "budget": row.budget}

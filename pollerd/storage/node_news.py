@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.engine import Database
 from pollerd.storage.locks import WriterLocks
-from pollerd.storage.node_values import NEWS_CHANNEL, POLL_REQUEST, SETTINGS_POLL
+from pollerd.storage.node_values import NEWS_CHANNEL, NODE_ANSWER, NODE_QUESTION, POLL_REQUEST, SETTINGS_POLL
 
 _FUNCTION = f"""
     CREATE OR REPLACE FUNCTION pollerd_notify() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -49,8 +49,14 @@ class NewsTable(StrEnum):
     HUB_SUBSCRIPTION = "hub_subscription"
     INTEREST = "interest"
     """Half-lives that were learned from reads: written when one moved noticeably."""
+    SHARED_HOST = "shared_host"
+    """A host that another node wants to ask, too: by its name, when its row is made."""
     POLL_REQUEST = POLL_REQUEST
     """No table: somebody asked for a poll of a site."""
+    NODE_QUESTION = NODE_QUESTION
+    """A question to one of the nodes; no row of it is told of by a trigger."""
+    NODE_ANSWER = NODE_ANSWER
+    """No table: the question of this number was answered."""
     SETTINGS_POLL = SETTINGS_POLL
     """No table: a site has settings by which it may be read now."""
 
@@ -60,7 +66,14 @@ _KEYS = {
     NewsTable.TAG: "name",
     NewsTable.HOST_OVERRIDE: "host_id",
     NewsTable.INTEREST: "site_id",
+    NewsTable.SHARED_HOST: "name",
 }
+_WITHOUT_TRIGGER = frozenset(
+    {NewsTable.POLL_REQUEST, NewsTable.SETTINGS_POLL, NewsTable.NODE_QUESTION, NewsTable.NODE_ANSWER}
+)
+_KNOWN = frozenset[str](NewsTable)
+_MADE_ONLY = frozenset({NewsTable.OUTBOX, NewsTable.SHARED_HOST})
+"""Tables of whose later writes nobody is notified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +82,7 @@ class News:
 
     table: NewsTable
     key: str
-    """Of the row: its id, or the name of a tag; 0 where rows are told of together."""
+    """Of the row: its id, or the name of a tag or host; 0 where rows are told of together."""
 
 
 def create_triggers(connection: Connection, locks: WriterLocks) -> None:
@@ -77,7 +90,7 @@ def create_triggers(connection: Connection, locks: WriterLocks) -> None:
 
     Where it does already nothing is written: a trigger's creation waits for every transaction on its table.
     """
-    wanted = set(NewsTable) - {NewsTable.POLL_REQUEST, NewsTable.SETTINGS_POLL}
+    wanted = set(NewsTable) - _WITHOUT_TRIGGER
     there = "SELECT count(*) FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid WHERE tgname = 'pollerd_news'"
     there += " AND c.relnamespace = current_schema()::regnamespace"
     if connection.execute(text(there)).scalar_one() == len(wanted):
@@ -87,9 +100,8 @@ def create_triggers(connection: Connection, locks: WriterLocks) -> None:
     for table in sorted(wanted):
         key = _KEYS.get(table, "id")
         connection.execute(text(f"DROP TRIGGER IF EXISTS pollerd_news ON {table.value}"))
-        once = table is NewsTable.OUTBOX
-        when = "INSERT" if once else "INSERT OR UPDATE OR DELETE"
-        each = "STATEMENT" if once else "ROW"
+        when = "INSERT" if table in _MADE_ONLY else "INSERT OR UPDATE OR DELETE"
+        each = "STATEMENT" if table is NewsTable.OUTBOX else "ROW"
         connection.execute(
             text(
                 f"CREATE TRIGGER pollerd_news AFTER {when} ON {table.value}"
@@ -135,7 +147,7 @@ class NewsListener:
                 if payload is None:
                     return
                 where, table, key = payload.split(" ", 2)
-                if where == schema:
+                if where == schema and table in _KNOWN:  # not those of a later version
                     yield News(NewsTable(table), key)
 
 

@@ -37,9 +37,9 @@ _TAKE_AGAIN = (
     "SELECT pg_try_advisory_lock($1, $2) AND"
     " (EXISTS (SELECT 1 FROM holding WHERE unit = $2 AND node_id = $3) OR NOT pg_advisory_unlock($1, $2))"
 )
-_ADD_NODE = "INSERT INTO node (name, address, version, started_at) VALUES ($1, $2, $3, $4) RETURNING id"
+_ADD_NODE = "INSERT INTO node (name, address, version, started_at) VALUES ($1, '', $2, $3) RETURNING id"
 _ADD_AGAIN = (
-    "INSERT INTO node (id, name, address, version, started_at, joined) VALUES ($1, $2, $3, $4, $5, $6)"
+    "INSERT INTO node (id, name, address, version, started_at, joined) VALUES ($1, $2, '', $3, $4, $5)"
     " ON CONFLICT (id) DO NOTHING"
 )
 
@@ -115,7 +115,7 @@ class NodeSession(SessionLock):
                 await connection.fetchval("SELECT set_config($1, $2, false)", *setting)
         place, key = await key_here(connection, "pollerd")
         if not await try_for_a_while(connection, self.attempt, key):
-            why = "as one does with the focused crawler, and with an allocator that cannot be split"
+            why = "without --node, or with the focused crawler"
             raise DatabaseInUseError(f"a daemon that runs alone holds the database {place}, {why}")
         # Under the lock nobody migrates. While this node had no session, another program may have.
         revision = await connection.fetchval("SELECT version_num FROM alembic_version")
@@ -158,7 +158,7 @@ class NodeSession(SessionLock):
     async def _introduce(self, connection: asyncpg.Connection, place: str) -> None:
         """Adds the node's row, and takes its lock before anybody sees the row: a row without lock is a dead node's."""
         info = self.info
-        row = info.name, info.address, info.version, self._started_at
+        row = info.name, info.version, self._started_at
         async with connection.transaction():
             if self.node_id:  # while the session was lost, another node may have tidied up
                 await connection.execute(_ADD_AGAIN, self.node_id, *row, self.joined)

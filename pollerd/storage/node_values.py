@@ -1,10 +1,14 @@
-"""Values of nodes, as stored and as sent to other nodes."""
+"""Values of nodes, as stored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sqlalchemy import Double, cast, extract, func
+
+SERVER_NOW = cast(extract("epoch", func.clock_timestamp()), Double)
+"""PostgreSQL's present time, epoch s, in a statement."""
 SILENT_SECONDS = 10.0
 """Silence of the server after which a node starts no poll."""
 
@@ -14,8 +18,6 @@ class NodeInfo:
     """A node, as it introduces itself."""
 
     name: str
-    address: str
-    """Where other nodes reach its REST, as a URL; empty: nowhere."""
     version: str
 
 
@@ -25,7 +27,6 @@ class LivingNode:
 
     id: int
     name: str
-    address: str
     version: str
     started_at: float
 
@@ -61,5 +62,7 @@ NEWS_CHANNEL = "pollerd_news"
 """Channel on which PostgreSQL tells the nodes of a database what happens."""
 POLL_REQUEST = "poll_request"
 """The node that polls a site is asked to poll it at once."""
+NODE_QUESTION, NODE_ANSWER = "node_question", "node_answer"
+"""A node is asked something, and has answered: by the question's number."""
 SETTINGS_POLL = "settings_poll"
 """The same for a site whose settings have changed: it is not left alone because it failed before."""

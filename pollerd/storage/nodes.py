@@ -1,26 +1,31 @@
-"""Nodes of a database: the nodes that are present, the partitions they hold, and the secret they share.
-
-The secret is made once, at the first start of a node, and read by all.
-"""
+"""Nodes of a database: the nodes that are present, and the partitions they hold."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Double, cast, delete, extract, func, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.partitions import PARTITIONS, PARTITIONS_MOST, partition_of
 from pollerd.storage import migrate
-from pollerd.storage.encryption import Encryption
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.hosts import HostStore
 from pollerd.storage.node_news import News, NewsListener, create_triggers
-from pollerd.storage.node_values import LivingNode, LockTable, TakenUnit
-from pollerd.storage.schema import cluster_secret, holding, host, host_partition, node, node_state, partitioning, site
+from pollerd.storage.node_values import SERVER_NOW, LivingNode, LockTable, TakenUnit
+from pollerd.storage.schema import (
+    holding,
+    host,
+    host_partition,
+    node,
+    node_question,
+    node_state,
+    partitioning,
+    shared_host,
+    site,
+)
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
@@ -29,40 +34,6 @@ from pollerd.storage.values import HostRow
 
 if TYPE_CHECKING:
     from pollerd.storage.node_session import NodeSession
-
-
-_BYTES = 32
-_FIELD = "cluster_secret"
-
-
-def cluster_secret_of(connection: Connection, sql: Statements, encryption: Encryption) -> bytes:
-    """Returns the secret; makes it where there is none.
-
-    It is encrypted if `secret_key` is set; one that was stored before it was set is encrypted now. Without a key it is
-    stored as it is: it opens no more than the database does. Raises `ConfigError` if another key encrypted it.
-    """
-    c = cluster_secret.c
-    upsert = sql.insert_for(cluster_secret)
-    fresh = secrets.token_hex(_BYTES)
-    stored, encrypted = _as_stored(fresh, encryption)
-    given = {"id": 1, "secret": stored, "encrypted": encrypted}
-    connection.execute(upsert.on_conflict_do_nothing(index_elements=["id"]), given)
-    row = connection.execute(select(c.secret, c.encrypted)).one()
-    if row.encrypted:
-        return encryption.decrypt_text(row.secret).encode()
-    text = row.secret.decode()
-    stored, encrypted = _as_stored(text, encryption)
-    if encrypted:
-        connection.execute(update(cluster_secret).values(secret=stored, encrypted=True))
-    return bytes(row.secret)
-
-
-def _as_stored(secret: str, encryption: Encryption) -> tuple[bytes, bool]:
-    """Returns the secret as it is stored, and whether it is encrypted."""
-    try:
-        return encryption.encrypt_text(secret, _FIELD), True
-    except InvalidValueError:  # there is no key
-        return secret.encode(), False
 
 
 # The number of partitions, and the partition of each host.
@@ -113,6 +84,7 @@ def set_partitions(connection: Connection, sql: Statements, number: int) -> None
     if not 1 <= number <= PARTITIONS_MOST:
         raise InvalidValueError("partitions", f"1 to {PARTITIONS_MOST}", number)
     connection.execute(delete(host_partition))
+    connection.execute(delete(shared_host))
     new = sql.insert_for(partitioning).values(id=1, partitions=number)
     connection.execute(new.on_conflict_do_update(index_elements=["id"], set_={"partitions": number}))
 
@@ -141,11 +113,12 @@ async def set_number_of_partitions(url: str, number: int) -> None:
 _HOSTS_AT_ONCE = 500
 _STATE_SECONDS = 30 * 86_400.0
 """How long what a node learned in common is kept for one of its name, since it was stored."""
+_QUESTION_SECONDS = 60.0
+"""After which nobody waits for an answer any more."""
 _MAX_KNOWN = 10_000
-"""Hosts whose partitions, and nodes whose addresses, are kept in memory: neither changes while a node runs."""
+"""Hosts whose partitions are kept in memory: they do not change while a node runs."""
 NOBODY = 0
 """In `holding`: released, but requests of a holder that died may be under way; `since`: when its end was noticed."""
-_SERVER_NOW = cast(extract("epoch", func.clock_timestamp()), Double)
 
 
 class ClusterStore(Subject):
@@ -159,16 +132,11 @@ class ClusterStore(Subject):
         session: NodeSession,
         hosts: HostStore,
         partitions: HostPartitions,
-        encryption: Encryption,
     ) -> None:
         self._database, self._sql, self._session, self._hosts = database, sql, session, hosts
         self.partitions = partitions
         """How many there are, and of which hosts."""
-        self._encryption, self._secret = encryption, b""
         self._known_partitions: dict[str, int] = {}
-        self._known_nodes: dict[int, LivingNode] = {}
-        self.last_look = LockTable(frozenset(), {})
-        """What the newest `look` found."""
 
     @property
     def node_id(self) -> int:
@@ -184,6 +152,10 @@ class ClusterStore(Subject):
     def held(self) -> frozenset[int]:
         """Units whose locks this node's session holds."""
         return frozenset(self._session.held)
+
+    def holds(self, unit: int) -> bool:
+        """Returns whether this node's session holds the unit's lock, and nobody else has had it meanwhile."""
+        return unit in self._session.held and unit not in self._session.lost
 
     @property
     def silent_seconds(self) -> float:
@@ -203,27 +175,17 @@ class ClusterStore(Subject):
         """Notes that nothing of these lost units is in memory or under way any more."""
         self._session.lost.difference_update(units)
 
-    @property
-    def secret(self) -> bytes:
-        """By what the nodes sign what they ask of one another; empty before `prepare`."""
-        return self._secret
-
     async def prepare(self) -> int:
-        """Gives every host a partition, and the nodes their secret; returns the number of partitions.
-
-        Raises `ConfigError` if the secret was encrypted with another key.
-        """
+        """Gives every host a partition; returns the number of partitions."""
         await self._database.write(lambda c: create_triggers(c, self._sql.locks))
         while await self.partitions.assign_missing():
             """Some more."""
-        self._secret = await self._database.write(lambda c: cluster_secret_of(c, self._sql, self._encryption))
         return await self.partitions.number()
 
     @writes
     def look(self, connection: Connection) -> LockTable:
         """Returns who is here and holds what; the server has heard from this node then."""
-        self.last_look = self._session.look(connection)
-        return self.last_look
+        return self._session.look(connection)
 
     def living_names(self, connection: Connection) -> set[str]:
         """Returns the living nodes by the names under which they have grants: their ids as text."""
@@ -238,13 +200,14 @@ class ClusterStore(Subject):
 
     @writes
     def forget_dead(self, connection: Connection) -> None:
-        """Deletes nodes that are gone and hold nothing any more, and what was learned by those long gone."""
+        """Deletes nodes that are gone and hold nothing any more, what those long gone learned, and old questions."""
         # In this order: each node has its lock before its row is seen, so a new one is not taken for dead.
         known = set(connection.execute(select(node.c.id)).scalars())
         gone = known - self._session.look(connection).nodes
         held = select(holding.c.node_id)
         connection.execute(delete(node).where(node.c.id.in_(gone), node.c.id.not_in(held)))
-        connection.execute(delete(node_state).where(node_state.c.saved_at < _SERVER_NOW - _STATE_SECONDS))
+        connection.execute(delete(node_state).where(node_state.c.saved_at < SERVER_NOW - _STATE_SECONDS))
+        connection.execute(delete(node_question).where(node_question.c.asked_at < SERVER_NOW - _QUESTION_SECONDS))
 
     async def take(self, units: Sequence[int], now: float) -> list[TakenUnit]:
         """Takes those of the units that are free."""
@@ -259,7 +222,7 @@ class ClusterStore(Subject):
     def _take(self, connection: Connection, units: Sequence[int], now: float) -> list[TakenUnit]:
         mine, c = self._session.node_id, holding.c
         taken = self._session.lock(connection, units)
-        asked = select(c.unit, c.node_id, _SERVER_NOW - c.since).where(c.unit.in_(taken))
+        asked = select(c.unit, c.node_id, SERVER_NOW - c.since).where(c.unit.in_(taken))
         last = {unit: (its, ago if its == NOBODY else 0.0) for unit, its, ago in connection.execute(asked)}
         if taken:
             upsert = self._sql.insert_for(holding)
@@ -285,7 +248,7 @@ class ClusterStore(Subject):
         connection.execute(delete(holding).where(holding.c.unit.in_(settled), holding.c.node_id == mine))
         for unit, ago in waits.items():
             row = update(holding).where(holding.c.unit == unit, holding.c.node_id == mine)
-            connection.execute(row.values(node_id=NOBODY, since=_SERVER_NOW - ago))
+            connection.execute(row.values(node_id=NOBODY, since=SERVER_NOW - ago))
 
     @writes
     def _unlock(self, connection: Connection, units: Sequence[int]) -> None:
@@ -327,28 +290,16 @@ class ClusterStore(Subject):
             self._known_partitions[name] = known
         return known
 
+    def known_partition(self, name: str) -> int | None:
+        """Returns the partition of a host if `partition_of_host` was asked for it before."""
+        return self._known_partitions.get(name)
+
     @reads
     def _partition_of(self, connection: Connection, name: str) -> int:
         """Returns the stored partition of a host, or that which it would get."""
         found = select(host_partition.c.partition).join(host, host.c.id == host_partition.c.host_id)
         stored = connection.execute(found.where(host.c.name == name)).scalar_one_or_none()
         return partition_of(name, self.partitions.number.within(connection)) if stored is None else int(stored)
-
-    async def last_holder(self, partition: int) -> LivingNode | None:
-        """Returns the node that held a partition at the newest `look`; None: none did, or it is gone since."""
-        node_id = self.last_look.holders.get(partition)
-        if node_id is None:
-            return None
-        if node_id not in self._known_nodes:
-            if len(self._known_nodes) >= _MAX_KNOWN:
-                self._known_nodes.clear()
-            self._known_nodes.update((one.id, one) for one in await self.living([node_id]))
-        return self._known_nodes.get(node_id)
-
-    async def others(self) -> list[LivingNode]:
-        """Returns the living nodes without this one."""
-        table = await self.look()
-        return await self.living(sorted(table.nodes - {self.node_id}))
 
     @reads
     def partitions_of_sites(self, connection: Connection, site_ids: Sequence[int]) -> dict[int, int]:

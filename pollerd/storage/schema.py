@@ -879,6 +879,7 @@ node = Table(
     metadata,
     id_column(),
     Column("name", Text, nullable=False),
+    # Empty: nodes ask one another through the database. It goes with a later version.
     Column("address", Text, nullable=False),
     Column("version", Text, nullable=False),
     Column("started_at", Double, nullable=False),
@@ -907,8 +908,7 @@ node_state = Table(
     Column("saved_at", Double, nullable=False, server_default="0"),
 )
 
-# The secret with which nodes sign their requests to one another: one row. `encrypted`: whether a key was set when it
-# was written.
+# Of the version before, whose nodes signed their requests to one another. It goes with a later one.
 cluster_secret = Table(
     "cluster_secret",
     metadata,
@@ -916,6 +916,41 @@ cluster_secret = Table(
     Column("secret", LargeBinary, nullable=False),
     Column("encrypted", Boolean, nullable=False),
     CheckConstraint("id = 1", name="single"),
+)
+
+# Hosts that nodes ask beside the one that holds their partition. Times are of the server's clock. The row is in force
+# while `owner` is the node that `holding` names for the partition: that node then asks the host with a claim, too.
+shared_host = Table(
+    "shared_host",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("partition", Integer, nullable=False),
+    Column("owner", Id),
+    # Who may ask the host now, and until when nobody else may if nothing more is heard of it.
+    Column("holder", Id),
+    Column("held_until", Double, nullable=False, server_default="0"),
+    Column("next_free", Double, nullable=False, server_default="0"),
+    # Shortest time between two requests, s.
+    Column("gap", Double, nullable=False, server_default="0"),
+    # Until when the host asked to be left alone: news for whoever claims it next.
+    Column("paused_until", Double, nullable=False, server_default="0"),
+    # The node whose turn is next.
+    Column("waiting", Id),
+    Column("waiting_until", Double, nullable=False, server_default="0"),
+    # When another node than the owner last wanted it.
+    Column("wanted_at", Double, nullable=False),
+)
+
+# Questions of nodes to the one of `node_id`, which writes the answer; whoever asked deletes the row.
+node_question = Table(
+    "node_question",
+    metadata,
+    id_column(),
+    Column("node_id", Id, nullable=False),
+    Column("question", LargeBinary, nullable=False),
+    Column("answer", LargeBinary),
+    Column("asked_at", Double, nullable=False),
+    sqlite_autoincrement=True,
 )
 
 # The budget of all nodes, in polls a second: one row, of id 1, whose lock every change of a grant takes.

@@ -77,9 +77,7 @@ class Store:
         """The allocation of all nodes, if this is one of several."""
         if session is not None and partitions is not None:
             self.shared = SharedAllocation(database=database, sql=sql, session=session)
-            self.cluster = ClusterStore(
-                database=database, sql=sql, session=session, hosts=hosts, partitions=partitions, encryption=encryption
-            )
+            self.cluster = ClusterStore(database=database, sql=sql, session=session, hosts=hosts, partitions=partitions)
         self._database, self._sql = database, sql
         self._settings = CurrentSettings(settings)
         self._writer = writer

@@ -73,6 +73,7 @@ async def show_plan(page: Shown, share: Text = "90", within: Text = "30m", tag: 
     return page.show(
         "plan.html",
         plan=plan,
+        alone=page.ports.store.shared is None,
         said=sentences(plan),
         share=share,
         within=within,
@@ -90,8 +91,6 @@ router = page_router()
 _TROUBLED = 8
 _LAST = 10
 _CURVE_SECONDS = 0.1
-_NODES_SECONDS = 1.0
-"""The same where other nodes are asked: without them the figures are of one node's sites."""
 _under_way: set[asyncio.Future[Any]] = set()
 """Curves that are being worked out: their results serve the next readers."""
 _TROUBLES = (SiteState.BACKING_OFF, SiteState.BLOCKED, SiteState.GONE)
@@ -108,6 +107,7 @@ async def overview(page: Shown, step: Step = None) -> Response:
     return page.show(
         "overview.html",
         allocation=allocation,
+        alone=ports.store.shared is None,
         benefit=_benefit(allocation, step),
         found=await found_spans(ports, page.now),
         trouble=await _trouble(ports, counts),
@@ -141,8 +141,7 @@ async def _allocation(ports: ApiPorts) -> Any:
     work = asyncio.ensure_future(ports.control.allocation.over_budgets())
     _under_way.add(work)
     work.add_done_callback(_under_way.discard)
-    seconds = _CURVE_SECONDS if ports.store.shared is None else _NODES_SECONDS
-    done, _ = await asyncio.wait([work], timeout=seconds)
+    done, _ = await asyncio.wait([work], timeout=_CURVE_SECONDS)
     return await work if done else ports.control.allocation.view()
 
 

@@ -20,12 +20,12 @@ async def test_a_daemon_that_runs_alone_has_no_nodes(api: Api) -> None:
 def test_lock_table_rows_and_grants_are_put_together() -> None:
     table = LockTable(frozenset({3, 5}), {0: 3, 1: 3, 2: 5, NodeRole.JOBS.unit: 5})
     living = [
-        LivingNode(id=3, name="a", address="http://a", version="1", started_at=1.0),
-        LivingNode(id=5, name="b", address="", version="1", started_at=2.0),
+        LivingNode(id=3, name="a", version="1", started_at=1.0),
+        LivingNode(id=5, name="b", version="1", started_at=2.0),
     ]
     grant = GrantRow("3", 4.0, 3.0, 5.0, 0.25, 1.0, None, 9.0, None)
     view = view_of(table, living, BudgetStatus(6.0, 6.5, (grant,)), 4, 5)
     assert (view.partitions, view.unheld, view.budget, view.in_force) == (4, 1, 6.0, 6.5)
     a, b = view.nodes
     assert (a.partitions, a.roles, a.here, a.grant, a.target, a.price) == (2, (), False, 4.0, 5.0, 0.25)
-    assert (b.partitions, b.roles, b.here, b.address, b.grant) == (1, ("jobs",), True, None, None)
+    assert (b.partitions, b.roles, b.here, b.grant) == (1, ("jobs",), True, None)

@@ -109,14 +109,13 @@ def test_samples_are_summed_over_the_labels_left_out() -> None:
 
 
 def test_nodes_are_shown_and_what_nobody_holds_is_wrong() -> None:
-    node = {"name": "a", "partitions": 40, "roles": ["delivery", "jobs"], "grant": 12.5, "address": "http://a:8080"}
-    other = node | {"name": "b", "partitions": 24, "roles": [], "grant": None, "address": None}
+    node = {"name": "a", "partitions": 40, "roles": ["delivery", "jobs"], "grant": 12.5}
+    other = node | {"name": "b", "partitions": 24, "roles": [], "grant": None}
     cluster = {"partitions": 64, "unheld": 0, "budget": 20.0, "nodes": [node, other]}
     assert list(nodes(cluster | {"nodes": []})) == []
     found = {one.about: (one.verdict, one.text) for one in nodes(cluster)}
     assert found["nodes"] == (FINE, "2, which hold 64 partitions")
     assert found["node a"] == (FINE, "40 partitions, delivery and jobs; may spend 12.5 of 20 polls per second")
-    assert found["node b"][0] == NOTE
-    assert "no --node-address" in found["node b"][1]
+    assert found["node b"] == (FINE, "24 partitions; may spend none of 20 polls per second")
     (first, *_) = nodes(cluster | {"unheld": 3})
     assert first.verdict == WRONG

@@ -79,7 +79,6 @@ def test_only_what_signs_in_is_open_to_strangers(app: FastAPI) -> None:
         ("GET", "/healthz"),
         ("GET", "/readyz"),
         ("GET", "/metrics"),
-        ("POST", "/internal/nodes"),  # signed with the secret of the cluster
         ("GET", "/indexnow"),  # off unless a setting allows it; proved by a key
         ("POST", "/indexnow"),
         ("GET", "/websub/{callback}"),  # only hubs that were asked know it

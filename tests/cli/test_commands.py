@@ -104,7 +104,7 @@ async def test_db_partitions(database: str) -> None:
         done = await command("db", "partitions", "8", "--database", url, "--json")
         assert (done.code, json.loads(done.out)) == (0, {"partitions": 8})
         assert_refused(await command("db", "partitions", "0", "--database", url), "partitions: must be 1 to 4096")
-        store = await Store.open(url, node=NodeInfo(name="a", address="", version="1"))
+        store = await Store.open(url, node=NodeInfo(name="a", version="1"))
         assert store.cluster is not None
         assert await store.cluster.prepare() == 8
         held = await command("db", "partitions", "9", "--database", url)

@@ -62,7 +62,7 @@ async def node(
     maintenance_seconds: float = 600.0,
 ) -> AsyncIterator[Running]:
     """A node under way. kill: it ends without handing anything over."""
-    info = NodeInfo(name=name, address="", version="1")
+    info = NodeInfo(name=name, version="1")
     store = await Store.open(url, settings=StorageSettings(secret_key=secret_key), node=info)
     registry = CollectorRegistry()
     try:
@@ -283,10 +283,7 @@ async def test_what_one_node_is_told_the_holder_does(database: str, origin: Orig
 async def test_nodes_that_start_at_once_on_an_empty_database() -> None:
     with postgres_database(migrated=False) as url:
         names = [f"n{n}" for n in range(3)]
-        opening = (
-            Store.open(url, settings=StorageSettings(), node=NodeInfo(name=name, address="", version="1"))
-            for name in names
-        )
+        opening = (Store.open(url, settings=StorageSettings(), node=NodeInfo(name=name, version="1")) for name in names)
         stores = await asyncio.gather(*opening)
         try:
             assert stores[0].cluster is not None

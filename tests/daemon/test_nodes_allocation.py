@@ -1,10 +1,11 @@
-"""Allocator, objective and shadows of all nodes: set at any of them; what cannot be split, by one alone."""
+"""Allocator, objective and shadows of all nodes: set at any of them; what nodes cannot divide is refused."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -15,7 +16,7 @@ from pollerd.daemon.control.allocation import check_split
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.nodes.membership import join
 from pollerd.daemon.settings import DaemonSettings
-from pollerd.errors import ConfigError, DatabaseInUseError, InvalidValueError
+from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.storage.grants import SharedAllocation
 from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.settings import StorageSettings
@@ -42,7 +43,7 @@ async def stores(database: str) -> AsyncIterator[list[Store]]:
     async with AsyncExitStack() as stack:
         opened = []
         for name in ("a", "b"):
-            info = NodeInfo(name=name, address="", version="1")
+            info = NodeInfo(name=name, version="1")
             opened.append(await Store.open(database, settings=StorageSettings(), node=info))
             stack.push_async_callback(opened[-1].close)
         yield opened
@@ -97,39 +98,32 @@ async def test_a_deadline_reaches_all_nodes_and_those_learn_anew_only_where_it_c
 
 
 @pytest.mark.parametrize("allocator", UNSPLIT)
-async def test_what_cannot_be_split_is_refused_by_name_beside_another_node(stores: list[Store], allocator: str) -> None:
+async def test_what_nodes_cannot_divide_is_refused_by_name_with_the_way_to_go(
+    stores: list[Store], allocator: str
+) -> None:
     a, b = map(shared, stores)
+    with pytest.raises(ConfigError, match=rf"allocator: {allocator} .*without --node, or .* --allocator whittle"):
+        await join(a, replace(UNIFORM, allocator=allocator), ["allocator"])
+    with pytest.raises(ConfigError, match=f"shadow: {allocator} .*without --node"):
+        await join(a, replace(UNIFORM, shadows=(allocator,)), ["shadows"])
     assert (await join(a, UNIFORM, ())).allocator == "uniform"
-    await join(b, UNIFORM, ())
-
-    with pytest.raises(InvalidValueError, match=f"whose state cannot be split, beside node b.*{allocator}"):
-        await a.change(lambda _: AllocationRow(allocator, "changes", 5.0), check_split)
-    with pytest.raises(InvalidValueError, match="shadows"):
-        await a.change(lambda _: AllocationRow("uniform", "changes", 5.0, shadows=(allocator,)), check_split)
+    for _ in range(2):  # a node that is there alone, and one beside another
+        with pytest.raises(InvalidValueError, match=f"where pollerd runs with --node.*given: '{allocator}'"):
+            await a.change(lambda _: AllocationRow(allocator, "changes", 5.0), check_split)
+        with pytest.raises(InvalidValueError, match="shadows"):
+            await a.change(lambda _: AllocationRow("uniform", "changes", 5.0, shadows=(allocator,)), check_split)
+        await join(b, UNIFORM, ())
     assert await b.stored() == AllocationRow("uniform", "changes", 5.0, deadline=UNIFORM.deadline)
 
 
-@pytest.mark.parametrize("allocator", UNSPLIT)
-async def test_one_node_may_have_it_and_a_second_one_is_refused_by_name(stores: list[Store], allocator: str) -> None:
+async def test_nodes_that_join_and_change_at_once_agree(stores: list[Store]) -> None:
     a, b = map(shared, stores)
     await join(a, UNIFORM, ())
-    await a.change(lambda _: AllocationRow(allocator, "changes", 5.0), check_split)
-    with pytest.raises(ConfigError, match=f"node a polls with {allocator}"):
-        await join(b, UNIFORM, ["allocator"])
-    await a.change(lambda _: AllocationRow("uniform", "changes", 7.0), check_split)
-    assert (await join(b, UNIFORM, ["budget"])).budget == 7.0
-
-
-async def test_a_node_that_joins_and_a_change_meet_in_either_order_and_only_one_succeeds(stores: list[Store]) -> None:
-    a, b = map(shared, stores)
-    await join(a, UNIFORM, ())
-
-    async def change() -> None:
-        await a.change(lambda _: AllocationRow("htraa", "changes", 5.0), check_split)
-
-    results = await asyncio.gather(join(b, UNIFORM, ()), change(), return_exceptions=True)
-    refused = [isinstance(one, ConfigError | InvalidValueError) for one in results]
-    assert refused in ([True, False], [False, True]), results
+    change = a.change(lambda _: AllocationRow("whittle", "changes", 7.0), check_split)
+    joined, changed = await asyncio.gather(join(b, UNIFORM, ()), change)
+    assert changed.allocator == "whittle"
+    assert joined.allocator in ("uniform", "whittle")
+    assert await b.stored() == changed
 
 
 async def test_the_first_node_sets_what_was_chosen_for_it_and_a_later_one_does_not(stores: list[Store]) -> None:
@@ -143,34 +137,23 @@ async def test_the_first_node_sets_what_was_chosen_for_it_and_a_later_one_does_n
 
 @pytest.mark.parametrize(
     ("allocator", "chosen", "shadows"),
-    [("uniform", (), ("htraa", "whittle")), ("whittle", ("allocator",), ("htraa",)), ("uniform", ("shadows",), ())],
+    [
+        ("uniform", (), ("estimator", "whittle")),
+        ("whittle", ("allocator",), ("estimator",)),
+        ("uniform", ("shadows",), ()),
+    ],
 )
 async def test_the_first_node_has_the_shadows_that_are_stored_unless_others_were_chosen(
     stores: list[Store], allocator: str, chosen: tuple[str, ...], shadows: tuple[str, ...]
 ) -> None:
     a, b = map(shared, stores)
     await join(a, UNIFORM, ())
-    await a.change(lambda _: AllocationRow("uniform", "changes", 5.0, shadows=("htraa", "whittle")), check_split)
+    await a.change(lambda _: AllocationRow("uniform", "changes", 5.0, shadows=("estimator", "whittle")), check_split)
     await stores[0].close()
     await join(b, DaemonSettings(allocator=allocator, budget=5.0), chosen)
     row = await b.stored()
     assert row is not None
     assert (row.allocator, row.shadows) == (allocator, shadows)
-
-
-async def test_a_node_that_is_there_alone_takes_one_that_cannot_be_split_while_it_runs(
-    database: str, origin: Origin
-) -> None:
-    async with node("a", database) as a:
-        ids = await add_pages(a, origin)
-        await until(lambda: sites_of(a) == ids)
-        await a.control.allocation.set(allocator="lakg")
-        assert has(a, "lakg", "changes")
-        first = min(ids)
-        await a.polled(first, len(await a.polls(first)) + 1)
-        with pytest.raises(ConfigError, match="node a polls with lakg"):
-            async with node("b", database):
-                """Never reached."""
 
 
 async def test_a_node_without_state_in_common_begins_with_that_of_another(database: str, origin: Origin) -> None:
@@ -182,21 +165,25 @@ async def test_a_node_without_state_in_common_begins_with_that_of_another(databa
         assert await b.store.cluster.load_common("uniform") is None
 
 
-async def test_a_node_whose_allocator_cannot_be_split_runs_alone(
+async def test_what_a_daemon_alone_had_is_refused_when_it_becomes_a_node_and_its_shadows_are_left_out(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = {"database": database, "node": "a", "listen": "127.0.0.1:0", "no_wait": True}
-    seen: list[str] = []
+    flags = {"database": database, "listen": "127.0.0.1:0", "no_wait": True}
 
     async def watch(control: Control) -> None:
         seen.append(control.allocation.view().allocator)
-        with pytest.raises(DatabaseInUseError, match="an allocator that cannot be split"):
-            await serve(load({**flags, "node": "b"}, environ={}))
 
-    for given in ({"allocator": "htraa"}, {}):  # it is kept, as by a daemon that is no node
-        await asyncio.wait_for(serve(load({**flags, **given}, environ={}), watch), 60)
-    assert seen == ["htraa", "htraa"]
-    assert "node_runs_alone" in capsys.readouterr().out
+    seen: list[str] = []
+    alone = {"allocator": "htraa", "shadow": ["lakg", "uniform"]}
+    await asyncio.wait_for(serve(load({**flags, **alone}, environ={}), watch), 60)
+    with pytest.raises(ConfigError, match="allocator: htraa keeps one state over all sites"):
+        await asyncio.wait_for(serve(load({**flags, "node": "a"}, environ={}), watch), 60)
+    given = {"node": "a", "allocator": "whittle", "node_address": "http://a:8080"}
+    await asyncio.wait_for(serve(load({**flags, **given}, environ={}), watch), 60)
+    assert seen == ["htraa", "whittle"]
+    said = capsys.readouterr().out
+    assert "shadows_left_out" in said
+    assert "setting_without_effect" in said
 
 
 async def test_the_first_node_changes_what_nodes_shared_before(database: str) -> None:

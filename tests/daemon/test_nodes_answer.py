@@ -1,4 +1,4 @@
-"""Any node answers for all: what only the holder of a site knows is asked of it, and live polls of everybody."""
+"""What only the holder of a site knows is asked of it; each node shows its own figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import aiohttp
@@ -19,10 +18,11 @@ from pollerd.api.application import create_api
 from pollerd.api.server import ApiServer
 from pollerd.api.settings import ApiSettings
 from pollerd.app.build import LiveSettings, live_daemon
-from pollerd.daemon.nodes.calls import ExplainSite, encoded
+from pollerd.daemon.nodes import questions
 from pollerd.daemon.settings import DaemonSettings
+from pollerd.errors import HolderUnavailableError
 from pollerd.fetching.settings import FetchSettings
-from pollerd.signing import HEADER, signed_request
+from pollerd.storage.node_questions import NodeQuestionStore
 from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
@@ -30,7 +30,8 @@ from pollerd.telemetry import Instruments
 from tests.api.conftest import listening
 from tests.daemon.conftest import Running, steady_clock
 from tests.daemon.test_nodes import _SETTINGS, HOST_SECONDS, add_pages, shared_out, sites_of
-from tests.support.origin import Origin, until, until_found
+from tests.storage.samples import query
+from tests.support.origin import Origin, until_found
 from tests.support.postgres import postgres_database
 
 
@@ -52,24 +53,19 @@ class Served:
         async with self.session.get(f"{self.root}/api/v1{path}") as response:
             return response.status, await response.json(content_type=None)
 
-    async def internal(self, body: bytes, header: str) -> int:
-        url = f"{self.root}/internal/nodes"
-        async with self.session.post(url, data=body, headers={HEADER: header}) as response:
-            return response.status
-
 
 @contextlib.asynccontextmanager
 async def served_node(
-    name: str, url: str, *, address: bool = True, total_seconds: float = 1.0, host_seconds: float = HOST_SECONDS
+    name: str, url: str, *, total_seconds: float = 1.0, host_seconds: float = HOST_SECONDS
 ) -> AsyncIterator[Served]:
-    """A node under way, and its API at the address that it tells the others.
+    """A node under way, and its API.
 
     total_seconds: a poll's deadline; host_seconds: the interval of each host.
     """
     async with contextlib.AsyncExitStack() as stack:
         listener = stack.enter_context(listening())
         root = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        info = NodeInfo(name=name, address=root if address else "", version="1")
+        info = NodeInfo(name=name, version="1")
         store = await Store.open(url, settings=StorageSettings(), node=info)
         stack.push_async_callback(store.close)
         live = LiveSettings(
@@ -98,14 +94,13 @@ async def two_nodes(
     url: str,
     origin: Origin,
     *,
-    address: bool = True,
     total_seconds: float = 1.0,
     host_seconds: float = HOST_SECONDS,
 ) -> AsyncIterator[tuple[Served, Served, int]]:
     """Two nodes, and a site that the second one holds."""
     async with (
         served_node("a", url, total_seconds=total_seconds, host_seconds=host_seconds) as a,
-        served_node("b", url, address=address, total_seconds=total_seconds, host_seconds=host_seconds) as b,
+        served_node("b", url, total_seconds=total_seconds, host_seconds=host_seconds) as b,
     ):
         await shared_out(set(), a.running, b.running)
         ids = await add_pages(a.running, origin)
@@ -129,34 +124,47 @@ async def test_any_node_shows_what_the_holder_knows(database: str, origin: Origi
         assert (await a.get("/sites/999999/explain"))[0] == 404
         assert a.running.metric("pollerd_cluster_requests_total") >= 2
         assert a.running.metric("pollerd_cluster_request_failures_total") == 0
-        await forged_requests_are_refused(b, there)
-        await everybodys_polls_are_live(a, b)
+        assert await query(database, "SELECT * FROM node_question") == [], "what was answered is gone"
 
 
-async def granted(one: Served) -> bool:
-    """Whether both shares of the budget are granted: a node that has just joined has none at first."""
-    _, shown = await one.get("/allocation")
-    return bool(shown["budget"] == pytest.approx(30.0, rel=1e-6))  # the sum of two shares, rounded
-
-
-async def test_any_node_shows_what_the_whole_budget_brings(database: str, origin: Origin) -> None:
+async def test_each_node_shows_its_own_figures_and_any_node_the_budget_of_all(database: str, origin: Origin) -> None:
     async with two_nodes(database, origin) as (a, b, _):
-        sites = [len(sites_of(one.running)) for one in (a, b)]
-        assert min(sites) > 0
-        own = a.running.control.allocation.view().sites
         for one in (a, b):
             status, shown = await one.get("/allocation")
             assert status == 200, shown
-            assert (shown["sites"], shown["missing_nodes"]) == (sum(sites), [])
-            assert shown["calibration"]["polls"] > 0
-            await until_found(partial(granted, one))
-        assert own < sum(sites)
+            assert shown["sites"] == len(sites_of(one.running))
 
+        async def granted() -> bool:
+            _, cluster = await a.get("/cluster")
+            grants = [node["grant"] for node in cluster["nodes"]]
+            assert cluster["budget"] == 30.0
+            return None not in grants and sum(grants) == pytest.approx(30.0, rel=1e-6)
 
-async def test_a_node_that_gives_no_answer_is_named_where_its_sites_are_missing(database: str, origin: Origin) -> None:
-    async with two_nodes(database, origin, address=False) as (a, _, _):
+        await until_found(granted)
         _, shown = await a.get("/allocation")
-        assert (shown["sites"], shown["missing_nodes"]) == (len(sites_of(a.running)), ["b"])
+        assert shown["budget"] < 30.0, "its share"
+        assert shown["benefit_curve"]
+        for one in (a, b):
+            polls, health = await live(one)
+            assert polls <= sites_of(one.running)
+            assert health["sites"] == len(sites_of(one.running))
+
+
+async def live(one: Served) -> tuple[set[int], dict[str, Any]]:
+    """Returns the sites whose polls a node's event stream shows, and what it says of its health."""
+    seen, health = set[int](), dict[str, Any]()
+    async with asyncio.timeout(60), one.session.get(f"{one.root}/api/v1/events?types=polls,health") as stream:
+        kind = ""
+        async for line in stream.content:
+            text = line.decode().strip()
+            kind = text.removeprefix("event: ") if text.startswith("event: ") else kind
+            if text.startswith("data: ") and kind == "polls":
+                seen |= {poll[0] for poll in json.loads(text.removeprefix("data: "))["polls"]}
+            elif text.startswith("data: ") and kind == "health":
+                health = json.loads(text.removeprefix("data: "))
+            if len(seen) > 2 and health:
+                break
+    return seen, health
 
 
 async def test_a_list_shows_sites_of_all_nodes_and_asks_none(database: str, origin: Origin) -> None:
@@ -180,54 +188,46 @@ async def test_a_list_shows_sites_of_all_nodes_and_asks_none(database: str, orig
         assert (paused["state"], paused["next_poll_at"]) == ("paused", None)
 
 
-async def forged_requests_are_refused(b: Served, there: int) -> None:
-    cluster = b.running.store.cluster
-    assert cluster is not None
-    body, now = encoded(ExplainSite(there)), b.running.daemon.parts.runtime.clock()
+async def test_a_holder_that_gives_no_answer_is_said(
+    database: str, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hears_nothing(*_: object) -> list[tuple[int, bytes]]:
+        return []
 
-    def signed(body: bytes, *, secret: bytes = cluster.secret, receiver: int = cluster.node_id, nonce: str) -> str:
-        return signed_request(secret, body, sender=99, receiver=receiver, now=now, nonce=nonce * 32).header()
-
-    good = signed(body, nonce="1")
-    assert await b.internal(body, "") == 403
-    assert await b.internal(body, signed(body, secret=b"guess", nonce="2")) == 403
-    assert await b.internal(body, signed(body, receiver=cluster.node_id + 1, nonce="3")) == 403
-    assert await b.internal(body, good) == 200
-    assert await b.internal(body, good) == 403, "a request is good once"
-    unknown = b"\x81\xa4type\xa4else"
-    assert await b.internal(unknown, signed(unknown, nonce="4")) == 400
-    elsewhere = encoded(ExplainSite(999_999))
-    assert await b.internal(elsewhere, signed(elsewhere, nonce="5")) == 421
-    assert await b.internal(b"x" * 5_000, signed(b"x" * 5_000, nonce="6")) == 413
-
-
-async def everybodys_polls_are_live(a: Served, b: Served) -> None:
-    """At node a, the ticker shows polls of b's sites, and the sums of both."""
-    theirs, seen, sums = sites_of(b.running), set[int](), dict[str, Any]()
-    all_sites = len(theirs | sites_of(a.running))
-    async with asyncio.timeout(60), a.session.get(f"{a.root}/api/v1/events?types=polls,health") as stream:
-        kind = ""
-        async for line in stream.content:
-            text = line.decode().strip()
-            kind = text.removeprefix("event: ") if text.startswith("event: ") else kind
-            if text.startswith("data: ") and kind == "polls":
-                seen |= {poll[0] for poll in json.loads(text.removeprefix("data: "))["polls"]}
-            elif text.startswith("data: ") and kind == "health":
-                sums = json.loads(text.removeprefix("data: "))
-            if seen & theirs and seen - theirs and sums.get("sites") == all_sites:
-                break
-    await until(lambda: not a.running.control.poll_feed.others())
-
-
-async def test_a_holder_that_cannot_be_reached_is_said(database: str, origin: Origin) -> None:
-    async with two_nodes(database, origin, address=False) as (a, _, there):
-        problem: dict[str, Any] = {}
-        async with asyncio.timeout(60):  # its partition may be changing hands
-            while "node b has no address" not in problem.get("detail", ""):
-                async with a.session.get(f"{a.root}/api/v1/sites/{there}/explain") as response:
-                    problem = await response.json(content_type=None)
-                    assert (response.status, response.headers["Retry-After"]) == (503, "5"), problem
-                assert problem["type"] == "urn:pollerd:problem:holder-unavailable"
+    async with two_nodes(database, origin) as (a, _, there):
+        monkeypatch.setattr(questions, "ANSWER_SECONDS", 0.5)
+        monkeypatch.setattr(NodeQuestionStore, "asked_of", hears_nothing)
+        async with a.session.get(f"{a.root}/api/v1/sites/{there}/explain") as response:
+            problem = await response.json(content_type=None)
+            assert (response.status, response.headers["Retry-After"]) == (503, "5"), problem
+            assert problem["type"] == "urn:pollerd:problem:holder-unavailable"
+            assert "node b, which polls the site, gave no answer within 0.5 s" in problem["detail"]
         status, shown = await a.get(f"/sites/{there}")
         assert (status, shown["rate_per_day"] is None, shown["polls"] >= 2) == (200, False, True), "as it is stored"
-        assert a.running.metric("pollerd_cluster_request_failures_total") >= 2
+        assert a.running.metric("pollerd_cluster_request_failures_total") == 2
+        assert await query(database, "SELECT * FROM node_question") == []
+
+
+async def test_an_answer_that_cannot_be_given_says_why(
+    database: str, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two_nodes(database, origin) as (a, b, there):
+
+        async def said() -> str:
+            with pytest.raises(HolderUnavailableError) as caught:
+                await a.running.control.sites.explain(there)
+            return str(caught.value)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(questions, "MAX_BYTES", 10)
+            assert await said() == "node b: its answer has more than 10 bytes"
+        store, cluster = NodeQuestionStore(database=a.running.store.database), b.running.store.cluster
+        assert cluster is not None
+        for question, reason in (
+            (questions.encoded(questions.ExplainSite(min(sites_of(a.running)))), b"it does not poll site"),
+            (questions.encoded(questions.ShowSite(999_999)), b"it does not poll site"),
+            (b"?", b"its version does not know this question"),
+        ):
+            number = await store.ask(cluster.node_id, question)
+            await asyncio.sleep(1.0)
+            assert reason in (await store.take(number) or b"")

@@ -47,16 +47,6 @@ def test_the_published_schema_takes_every_field(objects: dict[str, Any]) -> None
         kubernetes_validate.validate(misspelt, "1.32", strict=True)
 
 
-def test_nodes_reach_one_another_at_the_addresses_of_their_pods(container: dict[str, Any]) -> None:
-    names = [one["name"] for one in container["env"]]
-    (pod_ip,) = [one for one in container["env"] if one["name"] == "POD_IP"]
-    assert pod_ip["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
-    assert names.index("POD_IP") < names.index("POLLERD_NODE_ADDRESS"), "a variable is put in where it is known before"
-    (port,) = container["ports"]
-    address = next(one["value"] for one in container["env"] if one["name"] == "POLLERD_NODE_ADDRESS")
-    assert address.endswith(f":{port['containerPort']}")
-
-
 def test_every_selector_finds_the_pods(objects: dict[str, Any]) -> None:
     deployment = objects["Deployment"]["spec"]
     assert deployment["template"]["metadata"]["labels"] == _LABELS
@@ -106,7 +96,6 @@ def test_it_is_our_image_with_settings_that_pollerd_takes(container: dict[str, A
         Path(given[name]).write_text(contents[name])
     config = load({}, environ=given)
     assert config.options.node == "auto"
-    assert config.options.node_address == "http://$(POD_IP):8080"
     assert config.options.database == contents["POLLERD_DATABASE_FILE"]
 
 

@@ -23,7 +23,7 @@ from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from tests.support.ports import free_port
 
-_INFO = NodeInfo(name="a", address="http://a", version="1")
+_INFO = NodeInfo(name="a", version="1")
 _GIVEN = ",".join(["lock_timeout", *NodeSession(_INFO).session_settings])
 _SETTINGS = StorageSettings(busy_timeout_seconds=1)
 

@@ -14,8 +14,8 @@ from sqlalchemy import text
 from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
 from pollerd.partitions import NodeRole, partition_of
 from pollerd.storage import migrate, node_session
-from pollerd.storage.keys import new_key
 from pollerd.storage.node_news import News, NewsTable
+from pollerd.storage.node_questions import NodeQuestionStore
 from pollerd.storage.node_values import LivingNode, NodeInfo
 from pollerd.storage.nodes import ClusterStore
 from pollerd.storage.settings import StorageSettings
@@ -34,7 +34,7 @@ async def join(postgres_url: str) -> AsyncIterator[Join]:
     async with AsyncExitStack() as stack:
 
         async def opened(name: str) -> Store:
-            info = NodeInfo(name=name, address=f"http://{name}", version="1")
+            info = NodeInfo(name=name, version="1")
             store = await Store.open(postgres_url, settings=StorageSettings(busy_timeout_seconds=1), node=info)
             stack.push_async_callback(store.close)
             return store
@@ -58,7 +58,7 @@ async def test_the_lock_table_says_who_is_here_and_holds_what(join: Join) -> Non
     assert table.held_by(cluster(a).node_id) == [role, 0, 1]
     assert table.held_by(cluster(b).node_id) == [2]
     living = await cluster(b).living(sorted(table.nodes))
-    assert [(one.name, one.address) for one in living] == [("a", "http://a"), ("b", "http://b")]
+    assert [one.name for one in living] == ["a", "b"]
     await cluster(a).release([1])
     assert cluster(a).held == {0, role}
     taken = await cluster(b).take([1], 6.0)
@@ -87,7 +87,7 @@ async def test_what_a_dead_node_held_is_free_and_said_to_be_after_a_death(join: 
 
 
 async def test_a_node_that_joins_while_another_tidies_up_stays_known(join: Join) -> None:
-    """Otherwise nobody would know its address before it is started again."""
+    """Otherwise nobody would know its name before it is started again."""
     a = await join("a")
     tidying = asyncio.Event()
 
@@ -189,7 +189,7 @@ async def test_a_daemon_alone_and_nodes_keep_each_other_out(join: Join, postgres
 
 async def test_sqlite_is_refused_by_name(sqlite_url: str) -> None:
     with pytest.raises(InvalidValueError, match="PostgreSQL"):
-        await Store.open(sqlite_url, node=NodeInfo(name="a", address="", version="1"))
+        await Store.open(sqlite_url, node=NodeInfo(name="a", version="1"))
 
 
 async def test_two_nodes_that_add_the_same_sites_at_once_add_each_once(join: Join) -> None:
@@ -245,27 +245,34 @@ async def test_news_tell_what_any_node_wrote(join: Join, postgres_url: str) -> N
     task.cancel()
 
 
-async def test_nodes_have_one_secret_which_a_key_encrypts(join: Join, postgres_url: str) -> None:
+async def test_a_question_is_asked_answered_and_gone(join: Join, postgres_url: str) -> None:
     a, b = await join("a"), await join("b")
-    assert cluster(a).secret == b""
     await cluster(a).prepare()
-    await cluster(b).prepare()
-    secret = cluster(a).secret
-    assert len(secret) == 64
-    assert cluster(b).secret == secret
-    assert await query(postgres_url, "SELECT secret, encrypted FROM cluster_secret") == [(secret, False)]
-    settings = StorageSettings(secret_key=new_key())
-    c = await Store.open(postgres_url, settings=settings, node=NodeInfo(name="c", address="", version="1"))
-    try:
-        await cluster(c).prepare()
-        assert cluster(c).secret == secret
-    finally:
-        await c.close()
-    ((stored, encrypted),) = await query(postgres_url, "SELECT secret, encrypted FROM cluster_secret")
-    assert encrypted
-    assert secret not in bytes(stored)
-    with pytest.raises(ConfigError, match="secret_key"):
-        await cluster(a).prepare()
+    heard: list[News | None] = []
+
+    async def listen() -> None:
+        async for one in cluster(b).listen():
+            heard.append(one)  # noqa: PERF401 (each at once)
+
+    task = asyncio.create_task(listen())
+    await until(lambda: bool(heard))
+    questions, its = NodeQuestionStore(database=a.database), NodeQuestionStore(database=b.database)
+    number = await questions.ask(cluster(b).node_id, b"why?")
+    later = await questions.ask(cluster(b).node_id, b"how?")
+    await until(lambda: News(NewsTable.NODE_QUESTION, str(number)) in heard)
+    assert await its.asked_of(cluster(b).node_id, 10) == [(later, b"how?"), (number, b"why?")]
+    assert await its.asked_of(cluster(b).node_id, 1) == [(later, b"how?")]
+    assert await its.asked_of(cluster(a).node_id, 10) == []
+    await its.answer([(number, b"so"), (999, b"nobody asked")])
+    await until(lambda: News(NewsTable.NODE_ANSWER, str(number)) in heard)
+    assert News(NewsTable.NODE_ANSWER, "999") not in heard
+    assert await its.asked_of(cluster(b).node_id, 10) == [(later, b"how?")], "the other one was answered"
+    assert await questions.take(number) == b"so"
+    assert await questions.take(number) is None
+    await query(postgres_url, "UPDATE node_question SET asked_at = asked_at - 100")
+    await cluster(a).forget_dead()
+    assert await query(postgres_url, "SELECT id FROM node_question") == [], "nobody waits for it"
+    task.cancel()
 
 
 async def test_polls_are_no_news(join: Join, postgres_url: str) -> None:
@@ -276,6 +283,8 @@ async def test_polls_are_no_news(join: Join, postgres_url: str) -> None:
     assert {row[0] for row in told} == {one.value for one in NewsTable} - {
         NewsTable.POLL_REQUEST.value,
         NewsTable.SETTINGS_POLL.value,
+        NewsTable.NODE_QUESTION.value,
+        NewsTable.NODE_ANSWER.value,
     }
 
 

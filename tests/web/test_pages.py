@@ -386,12 +386,21 @@ async def test_a_long_import_shows_how_far_it_is(web: Web, monkeypatch: pytest.M
     assert (await web.get("/sites/import/9")).status == 404
 
 
+async def test_one_of_several_nodes_says_so_and_offers_no_budget_of_its_share(
+    busy: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "One of several nodes" not in (await busy.get("/")).text
+    monkeypatch.setattr(busy.api.store, "shared", AsyncMock())
+    for path in ("/", "/plan?share=99&within=1m"):
+        assert 'action="/system/allocation"' not in (await busy.get(path)).text
+    assert "One of several nodes: these figures are of its sites" in (await busy.get("/")).text
+
+
 async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 'id="nodes-head"' not in (await busy.get("/system")).text
     node = NodeView(
         id=1,
         name="<b>north</b>",
-        address=None,
         version="1.2.3",
         started_at=1.0,
         here=True,
@@ -404,6 +413,7 @@ async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatc
     view = ClusterView(partitions=64, unheld=3, budget=9.0, in_force=9.0, nodes=(node,))
     monkeypatch.setattr(busy.api.control.cluster, "view", AsyncMock(return_value=view))
     text = (await busy.get("/system")).text
+    assert 'name="budget" min="0.001" step="any" value="9.0"' in text, "that of all nodes is set, not a share of it"
     assert "&lt;b&gt;north&lt;/b&gt; (this one)" in text
     assert "3 partitions of 64 held by no node" in text
 

@@ -81,7 +81,6 @@ API_ROUTES = """
     open    GET    /healthz
     open    GET    /readyz
     open    GET    /metrics
-    open    POST   /internal/nodes
     open    GET    /indexnow
     open    POST   /indexnow
     open    GET    /unsubscribe/*

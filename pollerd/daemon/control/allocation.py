@@ -12,12 +12,12 @@ from pollerd.allocation.contract import Allocator
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.daemon.budget import Budget
 from pollerd.daemon.commit import Journal
+from pollerd.daemon.explain import ScheduleExplainer
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.settings import check_budget
 from pollerd.daemon.shadows import AllocatorHandover, Shadows
 from pollerd.daemon.views import AllocationView
-from pollerd.daemon.yields import WholeBudget
 from pollerd.errors import InvalidValueError
 from pollerd.partitions import UNSPLIT, unsplit_among
 from pollerd.site_settings import SITE
@@ -37,20 +37,20 @@ class AllocationControl:
         budget: Budget,
         journal: Journal,
         shadows: Shadows,
-        whole: WholeBudget,
+        explainer: ScheduleExplainer,
         runtime: Runtime,
     ) -> None:
         self._store, self._scheduler, self._budget, self._journal = store, scheduler, budget, journal
-        self._shadows, self._whole, self._rng = shadows, whole, runtime.rng
+        self._shadows, self._explainer, self._rng = shadows, explainer, runtime.rng
         self._changing = asyncio.Lock()
 
     def view(self) -> AllocationView:
         """Returns the yield of this process's budget under the current belief, without the benefit curve."""
-        return self._whole.explainer.allocation()
+        return self._explainer.allocation()
 
     async def over_budgets(self) -> AllocationView:
-        """Returns the yield of the whole budget, at all nodes, with the benefit curve over other budgets."""
-        return await self._whole.over_budgets()
+        """Returns the yield of this process's budget, of several nodes its share, with that of other budgets."""
+        return await self._explainer.allocation_over_budgets()
 
     async def set(
         self,
@@ -172,7 +172,7 @@ class AllocationControl:
                 await self._store.allocation.save(row)
             if handover is not None:
                 self._scheduler.replace_allocator(row.allocator, handover.candidate, row.objective, self._due(row))
-                self._whole.explainer.forget_predictions()
+                self._explainer.forget_predictions()
             self._scheduler.deadline = self._due(row)
             if rate is not None:
                 self._budget.rate = rate
@@ -180,7 +180,7 @@ class AllocationControl:
             if shadows is not None:
                 self._shadows.put(row.shadows, shadows, through)
         if learning or rate is not None:
-            await self._whole.explainer.begin_anew()
+            await self._explainer.begin_anew()
 
     async def _prepared(self, row: AllocationRow) -> AllocatorHandover:
         """Returns a new allocator that has learned the polls stored so far."""
@@ -196,12 +196,12 @@ class AllocationControl:
         return handover
 
 
-def check_split(row: AllocationRow, others: Sequence[str]) -> None:
-    """Raises InvalidValueError if there are other nodes and the allocation cannot be split."""
+def check_split(row: AllocationRow) -> None:
+    """Raises InvalidValueError if nodes cannot divide the allocation."""
     for field, names in (("allocator", [row.allocator]), ("shadows", list(row.shadows))):
         whole = unsplit_among(names)
-        if others and whole:
+        if whole:
             allowed = (
-                f"none of {', '.join(sorted(UNSPLIT))}, whose state cannot be split, beside node {', '.join(others)}"
+                f"none of {', '.join(sorted(UNSPLIT))} where pollerd runs with --node: nodes cannot divide their state"
             )
             raise InvalidValueError(field, allowed, ", ".join(whole))

@@ -32,13 +32,6 @@ class ClusterReporter(Protocol):
         """Returns how things stand. Raises DatabaseUnavailableError."""
 
 
-class NodeAnswerer(Protocol):
-    """Answers the other nodes."""
-
-    async def answer(self, signature: str, body: bytes) -> tuple[int, bytes]:
-        """Returns status and body. Raises DatabaseUnavailableError."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Control:
     """Views and actions of the daemon, by subject."""
@@ -61,6 +54,4 @@ class Control:
     collection: CollectionReporter
     health: DaemonHealth
     poll_feed: PollFeed
-    node_answers: NodeAnswerer | None
-    """None: the daemon runs alone."""
     gauges: Gauges

@@ -16,7 +16,7 @@ from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.sites import SiteRemoval, add_stored, adopt_stored, stored_ttls
 from pollerd.daemon.forecast import Forecast, reported_curve
 from pollerd.daemon.loading import ScheduleLoader
-from pollerd.daemon.nodes.loans import HostLoans
+from pollerd.daemon.nodes.shared_hosts import SharedHosts
 from pollerd.daemon.notifier import Notifier
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.settings import BUDGET_MIN
@@ -50,12 +50,12 @@ class PartitionLoader:
         scheduler: SchedulerState,
         removal: SiteRemoval,
         journal: Journal,
-        loans: HostLoans,
+        shared: SharedHosts,
         clock: Callable[[], float],
     ) -> None:
         self._cluster, self._store, self._scheduler = cluster, sites, scheduler
         self._removal, self._journal, self._clock = removal, journal, clock
-        self._loans = loans
+        self._shared = shared
         self._sites_of: dict[int, set[int]] = {}
         self._log = structlog.get_logger("pollerd.cluster")
 
@@ -88,6 +88,7 @@ class PartitionLoader:
 
     async def _load(self, partition: int, quiet_seconds: float) -> None:
         scheduler = self._scheduler
+        await self._shared.load(partition)
         async with scheduler.changing_sites:
             async for hosts, site_ids in self._cluster.contents(partition):
                 ids = np.array([host.id for host in hosts], np.int64)
@@ -97,7 +98,7 @@ class PartitionLoader:
                 self._add_hosts(hosts, all_hosts=quiet_seconds > 0)
                 for start in range(0, len(site_ids), _SITES_AT_ONCE):
                     await self.add(partition, site_ids[start : start + _SITES_AT_ONCE], quiet_seconds)
-        self._loans.open(partition, quiet_seconds)
+        self._shared.open(partition, quiet_seconds)
         scheduler.due.set()
 
     def _add_hosts(self, hosts: Sequence[HostRow], *, all_hosts: bool) -> None:
@@ -137,14 +138,14 @@ class PartitionLoader:
     async def unload(self, partition: int, patience: float) -> None:
         """Takes the sites of a partition out. Polls in flight have `patience` seconds to end and be committed.
 
-        Those that do not are called off: they never happened. Requests of others to hosts of it have as long to end;
-        see `lent`.
+        Those that do not are called off: they never happened. Requests of sites of other partitions that were
+        redirected to hosts of it have as long to end; see `visited`.
         """
-        self._loans.close(partition)
+        self._shared.close(partition)
         left = self._sites_of.pop(partition, set())
         sites = self._scheduler.sites
         until = time.monotonic() + patience
-        while left or (self.lent(partition) and time.monotonic() < until):
+        while left or (self.visited(partition) and time.monotonic() < until):
             done = 0
             for site_id in sorted(left):
                 slot = sites.slot_of(site_id)
@@ -154,7 +155,7 @@ class PartitionLoader:
                     done += 1
                     if done % _REMOVED_AT_ONCE == 0:
                         await asyncio.sleep(0)
-            if left or self.lent(partition):
+            if left or self.visited(partition):
                 await self._journal.flush()
                 await asyncio.sleep(_DRAIN_STEP_SECONDS)
         await self._journal.flush()
@@ -162,17 +163,17 @@ class PartitionLoader:
 
     def drop(self, partition: int) -> None:
         """Takes the sites of a partition out at once, because another node holds it; what was not committed is lost."""
-        self._loans.lose(partition)
+        self._shared.close(partition)
         for site_id in sorted(self._sites_of.pop(partition, ())):
             self._removal.remove(site_id)
 
-    def close(self, partition: int) -> None:
-        """Lends no more hosts of a partition; its sites stay."""
-        self._loans.close(partition)
+    async def share_hosts(self, names: Collection[str] | None) -> None:
+        """Asks hosts of this node's partitions with claims from now on: these, or all that are marked (None)."""
+        await self._shared.adopt(names)
 
-    def lent(self, partition: int) -> bool:
+    def visited(self, partition: int) -> bool:
         """Returns whether a request of a site of another partition may be under way to a host of this one."""
-        return self._loans.lent(partition)
+        return self._shared.visited(partition)
 
     def forget(self, site_id: int) -> None:
         """Takes one site out that is gone."""
@@ -211,6 +212,7 @@ class SiteFollower:
 
     async def adopt_all(self) -> None:
         """Adopts all sites of the partitions of this node, and all tags: news of some may have been missed."""
+        await self._loader.share_hosts(None)
         await self._store.tags.load()
         for partition in sorted(self._loader.loaded):
             known = self._loader.sites_of(partition)
@@ -227,6 +229,10 @@ class SiteFollower:
             await self.adopt(columns.site_id.tolist())
             if read_by_polls(before) != read_by_polls(tags.get(name)):
                 self.poll_anew(columns.site_id.tolist())
+
+    async def share_hosts(self, names: Collection[str]) -> None:
+        """Asks these hosts with claims only, if they are of this node: another one wants to ask them, too."""
+        await self._loader.share_hosts(names)
 
     async def adopt_hosts(self, host_ids: Sequence[int]) -> None:
         """Adopts pauses of hosts, and ends of pauses, by hand."""
@@ -467,6 +473,9 @@ class Follower:
 
     async def _adopt(self, received: set[News]) -> None:
         tables = {one.table for one in received}
+        shared = {one.key for one in received if one.table is NewsTable.SHARED_HOST}
+        if shared:
+            await self._sites.share_hosts(shared)
         sites = sorted({int(one.key) for one in received if one.table in _SITES})
         if sites:
             await self._sites.adopt(sites)

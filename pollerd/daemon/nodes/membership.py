@@ -6,19 +6,18 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import structlog
 
-from pollerd.daemon.nodes.calls import NodeClient
 from pollerd.daemon.nodes.followers import AllocationFollower, Follower, GrantFollower, PartitionLoader
-from pollerd.daemon.nodes.loans import HostBorrower, HostLoans
+from pollerd.daemon.nodes.shared_hosts import SharedHosts
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.settings import ALLOCATION_SETTINGS, DaemonSettings, shadows_beside
 from pollerd.errors import ConfigError, DatabaseUnavailableError
-from pollerd.partitions import ROLE_OF_UNIT, UNSPLIT, NodeRole, quota, to_release, to_take, unsplit_among
+from pollerd.partitions import ROLE_OF_UNIT, NodeRole, quota, to_release, to_take, unsplit_among
 from pollerd.storage.grants import SharedAllocation
 from pollerd.storage.node_values import LockTable
 from pollerd.storage.nodes import ClusterStore
@@ -74,8 +73,6 @@ class Membership:
     async def leave(self) -> None:
         """Releases everything, after the last commit, and goes."""
         held = sorted(self._cluster.held)
-        for unit in held:
-            self._loader.close(unit)
         if held:
             await self._cluster.release(held, self._unsettled(held))
         await self._cluster.leave()
@@ -157,11 +154,11 @@ class Membership:
     def _unsettled(self, units: Collection[int]) -> dict[int, float]:
         """Returns units of which requests may be under way, and how long ago the latest of them can have begun, s.
 
-        They are those of a holder that died, before its end was noticed, and those of nodes to which hosts are lent.
+        They are those of a holder that died, before its end was noticed, and redirects of other partitions' sites.
         """
         now = time.monotonic()
         left = {
-            unit: self._request_seconds if self._loader.lent(unit) else self._quiet_until.get(unit, 0.0) - now
+            unit: self._request_seconds if self._loader.visited(unit) else self._quiet_until.get(unit, 0.0) - now
             for unit in units
         }
         return {unit: self._request_seconds - seconds for unit, seconds in left.items() if seconds > 0}
@@ -208,9 +205,7 @@ class ClusterPart:
     follower: Follower
     grants: GrantFollower
     allocation: AllocationFollower
-    nodes: NodeClient
-    borrower: HostBorrower
-    loans: HostLoans
+    shared: SharedHosts
 
     async def run(self) -> None:
         """Does all of it until cancelled."""
@@ -219,16 +214,11 @@ class ClusterPart:
             group.create_task(self.follower.run(), name="follower")
             group.create_task(self.grants.run(), name="grants")
             group.create_task(self.allocation.run(), name="allocation")
-            group.create_task(self.borrower.run(), name="borrower")
-
-    def stop(self) -> None:
-        """Takes nothing more on: the daemon is ending."""
-        self.loans.stop()
+            group.create_task(self.shared.run(), name="shared hosts")
 
     async def leave(self) -> None:
         """Hands everything over, after the last commit. Raises DatabaseUnavailableError."""
-        await self.borrower.inform_all()
-        await self.nodes.close()
+        await self.shared.release_all()
         await self.grants.leave()
         await self.membership.leave()
 
@@ -240,9 +230,10 @@ async def join(shared: SharedAllocation, settings: DaemonSettings, chosen: Colle
     """Returns the settings with the allocation of all nodes.
 
     The first node sets it: what the user chose (`chosen`: names of such settings, and `shadows`), else what is stored.
-    A later one takes what the others have, whatever was chosen for it. Raises ConfigError if the others have
-    what cannot be split; the first node may have it, alone (see `runs_alone`).
+    A later one takes what the others have, whatever was chosen for it. Raises ConfigError for an allocator whose state
+    cannot be divided among nodes, chosen or stored; such shadows of a daemon that ran alone are left out.
     """
+    log = structlog.get_logger("pollerd.cluster")
 
     def choose(kept: AllocationRow | None) -> AllocationRow:
         values = {
@@ -252,10 +243,12 @@ async def join(shared: SharedAllocation, settings: DaemonSettings, chosen: Colle
             values["deadline"] = settings.deadline
         if kept is None or "shadows" in chosen:
             return AllocationRow(**values, shadows=settings.shadows)
-        return AllocationRow(**values, shadows=shadows_beside(values["allocator"], kept.shadows))
+        shadows = shadows_beside(values["allocator"], kept.shadows)
+        if left_out := unsplit_among(shadows):
+            log.warning("shadows_left_out", shadows=", ".join(left_out), why="nodes cannot divide their state")
+        return AllocationRow(**values, shadows=tuple(name for name in shadows if name not in left_out))
 
     row = await shared.join(choose, _check)
-    log = structlog.get_logger("pollerd.cluster")
     for name in ALLOCATION_SETTINGS:
         if name in chosen and getattr(row, name) != getattr(settings, name):
             instead_of, of_all = getattr(settings, name), getattr(row, name)
@@ -265,16 +258,12 @@ async def join(shared: SharedAllocation, settings: DaemonSettings, chosen: Colle
     return replace(settings, **in_force, shadows=())
 
 
-def runs_alone(settings: DaemonSettings) -> bool:
-    """Returns whether a daemon with these settings must have the database for itself."""
-    return settings.allocator in UNSPLIT
-
-
-def _check(row: AllocationRow, others: Sequence[str]) -> None:
-    """Raises ConfigError if there are others and the allocation cannot be split."""
-    whole = unsplit_among((row.allocator, *row.shadows))
-    if others and whole:
-        raise ConfigError(
-            f"node: node {', '.join(others)} polls with {', '.join(whole)}, whose state cannot be split over several"
-            f" nodes; set another one there first (not {', '.join(sorted(UNSPLIT))})"
-        )
+def _check(row: AllocationRow) -> None:
+    """Raises ConfigError if nodes cannot divide the allocation."""
+    for option, names in (("allocator", [row.allocator]), ("shadow", list(row.shadows))):
+        whole = unsplit_among(names)
+        if whole:
+            raise ConfigError(
+                f"{option}: {', '.join(whole)} keeps one state over all sites, which nodes cannot divide; start pollerd"
+                f" without --node, or with another one, for example --{option} whittle"
+            )

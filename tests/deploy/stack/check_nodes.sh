@@ -27,7 +27,7 @@ even() { # whether $1 nodes hold all partitions
 }
 patiently healthy "$nodes"
 patiently even "$nodes"
-get cluster | of "'\n'.join(f\"{n['name']} {n['address']} {n['partitions']} partitions\" for n in it['nodes'])"
+get cluster | of "'\n'.join(f\"{n['name']} {n['partitions']} partitions\" for n in it['nodes'])"
 
 say "each site is there once, whichever node read the list"
 listed=$(grep -cvE '^\s*(#|$)' "${SITES:-tests/deploy/stack/sites.txt}")
