@@ -7,15 +7,19 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 from aiohttp import web
 
 from pollerd.daemon.nodes import shared_hosts
+from pollerd.daemon.nodes.redirects import NodeHostVisit
 from pollerd.daemon.nodes.shared_hosts import SharedHosts
 from pollerd.daemon.robots import WAIT_SECONDS, HostReservations
+from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import OutcomeKind
 from pollerd.scheduling.hosts import HostTable
+from pollerd.storage.shared_hosts import SharedHostStore
 from pollerd.urls import host_of
 from tests.daemon.conftest import Running
 from tests.daemon.test_nodes import (
@@ -172,7 +176,36 @@ async def test_a_host_is_shared_no_more_when_nobody_else_wants_it_and_again_late
             await until(lambda: not shared_of(a.running).is_shared(name))
             before = requests_to(origin, name)
             await until(lambda before=before: requests_to(origin, name) > before + 1)  # type: ignore[misc]
+            assert not shared_of(a.running).may_write(name), "another node's host is asked with a claim only"
+        visit = NodeHostVisit(shared_of(a.running))
+        for _ in range(2):  # a request that waits longer than the host stays shared
+            assert await visit.enter(name)
+            assert shared_of(a.running).is_shared(name)
+            await until(lambda: not shared_of(a.running).is_shared(name))
+        visit.finish()
     assert min(after.at - before.at for before, after in pairs(origin)) > 0.9 * LATE * HOST_SECONDS
+
+
+async def test_a_claim_that_cannot_be_renewed_permits_nothing_and_goes_on_when_it_can(
+    database: str, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unavailable(*_: object) -> NoReturn:
+        raise DatabaseUnavailableError("it does not answer")
+
+    async with two_nodes(database, origin) as (a, b, there):
+        name = host_of(await url_of(b, there))
+        had = await reserve(a.running, name)
+        assert had is not None
+        before = requests_to(origin, name)
+        with monkeypatch.context() as patch:
+            patch.setattr(SharedHostStore, "turn", unavailable)
+            await until(lambda: not shared_of(a.running).may_write(name))
+            assert await reserve(b.running, name) is None, "no claim can be had: the request is put off"
+            assert shared_of(b.running).wait_of(name) >= 5.0
+        await until(lambda: shared_of(a.running).may_write(name))
+        assert requests_to(origin, name) == before
+        leave(a.running, name, had)
+        await until(lambda: requests_to(origin, name) > before + 1)
 
 
 async def test_a_host_that_a_dead_node_had_is_asked_when_nothing_of_it_can_be_under_way(
