@@ -56,7 +56,8 @@ SETTLE_SECONDS = 110.0
 START_SECONDS = 90.0
 READ_SECONDS = 25.0
 """How long the reader has for the last changes, before the nodes are stopped one by one."""
-DEATH_BOUND_SECONDS = 30.0
+DEATH_BOUND_SECONDS, FROZEN_BOUND_SECONDS = 25.0, 40.0
+"""Within which all partitions of a node that died, or that stands still, are polled by others."""
 SILENT_SECONDS = 15.0
 """After so long the server ends a session of which it hears nothing."""
 _SERVER_SETTINGS = (
@@ -110,6 +111,8 @@ class Run:
             for n in range(1, args.nodes + 1)
         ]
         self.deaths: list[tuple[str, float]] = []
+        self.frozen: list[tuple[str, float]] = []
+        """Nodes that stood still for so long that others took their partitions."""
         self.beside: list[tuple[float, float]] = []
         """(when, until when) of all that befell nodes and database; silent ends of sessions: until they are noticed."""
         self.stopped: list[tuple[str, float, float]] = []
@@ -182,6 +185,8 @@ class Run:
             start = time.monotonic()
             node.freeze()
             with self._noted(until=SILENT_SECONDS):
+                if seconds > FROZEN_BOUND_SECONDS:
+                    self.frozen.append((node.namespace.source, time.monotonic()))
                 await asyncio.sleep(seconds)
             with self._noted():
                 node.thaw()
@@ -324,7 +329,10 @@ async def check(run: Run, reader: Reader, seen_until: int) -> Report:
     seen = [one for one in reader.changes if int(str(one["id"])) <= seen_until]
     check_hosts(report, log, args.interval, run.stopped)
     check_windows(report, log, args.budget, args.nodes, run.stopped)
-    check_deaths(report, log, run.deaths, run.beside, run.partition, DEATH_BOUND_SECONDS)
+    check_deaths(report, log, run.deaths, run.beside, run.partition, bound=DEATH_BOUND_SECONDS)
+    check_deaths(
+        report, log, run.frozen, run.beside, run.partition, bound=FROZEN_BOUND_SECONDS, what="a node stood still"
+    )
     check_polls(report, log, rows)
     put_off = sum(outcome == OutcomeKind.THROTTLED.value for *_, outcome in stored)
     check_redirects(report, log, put_off, run.partition, args.hosts // 4)

@@ -196,9 +196,11 @@ def check_deaths(
     deaths: Sequence[tuple[str, float]],
     beside: Sequence[tuple[float, float]],
     partition: Callable[[int], int],
+    *,
     bound: float,
+    what: str = "a death",
 ) -> None:
-    """Each partition of a dead node is polled again within `bound` seconds.
+    """Each partition of a dead node, or of one that stands still, is polled again by another within `bound` seconds.
 
     deaths: (its address, when); beside: (begin, time) of all that befell nodes and database; partition: of a host.
     Where something else began before a partition was polled again, its holder may have been what it befell: `bound`
@@ -228,7 +230,7 @@ def check_deaths(
             worst.append(max(since.values()))
             ordered = sorted(times.values())
             report.say(
-                f"       after a death {len(times)} partitions polled again: half within"
+                f"       after {what} {len(times)} partitions polled again: half within"
                 f" {ordered[len(times) // 2]:.1f} s, all within {ordered[-1]:.1f} s,"
                 f" {worst[-1]:.1f} s after what befell others meanwhile"
             )
@@ -236,6 +238,6 @@ def check_deaths(
                 report.say(f"         partition {its}: {times[its]:.1f} s, {since[its]:.1f} s")
     report.must(
         (longest := max(worst, default=0.0)) <= bound,
-        f"deaths: {len(deaths)}; all partitions polled again within {longest:.1f} s, {disturbed} of them counted from"
-        f" something else; bound {bound:g} s",
+        f"after {what}, {len(deaths)} times: all partitions polled again within {longest:.1f} s, {disturbed} of them"
+        f" counted from something else; bound {bound:g} s",
     )

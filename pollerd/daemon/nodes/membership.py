@@ -24,12 +24,12 @@ from pollerd.storage.nodes import ClusterStore
 from pollerd.storage.values import AllocationRow
 from pollerd.telemetry import ClusterInstruments
 
-LOOK_SECONDS = 2.0
+LOOK_SECONDS = 1.0
 """Between two looks at the lock table; with each the server hears from this node."""
 _WATCH_SECONDS = 0.25
 _DRAIN_SECONDS = 6.0
 """How long polls in flight may take to end before their partition is handed over."""
-_TIDY_LOOKS = 150
+_TIDY_LOOKS = 300
 _MAX_SILENT_SECONDS = 86_400.0
 """What the metric shows at most, also before the first answer."""
 _RETRY_SECONDS = 1.0
