@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from dataclasses import replace as altered
 from functools import partial
 from itertools import compress
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import structlog
@@ -30,7 +30,7 @@ from pollerd.daemon.announcer import Announcer
 from pollerd.daemon.calibration import CalibrationSums
 from pollerd.daemon.crawl_hook import PageHook
 from pollerd.daemon.faults import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS
-from pollerd.daemon.noise import NoiseStep
+from pollerd.daemon.noise import NoiseFindings, NoiseStep
 from pollerd.daemon.process import BlindCause
 from pollerd.daemon.prover import ProofUpdates
 from pollerd.daemon.runtime import Runtime
@@ -49,6 +49,9 @@ from pollerd.storage.page_values import CrawlUpdate
 from pollerd.storage.store import Store
 from pollerd.storage.values import Batch, CommitResult, HostUpdate, PollRecord, StoredRobots
 from pollerd.telemetry import Instruments
+
+if TYPE_CHECKING:
+    from pollerd.daemon.announcing import Lines
 
 _SHARED_STATE_SECONDS = 30.0
 """Interval between two stores of the large shared state; after a crash it relearns from the polls since then."""
@@ -248,7 +251,7 @@ class Journal:
         touched, self._hosts_touched = self._hosts_touched, False
         if not results and not robots and not touched and self._shared_at > -math.inf:
             return
-        prepared = await self._retry(partial(self._prepare, results))
+        prepared = await self._prepare(results)
         for result in prepared.slow:
             if result.site_id not in self._moved:
                 self._slow.begin(result)
@@ -280,22 +283,15 @@ class Journal:
     # The steps before the commit.
 
     async def _prepare(self, results: Sequence[Found]) -> PreparedBatch:
-        """Runs the steps before the commit; can be repeated only after `DatabaseUnavailableError`."""
+        """Runs the steps before the commit. Those that read the database are repeated until it answers; what learns is
+        not: the same evidence must not count twice.
+        """
         steps, announcer = self._steps, self._steps.announcer
-        if steps.signal_sources:
-            await steps.signals.store_signals(results)
-            noise = await steps.noise.recognise(steps.signals.with_dates(results))
-        else:
-            noise = await steps.noise.recognise(results)
-        founds, lines, slow = noise.results, None, tuple[Found, ...]()
-        leaving = noise.slow
-        if announcer.active and announcer.wants_lines:
-            lines, without_lines = await announcer.lines_of(founds)
-            leaving |= without_lines
+        noise, lines, leaving, known_urls = await self._retry(partial(self._read_about, results))
+        slow, founds = tuple[Found, ...](), noise.results
         if leaving:
-            slow = tuple(replace(result, signals_stored=True) for result in results if result.site_id in leaving)
+            slow = tuple(replace(one, signals_stored=True) for one in results if one.site_id in leaving)
             founds = [one for one in founds if one.site_id not in leaving]
-        known_urls = set[str]() if steps.crawl is None else await steps.crawl.known_urls(founds)
         current = self._current(founds)
         founds, records = self._status(founds if all(current) else list(compress(founds, current)), noise.summaries)
         pages, crawled = ({}, None) if steps.crawl is None else steps.crawl.judge(founds, records, known_urls)
@@ -306,8 +302,25 @@ class Journal:
             records[i] = replace(records[i], page=page, **ended)
         announced = tuple(records)
         if announcer.active or any(record.change is not None for record in records):
-            announced = await announcer.announce(founds, announced, lines)
+            announced = await self._retry(partial(announcer.announce, founds, announced, lines))
         return PreparedBatch(tuple(founds), announced, crawled, slow)
+
+    async def _read_about(
+        self, results: Sequence[Found]
+    ) -> tuple[NoiseFindings, Lines | None, frozenset[int], set[str]]:
+        """Returns what is noise, the lines of changes, whose results leave the batch, and which URLs are known."""
+        steps, announcer = self._steps, self._steps.announcer
+        lines, without_lines, known_urls = None, frozenset[int](), set[str]()
+        if steps.signal_sources:
+            await steps.signals.store_signals(results)
+            results = steps.signals.with_dates(results)
+        noise = await steps.noise.recognise(results)
+        if announcer.active and announcer.wants_lines:
+            lines, without_lines = await announcer.lines_of(noise.results)
+        leaving = noise.slow | without_lines
+        if steps.crawl is not None:
+            known_urls = await steps.crawl.known_urls([one for one in noise.results if one.site_id not in leaving])
+        return noise, lines, leaving, known_urls
 
     async def _prepare_alone(self, result: Found) -> Found:
         """Returns a slow result after the work that takes long; afterwards it is prepared with others."""
@@ -464,6 +477,8 @@ class Journal:
         """Returns the hosts touched since the last call; `robots`: new robots.txt by host slot."""
         hosts, updates = self._scheduler.hosts, list[HostUpdate]()
         n = hosts.size
+        if robots:  # one may have come while an earlier batch was prepared, which took the mark of its host
+            hosts.touched[list(robots)] = True
         for slot in np.flatnonzero(hosts.touched[:n] & (hosts.host_id[:n] >= 0)).tolist():
             start = float(hosts.last_start[slot])
             update = HostUpdate(
@@ -488,7 +503,7 @@ class Journal:
 
         A refusal not caused by any site also affects the final commit, and is raised.
         """
-        content_ids: dict[int, int] = {}
+        content_ids, selected_ids = dict[int, int](), dict[tuple[int, str], int]()
         stale: list[int] = []
         alone = PreparedBatch((), ())
         for result, record in zip(prepared.founds, prepared.records, strict=True):
@@ -496,6 +511,7 @@ class Journal:
             try:
                 committed = await self._commit(_part(batch, kept.records))
                 content_ids.update(committed.content_ids)
+                selected_ids.update(committed.selected_ids)
                 stale += committed.stale_pages
             except (DatabaseInUseError, SchemaError):
                 raise
@@ -506,7 +522,7 @@ class Journal:
                 await self._commit_if_possible(_part(batch, kept.records))
             alone = PreparedBatch(alone.founds + kept.founds, alone.records + kept.records, prepared.crawled)
         await self._commit(altered(batch, records=(), id=Batch().id))
-        return alone, CommitResult(content_ids=content_ids, stale_pages=tuple(stale))
+        return alone, CommitResult(content_ids=content_ids, selected_ids=selected_ids, stale_pages=tuple(stale))
 
     async def _commit_if_possible(self, batch: Batch) -> None:
         try:
@@ -601,7 +617,8 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
     """
     sites, counts_items = scheduler.sites, scheduler.allocator.counts_items
     informed, puzzling, gaps, forgotten = list[int](), list[bool](), list[float](), list[int]()
-    columns, states, blocked = list[tuple[float, ...]](), list[int](), False
+    columns, states, blocked, wanted = list[tuple[float, ...]](), list[int](), False, list[int]()
+    pending = scheduler.settings_pending
     for found, record in zip(founds, records, strict=True):
         poll, baseline, answer, slot = record.poll, record.context.baseline, found.answer, found.answer.slot
         if poll.elapsed is not None and poll.outcome.informative:
@@ -611,6 +628,10 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
             if record.misled and not poll.changed:
                 forgotten.append(slot)
         states.append(STATE_CODE[record.state])
+        if pending and sites.asap[slot] and scheduler.settings_outdated(answer.context):
+            wanted.append(
+                slot
+            )  # its settings were edited while it was polled: it is to be polled at once by the new ones
         blocked = blocked or poll.outcome is OutcomeKind.BLOCKED_ADDRESS
         columns.append(
             (
@@ -637,6 +658,7 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
     sites.polls[slots] += 1
     sites.changes[slots] += changes.astype(np.int32)
     sites.asap[slots] = sites.in_flight[slots] = False
+    sites.asap[wanted] = True
     sites.touch(slots)
     note_announced_ttl(scheduler, slots, ttls, broken.astype(np.bool_))
     note_unchanged(scheduler, slots)
