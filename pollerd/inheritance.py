@@ -105,19 +105,20 @@ def inherit_all(specs: Sequence[SiteSpec], tags: Tags) -> Sequence[SiteSpec]:
     return [inherit(spec, tags) for spec in specs] if tags else specs
 
 
-_READ_BY_POLLS = ("selections", "render", "keep_screenshots", "access")
+READ_BY_POLLS = ("selections", "render", "keep_screenshots")
+"""Settings that decide what of an answer counts, and how it is fetched; a poll finds them in its `SiteContext`."""
 
 
 def polled_otherwise(before: SiteSpec, after: SiteSpec) -> bool:
     """Returns whether polls send something else, or read the answer otherwise, given all that is in force."""
-    return any(getattr(before, name) != getattr(after, name) for name in _READ_BY_POLLS)
+    return any(getattr(before, name) != getattr(after, name) for name in (*READ_BY_POLLS, "access"))
 
 
 def read_by_polls(tag: TagSettings | None) -> tuple[object, ...]:
     """Returns what of a tag decides what its sites send, and what of the answers counts; None: it has no settings."""
     if tag is None:
-        return (*(None for _ in _READ_BY_POLLS[:-1]), NO_ACCESS, "")
-    return (*(tag.settings.get(name) for name in _READ_BY_POLLS[:-1]), tag.access, tag.fault)
+        return (*(None for _ in READ_BY_POLLS), NO_ACCESS, "")
+    return (*(tag.settings.get(name) for name in READ_BY_POLLS), tag.access, tag.fault)
 
 
 def of_tags(names: Iterable[str], tags: Tags) -> Mapping[str, Any]:

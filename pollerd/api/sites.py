@@ -41,6 +41,7 @@ from pollerd.api.inputs import (
     shown_setting,
 )
 from pollerd.api.problems import problem
+from pollerd.daemon.transition import REDIRECT_CONFIRMATIONS
 from pollerd.daemon.views import ExplanationView, LiveSite
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.settings import without_userinfo
@@ -55,9 +56,6 @@ from pollerd.storage.values import SiteChanges, SiteFilter
 from pollerd.urls import normalise_url
 
 # Sites: input and output.
-
-REDIRECT_CONFIRMATIONS = 3
-"""Consecutive polls with the same permanent redirect after which it is proposed as the site's new URL."""
 
 Url = Annotated[str, Field(json_schema_extra={"pattern": r"^[ \t\r\n]*[Hh][Tt][Tt][Pp][Ss]?://[^/?#]"})]
 Tag = Annotated[str, Field(json_schema_extra={"pattern": r"^[^;]*[^;\s][^;]*$"})]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from pollerd.errors import PermanentError
-from pollerd.inheritance import access_of_tags, fault_of_tags, of_tags, selections_of_tags
+from pollerd.inheritance import READ_BY_POLLS, access_of_tags, fault_of_tags, of_tags, selections_of_tags
 from pollerd.model import OF_SELECTIONS, Baseline, Media, OutcomeKind, Validators
 from pollerd.site_settings import NO_ACCESS, Access, Tags
 from pollerd.storage.encoding import decode_header, number, stored_window
@@ -18,8 +18,6 @@ from pollerd.storage.selection_states import load_selection_states
 from pollerd.storage.statements import Statements, run
 from pollerd.storage.tags import names_among
 from pollerd.storage.values import SiteContext
-
-_READ_BY_POLLS = frozenset({"selections", "render", "keep_screenshots"})
 
 _KEEP_SCREENSHOTS = 6
 """Its place in a row of `Statements.contexts`."""
@@ -41,7 +39,9 @@ def load_contexts(
     rows = run(connection, sql.contexts, sql.id_list(site_ids))
     contexts = {row[0]: _readable(encryption, row) for row in rows}
     said = {row[0]: row[_KEEP_SCREENSHOTS] for row in rows}
-    sending = [name for name, one in tags.items() if one.access or one.fault or one.settings.keys() & _READ_BY_POLLS]
+    sending = [
+        name for name, one in tags.items() if one.access or one.fault or one.settings.keys() & set(READ_BY_POLLS)
+    ]
     if sending or named:
         for site_id, names in names_among(connection, sql, site_ids, [*{*sending, *named}]).items():
             if site_id in contexts:
