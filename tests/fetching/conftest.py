@@ -62,7 +62,7 @@ def hosts() -> list[str]:
 
 @pytest.fixture
 async def fetcher(new_fetcher: NewFetcher, hosts: list[str]) -> Fetcher:
-    return await new_fetcher(on_sent=hosts.append)
+    return await new_fetcher(on_sent=lambda host, _at: hosts.append(host))
 
 
 @dataclass(frozen=True)
