@@ -23,7 +23,7 @@ from pollerd.site_settings import Kind, RespectTtl
 from pollerd.storage.settings import StorageSettings
 
 
-class Group(StrEnum):
+class Panel(StrEnum):
     """Under which title the help of `pollerd run` lists a flag."""
 
     TOPIC = "Focused crawler"
@@ -51,11 +51,11 @@ class Option:
     """What it does: the help of its flag, and its line in docs."""
     more: str = ""
     """What docs add to it, in Markdown."""
-    group: Group = Group.LIMITS
+    panel: Panel = Panel.LIMITS
     applies: Applies = Applies.RELOAD
     choices: tuple[str, ...] = ()
     secret: bool = False
-    """Whether it can stand in a file of its own (`NAME_file`), and is never shown."""
+    """Whether it is never shown, and can be given as a file that holds it (`NAME_file`)."""
     flag: str = ""
     """Its flag without `--`; empty: its name with hyphens."""
     metavar: str = ""
@@ -112,7 +112,7 @@ class Options:
             Kind.PATH,
             "TOML file: build a collection on this topic, following links.",
             more="[focused crawler](focused-crawler.md)",
-            group=Group.TOPIC,
+            panel=Panel.TOPIC,
             applies=Applies.RESTART,
         ),
     ] = None
@@ -121,7 +121,7 @@ class Options:
         Option(
             Kind.PATH,
             "List of URLs that the focused crawler begins with.",
-            group=Group.TOPIC,
+            panel=Panel.TOPIC,
             applies=Applies.RESTART,
         ),
     ] = None
@@ -131,7 +131,7 @@ class Options:
             Kind.RATE,
             "Maximum polls: 5 a second, 20/min, 300/h, 5000/d.",
             more="over all sites, 0.01 to 10,000 per second",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
         ),
     ] = DaemonSettings.budget
     allocator: Annotated[
@@ -141,7 +141,7 @@ class Options:
             f"Policy that decides what to poll: {', '.join(NAMES)}.",
             more="`whittle` learns rates, `htraa` is a tree of learning automata (equal weights, `changes` only), "
             "`uniform` is round robin; [this page](papers/ours.md) compares them",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
         ),
     ] = DaemonSettings.allocator
     objective: Annotated[
@@ -151,7 +151,7 @@ class Options:
             "Aim of the policy.",
             more="`changes`: polls that find something; `freshness`: time our copy is current; `interest`: decayed "
             "value of new items; [`delay`, `deadline`](objectives.md): how soon each change is found",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
             choices=OBJECTIVES,
         ),
     ] = DaemonSettings.objective
@@ -161,7 +161,7 @@ class Options:
             Kind.SECONDS,
             "For objective deadline: time within which a change should be found.",
             more="a site or tag can have its own",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
         ),
     ] = DaemonSettings.deadline
     shadow: Annotated[
@@ -170,7 +170,7 @@ class Options:
             Kind.NAMES,
             "Extra policies, at most 3, that run in parallel for comparison: htraa,uniform.",
             more="they learn from the same polls and choose nothing; `GET /allocation` shows what each would find",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
         ),
     ] = DaemonSettings.shadows
     database: Annotated[
@@ -178,7 +178,7 @@ class Options:
         Option(
             Kind.TEXT,
             "sqlite+aiosqlite:///FILE or postgresql+asyncpg://user@host/name.",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
             secret=True,
         ),
@@ -189,7 +189,7 @@ class Options:
             Kind.TEXT,
             "Share the database, on PostgreSQL, with other nodes, under this name; auto: the machine's.",
             more="[cluster.md](cluster.md)",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
         ),
     ] = None
@@ -198,7 +198,7 @@ class Options:
         Option(
             Kind.TEXT,
             "Without effect: nodes ask one another through the database. The next version does not know it.",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
         ),
     ] = None
@@ -208,7 +208,7 @@ class Options:
             Kind.TEXT,
             "Address of the API.",
             more="other than loopback only with a token, `--sign-in` or `--trusted-proxy`",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
         ),
     ] = "127.0.0.1:8080"
@@ -217,7 +217,7 @@ class Options:
         Option(
             Kind.SECONDS,
             "Minimum time between two requests to one host; a longer Crawl-delay wins.",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
         ),
     ] = SchedulingSettings.host_interval_seconds
     min_interval: Annotated[
@@ -226,7 +226,7 @@ class Options:
             Kind.SECONDS,
             "Minimum time between two polls of a site.",
             more="a site can have its own",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
         ),
     ] = SchedulingSettings.min_interval_seconds
     max_interval: Annotated[
@@ -235,7 +235,7 @@ class Options:
             Kind.SECONDS,
             "Maximum time between two polls of a site.",
             more="a site can have its own",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
             unset="none",
         ),
     ] = None
@@ -246,7 +246,7 @@ class Options:
             "Minimum chance of a change before a site is polled; 0: no minimum.",
             more="a change is found late by about this share of the site's own change interval; a site can have its "
             "own ([why](adr/0017-no-poll-before-a-change-is-likely-enough.md))",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
         ),
     ] = SchedulingSettings.min_yield
     max_silence: Annotated[
@@ -254,7 +254,7 @@ class Options:
         Option(
             Kind.SECONDS,
             "Time after which a site can be polled however unlikely a change is.",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
         ),
     ] = SchedulingSettings.max_silence_seconds
     respect_ttl: Annotated[
@@ -266,7 +266,7 @@ class Options:
             more="`Expires` counts less `Age`; feeds say it by `ttl` or `updatePeriod`; never longer than the site's "
             "max_interval. A hint ends when a signal says that the site changed. Polls by hand and proofs do not wait "
             "for it; a site can have its own",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
             metavar="off|hint|strict",
         ),
     ] = SchedulingSettings.respect_ttl
@@ -276,7 +276,7 @@ class Options:
             Kind.TEXT,
             "Your URL or mail address, sent in the User-Agent.",
             more="please set it",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
         ),
     ] = None
     allow_private: Annotated[
@@ -285,7 +285,7 @@ class Options:
             Kind.SWITCH,
             "Also poll loopback and private addresses.",
             more="cloud metadata stays closed",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
         ),
     ] = False
     public_url: Annotated[
@@ -294,7 +294,7 @@ class Options:
             Kind.TEXT,
             "URL at which users reach this daemon, for links in messages.",
             more="its host names the daemon in [e-mails](notifications.md)",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
         ),
     ] = None
@@ -304,7 +304,7 @@ class Options:
             Kind.TEXT,
             "URL at which WebSub hubs reach this daemon; without it no hub is subscribed to.",
             more="`/websub/…` is added to it ([signal sources](signal-sources.md#websub))",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
         ),
     ] = None
@@ -314,7 +314,7 @@ class Options:
             Kind.SWITCH,
             "Accept reports of changed pages in IndexNow's form from every host that holds the key.",
             more="at `/indexnow` ([signal sources](signal-sources.md#indexnow))",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
         ),
     ] = False
@@ -324,7 +324,7 @@ class Options:
             Kind.SWITCH,
             "Allow channels on loopback and private addresses.",
             more="for example an ntfy at home; cloud metadata stays closed ([channels](notifications.md))",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
         ),
     ] = False
@@ -334,7 +334,7 @@ class Options:
             Kind.SWITCH,
             "Follow the list exactly: reset settings to those in it, and remove sites that are not in it.",
             more="[lists](lists.md)",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
             applies=Applies.USE,
         ),
     ] = False
@@ -343,7 +343,7 @@ class Options:
         Option(
             Kind.SWITCH,
             "Exit with code 2 if the database cannot be opened at the start, instead of waiting for it.",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.USE,
         ),
     ] = False
@@ -353,7 +353,7 @@ class Options:
             Kind.SWITCH,
             "Serve no web pages: only REST, metrics and health.",
             more="[web pages](web.md)",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
         ),
     ] = False
@@ -363,7 +363,7 @@ class Options:
             Kind.TEXT,
             "File with the token, or its hash, that allows everything.",
             more="[tokens of the API](api.md#tokens)",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             secret=True,
             flag="token-file",
         ),
@@ -373,7 +373,7 @@ class Options:
         Option(
             Kind.TEXT,
             "File with the token, or its hash, that allows reading.",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             secret=True,
             flag="read-token-file",
         ),
@@ -384,7 +384,7 @@ class Options:
             Kind.SWITCH,
             "Callers must sign in, or send a token. If there is no user yet, a link in the log makes one.",
             more="then it can listen anywhere ([users](api.md#users-and-sessions))",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
         ),
     ] = False
@@ -395,7 +395,7 @@ class Options:
             "Name, perhaps with a port, under which browsers reach this daemon; can be given more than once.",
             more="needed if nobody has to sign in and the name is not loopback's, and behind a proxy that "
             "changes the Host",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
         ),
     ] = ()
     trusted_proxy: Annotated[
@@ -404,7 +404,7 @@ class Options:
             Kind.NAMES,
             "Address or network of a proxy that names the caller's address; can be given more than once.",
             more="in `X-Forwarded-For`",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
         ),
     ] = ()
@@ -414,13 +414,13 @@ class Options:
             Kind.TEXT,
             "Header in which trusted proxies name the user.",
             more="[users](api.md#users-and-sessions)",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
         ),
     ] = None
     metrics_version: Annotated[
         bool,
-        Option(Kind.SWITCH, "Show the program's version at /metrics to callers without a token.", group=Group.DAEMON),
+        Option(Kind.SWITCH, "Show the program's version at /metrics to callers without a token.", panel=Panel.DAEMON),
     ] = False
     secret_key: Annotated[
         str | None,
@@ -428,7 +428,7 @@ class Options:
             Kind.TEXT,
             "File with the key that encrypts the credentials of sites.",
             more="SQLite makes one beside its file; `pollerd config key` prints a new one",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             applies=Applies.RESTART,
             secret=True,
             flag="secret-key-file",
@@ -440,7 +440,7 @@ class Options:
             Kind.TEXT,
             "http:// or https:// proxy for every request, perhaps with user:password@.",
             more="a password is safer in a file",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
             secret=True,
         ),
     ] = None
@@ -449,7 +449,7 @@ class Options:
         Option(
             Kind.CHOICE,
             "Form of the log: a line of key=value, or an object, for each event.",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             choices=("text", "json"),
         ),
     ] = "text"
@@ -458,7 +458,7 @@ class Options:
         Option(
             Kind.CHOICE,
             "Least level that is logged.",
-            group=Group.DAEMON,
+            panel=Panel.DAEMON,
             choices=("debug", "info", "warning", "error"),
         ),
     ] = "info"
@@ -510,14 +510,14 @@ class Options:
             Kind.TEXT,
             "For pages that need one: the absolute path of a Chromium, or the ws:// or http:// address of a browser.",
             more="an address is trusted ([rendering](rendering.md))",
-            group=Group.POLLING,
+            panel=Panel.POLLING,
             applies=Applies.RESTART,
             secret=True,
         ),
     ] = None
     browser_pages: Annotated[
         int,
-        Option(Kind.COUNT, "Maximum number of pages rendered at the same time.", more="1 to 64", group=Group.POLLING),
+        Option(Kind.COUNT, "Maximum number of pages rendered at the same time.", more="1 to 64", panel=Panel.POLLING),
     ] = RenderingSettings.browser_pages
     browser_deadline: Annotated[
         float, Option(Kind.SECONDS, "Deadline of a rendered poll, from its request to its text.")

@@ -120,10 +120,10 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 def with_options(
     name: str, options: Sequence[Parameter], finish: Callable[[dict[str, Any]], Mapping[str, Any]] = dict
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Has a command take options of a table in place of its parameter `name`, which gets those that were given.
+    """Decorates a command: the options of a table replace its parameter `name`, which receives the given ones.
 
-    finish: what is made of them. In the help the options stand where the parameter stands; those after it are passed by
-    name.
+    finish: converts them before they are passed. The help lists the options at the place of the parameter; the
+    parameters after it are passed by name.
     """
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from pollerd.app.options import OPTIONS, Group, Option
+from pollerd.app.options import OPTIONS, Option, Panel
 from pollerd.cli.loading import loading
 from pollerd.cli.options import DURATION, with_options
 from pollerd.site_settings import Kind
 
 ListOfSites = Annotated[Path | None, typer.Argument(help=OPTIONS["urls"].help)]
 SettingsFile = Annotated[
-    Path | None, typer.Option(help="TOML file; also POLLERD_CONFIG.", rich_help_panel=Group.DAEMON.value)
+    Path | None, typer.Option(help="TOML file; also POLLERD_CONFIG.", rich_help_panel=Panel.DAEMON.value)
 ]
 _METAVARS: Mapping[Kind, str] = {
     Kind.TEXT: "TEXT",
@@ -39,7 +39,7 @@ def flag_of(option: Option) -> Parameter:
     if option.flag:
         shown = _METAVARS[Kind.PATH]
     about = typer.Option(
-        option.flag_name, help=option.help + default, rich_help_panel=option.group.value, metavar=shown
+        option.flag_name, help=option.help + default, rich_help_panel=option.panel.value, metavar=shown
     )
     kind: Any = {Kind.SWITCH: bool, Kind.NAMES: list[str]}.get(option.kind, str)
     name = option.flag.replace("-", "_") or option.name

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from dataclasses import replace as altered
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import structlog
@@ -35,6 +35,7 @@ from pollerd.daemon.process import BlindCause
 from pollerd.daemon.prover import ProofUpdates
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.signal_reader import SignalReader
 from pollerd.daemon.signals import SignalYield
 from pollerd.daemon.slow_results import SlowResults
 from pollerd.daemon.stages import Found, Judgement, SiteCache
@@ -65,25 +66,6 @@ _DAY_SECONDS = 86_400.0
 T = TypeVar("T")
 
 
-class SignalIntake(Protocol):
-    """Reads what polls of signal sources say of other pages."""
-
-    async def store_signals(self, results: Sequence[Found]) -> None:
-        """Stores what the polls say. Raises DatabaseUnavailableError; may be repeated then."""
-
-    def with_dates(self, results: Sequence[Found]) -> Sequence[Found]:
-        """Returns the results with the dates that sources gave of their sites' changes since the polls before."""
-
-    def is_long(self, result: Found) -> bool:
-        """Returns whether the poll's list is so long that no other poll waits for it."""
-
-    async def store_long(self, result: Found) -> Found:
-        """Stores what a long list says; returns the poll as one of which that is stored. Raises as `store_signals`."""
-
-    async def apply_committed(self) -> None:
-        """Passes what was stored to the allocator."""
-
-
 @dataclass(frozen=True)
 class PreparedBatch:
     """Polls and their records, row by row, for one transaction."""
@@ -106,7 +88,7 @@ class Steps:
     calibration: CalibrationSums
     signal_yield: SignalYield
     announcer: Announcer
-    signals: SignalIntake
+    signals: SignalReader
     """Called only if there are `signal_sources`."""
     signal_sources: Mapping[int, object]
     proofs: ProofUpdates
@@ -125,7 +107,7 @@ class Journal:
     """Takes results, keeps them until they are committed, then frees their sites for the next poll.
 
     While the database does not accept commits the same batch is retried, and `health` reports it (so that the
-    dispatcher starts nothing).
+    poller starts nothing).
     """
 
     def __init__(self, *, scheduler: SchedulerState, steps: Steps, store: Store, runtime: Runtime) -> None:
@@ -629,9 +611,8 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
                 forgotten.append(slot)
         states.append(STATE_CODE[record.state])
         if pending and sites.asap[slot] and scheduler.settings_outdated(answer.context):
-            wanted.append(
-                slot
-            )  # its settings were edited while it was polled: it is to be polled at once by the new ones
+            # Its settings were edited while it was polled: it is to be polled at once by the new ones.
+            wanted.append(slot)
         blocked = blocked or poll.outcome is OutcomeKind.BLOCKED_ADDRESS
         columns.append(
             (

@@ -113,7 +113,7 @@ _STOPS_POLLING = frozenset({"commits", "session"})
 
 
 class StorageHealth:
-    """The failing database operations, and why: set by their callers, read by dispatcher and health checks."""
+    """The failing database operations, and why: set by their callers, read by the poller and health checks."""
 
     def __init__(self, instruments: Instruments) -> None:
         self._instruments = instruments

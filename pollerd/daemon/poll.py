@@ -62,7 +62,7 @@ class Cadence:
         self.choose_again_at = -math.inf
         """Earliest time of the next choice after polls were started."""
         self.rested_at = -math.inf
-        """Earliest time of the next choice after nothing was started, whatever wakes the dispatcher."""
+        """Earliest time of the next choice after nothing was started, whatever wakes the poller."""
         self.due_in = math.inf
         """Seconds from the last choice until a site that it skipped may be polled; inf: unknown or never."""
         self.nothing_due = False
@@ -110,7 +110,7 @@ class InFlight:
         self.ended = asyncio.Event()
         """Set whenever a task ends."""
         self.idling = False
-        """Whether the dispatcher waits because nothing could be started: freeing a site or host wakes it."""
+        """Whether the poller waits because nothing could be started: freeing a site or host wakes it."""
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Receives the exception of a failed task: an internal fault that ends the daemon."""
         instruments.inflight.set_function(lambda: len(self._tasks))
@@ -266,8 +266,8 @@ class Poller:
                 continue
             if self._scheduler.budget_fit.has_grown():
                 await self._scheduler.budget_fit.fit_in_steps()
-            started = self._probe() if not self._outage_filter.online.is_set() else self._round()
-            if await started:
+            offline = not self._outage_filter.online.is_set()
+            if await (self._probe() if offline else self._round()):
                 idle = self._settings.tick_seconds
                 await self._rest(self._cadence.choose_again_at - time.monotonic())
             else:
@@ -378,8 +378,10 @@ class Poller:
                 self._health.works("reads")
             for slot in chosen:
                 context = contexts.get(self._in_flight.chosen.get(slot, -1))
-                fault = context and (context.fault or self._scheduler.unusable.get(context.site_id))
-                if context is not None and fault:  # its row in the database is damaged
+                if context is None:
+                    continue
+                fault = context.fault or self._scheduler.unusable.get(context.site_id)
+                if fault:  # its row in the database is damaged
                     del self._in_flight.chosen[slot]
                     self._outage_filter.put(self._faults.unusable(slot, context, fault))
             for slot in robots:

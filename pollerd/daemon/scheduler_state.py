@@ -126,7 +126,7 @@ class SchedulerState:
         self.changing_sites = asyncio.Lock()
         """Held while sites are added, removed, moved or paused."""
         self.due = asyncio.Event()
-        """Set when something may be polled at once; the dispatcher waits for it."""
+        """Set when something may be polled at once; the poller waits for it."""
         self.sites = SiteTable()
         self.settings_pending: dict[int, float] = {}
         """Site id -> when its settings changed, for sites not polled under them yet. Poll times alone do not suffice: a

@@ -209,7 +209,12 @@ class Chooser:
         return slots[np.sort(first)]
 
     def choose(self, allocator: Selector, now: float, k: int, uniform_period: float, robots_room: int) -> Choice:
-        """Picks at most k sites to poll, plus at most `robots_room` whose host needs its robots.txt first."""
+        """Picks at most k sites to poll, plus at most `robots_room` whose host needs its robots.txt first.
+
+        In this order: sites to be polled at once, overdue sites, the proof polls that come before others, due readings
+        of the allocator, new and known sites by their shares, and the proof polls for which budget is left. Before
+        these last, a proof poll takes the place of a chosen poll that is worth less.
+        """
         self.sites.timetable.turn(now)
         open_hosts = self.hosts.ready(now)
         readings = allocator.readings_due()

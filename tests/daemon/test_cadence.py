@@ -1,4 +1,4 @@
-"""When the dispatcher chooses again, by a clock that a test turns; queues of commands; the hook without a crawler."""
+"""When the poller chooses again, by a clock that a test turns; queues of commands; the hook without a crawler."""
 
 from __future__ import annotations
 

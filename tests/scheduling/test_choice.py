@@ -333,7 +333,7 @@ def test_a_turn_that_no_poll_uses_holds_up_nobody() -> None:
 
 
 def test_a_turn_of_polls_that_are_not_chosen_in_time_is_over() -> None:
-    """The dispatcher may wait for the budget."""
+    """The poller may wait for the budget."""
     site_table, host_table = tables(1, 1)
     host_table.lines.join(0, "first")
     Chooser(site_table, host_table, SETTINGS).choose(ByElapsed(), NOW, 1, 0.0, 8)
