@@ -156,7 +156,7 @@ async def run(sites: int, rounds: int, streams: int, database: str) -> None:
         stack.callback(forecast.cancel)
         await asyncio.sleep(FORECAST_SECONDS)
         app: Any = create_api(daemon.control, store, registry, ApiSettings(), "1")
-        await add_pages(app)
+        add_pages(app)
         root = await stack.enter_async_context(served(app))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         for path in (*PATHS, *MORE):

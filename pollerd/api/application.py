@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import threading
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from prometheus_client import CollectorRegistry
-from starlette.types import ASGIApp
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pollerd.api import (
-    accounts,
-    allocation,
-    changes,
-    collection,
-    diff,
-    events,
-    health,
-    hosts,
-    jobs,
-    list_diff,
-    lists,
-    notifications,
-    openapi,
-    problems,
-    reads,
-    selections,
-    signals,
-    sites,
-    sources,
-    tags,
-    unsubscribe,
-)
+from pollerd.api import health, openapi, problems
 from pollerd.api.auth.middleware import AuthMiddleware
 from pollerd.api.auth.policies import API_ROUTES, RoutePolicies
 from pollerd.api.auth.recognition import CallerRecognition, Tokens
@@ -41,14 +24,46 @@ from pollerd.api.events import LiveState, SharedChanges, Streams
 from pollerd.api.health import Health, Readiness
 from pollerd.api.http import AnswerHeaders, ApiPorts, add_routers, operation_id
 from pollerd.api.settings import ApiSettings
-from pollerd.api.transfer import routes as transfer
 from pollerd.daemon.control.control import Control
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.store import Store
 
 
 class Application(FastAPI):
-    """FastAPI with headers for every answer, added outside of all middleware, where answers to faults are sent."""
+    """FastAPI with headers for every answer, added outside of all middleware, where answers to faults are sent.
+
+    What was given to `add_later` is added at the first request that is not of `health`: to import all routes takes a
+    third of the start's CPU time and 20 MB, and many a daemon is only polled for its health and metrics.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._to_add = list[Callable[[], None]]()
+        self._adding = threading.Lock()
+        super().__init__(**settings)
+
+    def add_later(self, add: Callable[[], None]) -> None:
+        """Has `add` add routes to this application, in a thread, before they are needed."""
+        self._to_add.append(add)
+
+    def add_now(self) -> None:
+        """Adds what was to be added later. Does nothing the second time."""
+        with self._adding:
+            while self._to_add:
+                self._to_add[0]()
+                del self._to_add[0]
+            gc.freeze()  # as the daemon does with all that is loaded at its start
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """All routes."""
+        self.add_now()
+        return super().routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if self._to_add and scope["type"] == "http" and scope["path"] not in health.PATHS:
+            await asyncio.to_thread(self.add_now)
+        await super().__call__(scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
         """Returns FastAPI's stack, wrapped by `AnswerHeaders`."""
@@ -57,7 +72,7 @@ class Application(FastAPI):
 
 def create_api(
     control: Control, store: Store, registry: CollectorRegistry, settings: ApiSettings, version: str
-) -> FastAPI:
+) -> Application:
     """Returns the REST API, the metrics of `registry` and the health checks, for any ASGI server.
 
     control: the running daemon; store: for reading lists. Both must outlive the application. `state.tokens` of the
@@ -84,15 +99,42 @@ def create_api(
     app.state.sign_in = SignIn(app.state.recognition, app.state.passwords, app.state.first_user)
     app.state.refused_page = None
     app.state.comparer = Comparer()
-    of_sites = (lists, list_diff, transfer, sites, jobs, selections, tags, sources, signals, reads, hosts)
-    rest = (notifications, accounts, changes, diff, events, allocation, collection, health, unsubscribe)
-    add_routers(app, (router for part in (*of_sites, *rest) for router in part.ROUTERS))
+    add_routers(app, health.ROUTERS)
+    app.add_later(lambda: _add_routes(app))
     app.add_middleware(AuthMiddleware, recognition=app.state.recognition, policies=app.state.policies)
     if not store.database.is_sqlite:
         app.add_middleware(problems.DatabasePatience, not_ready=control.health.not_ready)
     problems.install(app)
     openapi.install(app)
     return app
+
+
+def _add_routes(app: Application) -> None:
+    from pollerd.api import (
+        accounts,
+        allocation,
+        changes,
+        collection,
+        diff,
+        events,
+        hosts,
+        jobs,
+        list_diff,
+        lists,
+        notifications,
+        reads,
+        selections,
+        signals,
+        sites,
+        sources,
+        tags,
+        unsubscribe,
+    )
+    from pollerd.api.transfer import routes as transfer
+
+    of_sites = (lists, list_diff, transfer, sites, jobs, selections, tags, sources, signals, reads, hosts)
+    rest = (notifications, accounts, changes, diff, events, allocation, collection, unsubscribe)
+    add_routers(app, (router for part in (*of_sites, *rest) for router in part.ROUTERS))
 
 
 # The API while the daemon waits for its database: alive, not ready, and why.

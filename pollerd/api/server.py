@@ -211,15 +211,15 @@ class ApiServer(uvicorn.Server):
 
     async def warm_up(self) -> None:
         """Prepares the application for its first request, which takes FastAPI 60 ms, before sites are polled."""
-        scope = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "path": "/", "headers": []}
+        scope = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "headers": []}
 
         async def nothing() -> Message:
             return {"type": "http.disconnect"}
 
         async def unheard(message: Message) -> None:
-            """Discards the answer, a 404."""
+            """Discards the answer."""
 
-        await self._app({**scope, "raw_path": b"/", "query_string": b""}, nothing, unheard)
+        await self._app({**scope, "path": "/healthz", "raw_path": b"/healthz", "query_string": b""}, nothing, unheard)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

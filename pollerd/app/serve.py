@@ -245,7 +245,7 @@ async def _serve(
     if not config.options.no_web:
         from pollerd.web.application import add_pages  # what a daemon without pages does not need
 
-        await add_pages(api, config.shown(), RECENT.at_least)
+        add_pages(api, config.shown(), RECENT.at_least)
         await _say_first_user(config, api, listener)
     refused = daemon.parts.runtime.instruments.api_connections_refused
     server = ApiServer(api, _API_DRAIN_SECONDS, Admission(_api_connections(parts.descriptors), refused.inc))

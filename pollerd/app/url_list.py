@@ -14,9 +14,7 @@ from typing import BinaryIO, TypeVar
 import structlog
 
 from pollerd.api.formats import Format
-from pollerd.api.list_diff import signal_sources_of
 from pollerd.api.list_formats import Line, may_name_a_site, parse_entries, parse_file, tags_of
-from pollerd.api.sources import sources_of
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.control.notifications import NotificationControl
 from pollerd.daemon.control.sources import SourceControl
@@ -200,6 +198,9 @@ def _read(path: Path, file: BinaryIO) -> _Contents:
     form = _format(path)
     try:
         if form in DOCUMENTS:
+            from pollerd.api.list_diff import signal_sources_of  # loads the API, which a list of sites does not need
+            from pollerd.api.sources import sources_of
+
             document = read_document(file.read(), form, path.parent)
             listed_signals = signal_sources_of(document.signal_sources)
             return _Contents(

@@ -20,7 +20,7 @@ import pytest
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from pollerd.api.application import create_api
+from pollerd.api.application import Application, create_api
 from pollerd.api.auth.recognition import Tokens
 from pollerd.api.events import Streams
 from pollerd.api.server import ApiServer
@@ -88,7 +88,7 @@ class Api:
     session: aiohttp.ClientSession
     streams: Streams
     tokens: Tokens
-    app: FastAPI
+    app: Application
 
     async def __call__(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
         """Calls `path` below /api/v1 (or from the root where it starts with //); `body` goes as JSON."""

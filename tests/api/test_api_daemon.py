@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
 from pathlib import Path
@@ -90,6 +91,23 @@ async def test_metrics_in_both_formats(api: Api) -> None:
     modern = await api("GET", "//metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert modern.headers["Content-Type"].startswith("application/openmetrics-text")
     assert modern.body.endswith(b"# EOF\n")
+
+
+async def test_routes_are_added_when_one_of_them_is_asked_for(api: Api) -> None:
+    """A daemon that is only asked for its health and metrics does without them."""
+
+    def added() -> int:
+        return len(api.app.router.routes)
+
+    at_first = added()
+    for path in ("//healthz", "//readyz", "//metrics"):
+        assert (await api("GET", path)).status == 200
+    assert added() == at_first, "asked by machines only"
+    assert {reply.status for reply in await asyncio.gather(*(api("GET", "/sites") for _ in range(4)))} == {200}
+    then = added()
+    assert then > at_first + 100
+    assert (await api("GET", "/nothing")).status == 404
+    assert added() == then == len(api.app.routes), "once"
 
 
 @pytest.mark.parametrize(

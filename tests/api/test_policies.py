@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from itertools import product
 from types import SimpleNamespace
@@ -44,7 +43,7 @@ WHO = ("nobody", *TOKENS, *SESSIONS)
 def app() -> FastAPI:
     """The API with its pages, over nothing."""
     made = create_api(Mock(), Mock(spec=Store), CollectorRegistry(), ApiSettings(), "1.2.3")
-    asyncio.run(add_pages(made))
+    add_pages(made)
     return made
 
 

@@ -338,7 +338,7 @@ def test_the_web_form_has_every_setting_but_secrets() -> None:
 
 @pytest.mark.parametrize("name", [None, *FORM])
 async def test_the_web_form_changes_what_is_edited(full: Api, name: str | None) -> None:
-    await add_pages(full.app)
+    add_pages(full.app)
     before, form = await site_of(full), await _form(full)
     assert set(FORM) == form.keys() - {"csrf"}
     named = () if name is None else (name,)
@@ -349,7 +349,7 @@ async def test_the_web_form_changes_what_is_edited(full: Api, name: str | None) 
 
 
 async def test_the_form_of_tags_with_commas(full: Api) -> None:
-    await add_pages(full.app)
+    add_pages(full.app)
     form = await _form(full)
     await _post(full, {**form, "tags": form["tags"] + " x;"})
     assert (await site_of(full))["tags"] == ("a, b", "club", "x")

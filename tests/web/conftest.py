@@ -91,7 +91,7 @@ def _record(
 async def opened(new_api: NewApi) -> Web:
     """The pages of a new API."""
     api = await new_api()
-    await add_pages(api.app)
+    add_pages(api.app)
     return Web(api)
 
 

@@ -66,6 +66,7 @@ async def test_files_are_kept_for_ever_under_their_own_address(web: Web) -> None
 
 async def test_files_are_small(web: Web) -> None:
     """The limits of the design: 8 KB of style, 20 KB of scripts, by gzip."""
+    assert (await web.get("/")).status == 200  # pages are loaded when the first is asked for
     files = web.api.app.state.web.assets.files
     assert len(files["style.css"].packed) < 8 * 1024
     assert sum(len(one.packed) for name, one in files.items() if name.endswith(".js")) < 20 * 1024

@@ -99,7 +99,7 @@ async def shown(store: Store) -> AsyncIterator[Web]:
         for allocator in ("uniform", "whittle"):  # one that takes over learns from the stored polls
             await daemon.control.allocation.set(allocator=allocator)
         app = create_api(daemon.control, store, registry, ApiSettings(), "1.0")
-        await add_pages(app, {"budget": ("5.0", "default"), "min_interval": ("30s", "file pollerd.toml")})
+        add_pages(app, {"budget": ("5.0", "default"), "min_interval": ("30s", "file pollerd.toml")})
         root = await stack.enter_async_context(served(app))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         api = Api(root, store, daemon.control, session, app.state.streams, app.state.tokens, app)

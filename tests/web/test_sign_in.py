@@ -22,7 +22,7 @@ async def closed(new_api: NewApi) -> Web:
     """A daemon with a token, and users who may write and read."""
     token = ApiToken.of("token", "secret-token", Scope.READ, Scope.WRITE)
     api = await new_api(ApiSettings(tokens=(token,)))
-    await add_pages(api.app)
+    add_pages(api.app)
     for name, role in NAMES.items():
         made = await api(
             "POST",
@@ -231,7 +231,7 @@ async def test_in_a_browser(closed: Web, new_reader: NewReader) -> None:
 
 async def test_the_first_user_by_the_link_of_the_log(new_api: NewApi, new_reader: NewReader) -> None:
     api = await new_api()
-    await add_pages(api.app)
+    add_pages(api.app)
     code = api.app.state.first_user.make()
     reader = await new_reader(api.root)
     await reader.page.goto(f"{api.root}/first-user#{code}")
