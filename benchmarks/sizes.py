@@ -207,10 +207,17 @@ class Trace:
 async def traced() -> dict[str, str]:
     """Returns files and functions of one unchanged poll, of a site that is added and of one that is changed."""
     trace = Trace()  # before the daemon's threads
-    from aiohttp import ClientSession
+    from aiohttp import ClientSession, TCPConnector
 
     found = {}
-    async with _served_page() as page, _serving(polls=True) as api, ClientSession(api) as session:
+    async with (
+        _served_page() as page,
+        _serving(polls=True) as api,
+        ClientSession(
+            api,
+            connector=TCPConnector(force_close=True),  # no connection of the API ends while a poll is recorded
+        ) as session,
+    ):
         async with session.post("/api/v1/sites", json={"url": page}) as answer:
             assert answer.ok, await answer.text()
         await asyncio.sleep(3.0)  # its first poll, the first that finds nothing new, and what both load

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import threading
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from prometheus_client import CollectorRegistry
-from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pollerd.api import health, openapi, problems
 from pollerd.api.auth.middleware import AuthMiddleware
@@ -22,52 +16,11 @@ from pollerd.api.auth.sign_in import FirstUserCode, Passwords, SignIn
 from pollerd.api.diff import Comparer
 from pollerd.api.events import LiveState, SharedChanges, Streams
 from pollerd.api.health import Health, Readiness
-from pollerd.api.http import AnswerHeaders, ApiPorts, add_routers, operation_id
+from pollerd.api.http import ApiPorts, Application, add_routers, operation_id
 from pollerd.api.settings import ApiSettings
 from pollerd.daemon.control.control import Control
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage.store import Store
-
-
-class Application(FastAPI):
-    """FastAPI with headers for every answer, added outside of all middleware, where answers to faults are sent.
-
-    What was given to `add_later` is added at the first request that is not of `health`: to import all routes takes a
-    third of the start's CPU time and 20 MB, and many a daemon is only polled for its health and metrics.
-    """
-
-    def __init__(self, **settings: Any) -> None:
-        self._to_add = list[Callable[[], None]]()
-        self._adding = threading.Lock()
-        super().__init__(**settings)
-
-    def add_later(self, add: Callable[[], None]) -> None:
-        """Has `add` add routes to this application, in a thread, before they are needed."""
-        self._to_add.append(add)
-
-    def add_now(self) -> None:
-        """Adds what was to be added later. Does nothing the second time."""
-        with self._adding:
-            while self._to_add:
-                self._to_add[0]()
-                del self._to_add[0]
-            gc.freeze()  # as the daemon does with all that is loaded at its start
-
-    @property
-    def routes(self) -> list[BaseRoute]:
-        """All routes."""
-        self.add_now()
-        return super().routes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
-        if self._to_add and scope["type"] == "http" and scope["path"] not in health.PATHS:
-            await asyncio.to_thread(self.add_now)
-        await super().__call__(scope, receive, send)
-
-    def build_middleware_stack(self) -> ASGIApp:
-        """Returns FastAPI's stack, wrapped by `AnswerHeaders`."""
-        return AnswerHeaders(super().build_middleware_stack())
 
 
 def create_api(

@@ -7,7 +7,6 @@ from http import HTTPStatus
 from typing import Literal
 
 from fastapi import APIRouter, Request, Response
-from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 from pydantic import BaseModel
@@ -107,5 +106,3 @@ async def get_cluster(daemon: Daemon) -> ClusterView:
 
 
 ROUTERS = (router, cluster_router)
-PATHS = frozenset(route.path for route in router.routes if isinstance(route, APIRoute))
-"""What machines ask for, every few seconds."""

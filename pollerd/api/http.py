@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import hashlib
 import hmac
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
@@ -18,6 +20,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, Field
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pollerd.api.access import shown
@@ -342,3 +345,50 @@ async def _caller(request: Request) -> str:
 
 Daemon = Annotated[ApiPorts, Depends(_ports)]
 Caller = Annotated[str, Depends(_caller)]
+
+
+# The application.
+
+
+class Application(FastAPI):
+    """FastAPI with headers for every answer, added outside of all middleware, where answers to faults are sent.
+
+    What was given to `add_later` is added at the first request that the routes before cannot answer: to import them all
+    takes a third of the start's CPU time and 20 MB, and many a daemon is asked for its health and metrics only.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._to_add = list[Callable[[], None]]()
+        self._adding = threading.Lock()
+        super().__init__(**settings)
+
+    def add_later(self, add: Callable[[], None]) -> None:
+        """Has `add` add routes to this application, in a thread, before they are needed."""
+        self._to_add.append(add)
+
+    def add_now(self) -> None:
+        """Adds what was to be added later. Does nothing the second time."""
+        with self._adding:
+            while self._to_add:
+                self._to_add[0]()
+                del self._to_add[0]
+            gc.freeze()  # as the daemon does with all that is loaded at its start
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """All routes."""
+        self.add_now()
+        return super().routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if self._to_add and scope["type"] == "http" and not self._has(scope["path"]):
+            await asyncio.to_thread(self.add_now)
+        await super().__call__(scope, receive, send)
+
+    def _has(self, path: str) -> bool:
+        return any(path == getattr(route, "path", None) for route in self.router.routes)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Returns FastAPI's stack, wrapped by `AnswerHeaders`."""
+        return AnswerHeaders(super().build_middleware_stack())

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
-from pollerd.api.application import Application
-from pollerd.api.http import add_routers
+from pollerd.api.http import Application, add_routers
 from pollerd.web.http import PAGE_ROUTES
 
 if TYPE_CHECKING:

@@ -20,9 +20,10 @@ import pytest
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from pollerd.api.application import Application, create_api
+from pollerd.api.application import create_api
 from pollerd.api.auth.recognition import Tokens
 from pollerd.api.events import Streams
+from pollerd.api.http import Application
 from pollerd.api.server import ApiServer
 from pollerd.api.settings import ApiSettings
 from pollerd.app.build import LiveSettings, live_daemon

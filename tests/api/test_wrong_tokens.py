@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.api.auth.limits import BURST, FAMILIAR_BURST, MAX_ADDRESSES, WrongTokens, counted_address
+from pollerd.api.auth.limits import BURST, FAMILIAR_BURST, MAX_ADDRESSES, WrongTokens
+from pollerd.api.auth.middleware import counted_address
 from pollerd.api.settings import ApiSettings, digest_of
 from tests.api.conftest import Api, NewApi
 

@@ -8,7 +8,6 @@ A name over its limit would lock its user out. So from an address where it signe
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
@@ -80,8 +79,6 @@ FAMILIAR_PER_SECOND = 20.0
 """Rate, for an address over the limit, of comparisons with tokens that were right there before."""
 MAX_ADDRESSES = MAX_KEYS
 _FAMILIAR_KEPT = 4
-_IPV6_PREFIX = 64
-"""Prefix assigned to one customer, who has all of its addresses."""
 
 
 class WrongTokens:
@@ -134,19 +131,6 @@ def is_among(digests: Iterable[bytes], digest: bytes) -> bool:
     for known in digests:
         found |= hmac.compare_digest(known, digest)
     return found
-
-
-def counted_address(peer: str) -> str:
-    """Returns the counted form of a peer's address: IPv4, or the /64 of an IPv6 address."""
-    try:
-        address = ipaddress.ip_address(peer.partition("%")[0])
-    except ValueError:
-        return ""  # a Unix socket, or a server that does not report it
-    if address.version == 4:
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(address), _IPV6_PREFIX), strict=False))
 
 
 # How often one address may call what is open to everybody and costs work.

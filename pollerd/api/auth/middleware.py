@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import math
 import re
 import time
@@ -23,7 +24,6 @@ from pollerd.api.auth.limits import (
     OPEN_BURST,
     OPEN_PER_SECOND,
     WrongTokens,
-    counted_address,
 )
 from pollerd.api.auth.policies import READING, RoutePolicies, RoutePolicy
 from pollerd.api.auth.recognition import CallerRecognition, RevokedError, clear_cookie, secret_in
@@ -270,6 +270,23 @@ class AuthMiddleware:
         if self._recognition.tokens.settings.entrance.trusts(peer):
             return str((scope.get("client") or (peer, 0))[0])
         return peer
+
+
+_IPV6_PREFIX = 64
+"""Prefix assigned to one customer, who has all of its addresses."""
+
+
+def counted_address(peer: str) -> str:
+    """Returns the counted form of a peer's address: IPv4, or the /64 of an IPv6 address."""
+    try:
+        address = ipaddress.ip_address(peer.partition("%")[0])
+    except ValueError:
+        return ""  # a Unix socket, or a server that does not report it
+    if address.version == 4:
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(address), _IPV6_PREFIX), strict=False))
 
 
 def _peer(scope: Connection) -> str:
