@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import xxhash
+from msgspec import Struct
 
 # Tokens of a line: moments, relative times, numbers, codes, words, and single signs between them.
 #
@@ -29,8 +30,7 @@ class TokenKind(StrEnum):
     SIGN = "sign"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """Some bytes of a line; the concatenated tokens are the line."""
 
     kind: TokenKind
@@ -98,7 +98,7 @@ _DIGITS = re.compile(rb"\d++")
 
 def tokens(line: bytes) -> list[Token]:
     """Splits `line`, any bytes, into tokens; concatenated they are the line. Linear; for up to `LONGEST_LINE`."""
-    return [Token(_kind(match), match[0]) for match in _TOKEN.finditer(line)]
+    return [Token(_KINDS[match.lastgroup], match[0]) for match in _TOKEN.finditer(line)]
 
 
 def shape(moment: bytes) -> bytes:
@@ -106,9 +106,8 @@ def shape(moment: bytes) -> bytes:
     return _DIGITS.sub(b"0", _LETTERS.sub(b"a", moment))
 
 
-def _kind(match: re.Match[bytes]) -> TokenKind:
-    kind = match.lastgroup or "sign"
-    return TokenKind.CODE if kind == "run" else TokenKind(kind)
+_KINDS: dict[str | None, TokenKind] = {**{kind.value: kind for kind in TokenKind}, "run": TokenKind.CODE}
+"""Group of `_TOKEN` -> the kind of what it matches."""
 
 
 # Slots for the differing parts of lines: the narrowest class that covers the observed values.
