@@ -12,15 +12,18 @@ import contextlib
 import importlib
 import multiprocessing
 import os
+import pickle
 import resource
 import signal
+import socket
 import threading
 import time
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import TypeVar
 
@@ -114,6 +117,8 @@ _CPU_CLOCK = 2
 """With a process's id, as in clock_getcpuclockid(3), its clock of CPU time."""
 _START_SECONDS = 60.0
 """Longest start of a process."""
+_KILLED_SECONDS = 1.0
+"""Longest wait for the end of a process that was killed."""
 MEMORY_BYTES = 448 * 1024**2
 """Memory that one piece of work can allocate. Reading 12 MB of JSON takes 330 MB, and 5 MB of tags 190 MB."""
 TEMPLATE_SECONDS, TEMPLATE_MEMORY_BYTES = 2.0, 128 * 1024**2
@@ -176,10 +181,10 @@ class WorkerPool:
             effort.host, effort.size / _BYTES_PER_SECOND
         )  # time spent waiting for a process is not the work's
         try:
-            with contextlib.suppress(BrokenExecutor):  # something else may have ended the process
+            with contextlib.suppress(_EndedError):  # something else may have ended the process
                 return await self._once(work, arguments, effort)
             return await self._once(work, arguments, effort)
-        except BrokenExecutor as error:
+        except _EndedError as error:
             raise TooHeavyError("its process ended twice: it was short of memory, or a parser crashed") from error
         except MemoryError as error:
             raise TooHeavyError(f"it takes more than {self._memory // 1024**2} MiB of memory") from error
@@ -196,14 +201,14 @@ class WorkerPool:
     async def _once(self, work: Callable[..., T], arguments: tuple[object, ...], effort: Effort) -> T:
         process = self._idle.pop() if self._idle else _Process(self._memory)
         self._processes.add(process)
-        done: asyncio.Future[T] | None = None
+        done: asyncio.Task[T] | None = None
         try:
             await process.prepare(work)
-            done = await process.begin(work, arguments)
+            done = asyncio.create_task(process.run(work, arguments), name="worker")
             await self._watch(process, done, effort)
             return await done
-        except BrokenExecutor as error:
-            self._log.warning("worker_ended", pool=self._name, reason=f"{type(error).__name__}: {error}")
+        except _EndedError as error:
+            self._log.warning("worker_ended", pool=self._name, reason=str(error))
             raise
         finally:
             if process in self._processes and _is_over(done):
@@ -212,7 +217,7 @@ class WorkerPool:
                 process.end()
                 self._processes.discard(process)
 
-    async def _watch(self, process: _Process, done: asyncio.Future[T], effort: Effort) -> None:
+    async def _watch(self, process: _Process, done: asyncio.Task[T], effort: Effort) -> None:
         """Waits until the work is done. Raises TooHeavyError when it has taken too long."""
         began, cpu_before, spent = time.monotonic(), process.cpu_seconds(), 0.0
         patience = effort.patience or self._patience
@@ -230,52 +235,86 @@ class WorkerPool:
             effort.seconds += spent
 
 
-def _is_over(done: asyncio.Future[T] | None) -> bool:
+def _is_over(done: asyncio.Task[T] | None) -> bool:
     """Returns whether the work is done and its process ready for more; calls the work off if not."""
     if done is None:
         return False
     done.cancel()  # without effect on work that is done
-    return not done.cancelled() and not isinstance(done.exception(), BrokenExecutor)
+    return done.done() and not done.cancelled() and not isinstance(done.exception(), _EndedError)
+
+
+class _EndedError(Exception):
+    """A process ended before its work."""
+
+
+_HEAD_BYTES = 8
+"""Before each message, its length; then the message, pickled."""
+_BUFFER_BYTES = 1 << 20
 
 
 class _Process:
-    """One process. Its own executor, so that work that ends it ends no other's."""
+    """One process at the other end of a pair of sockets.
+
+    The loop itself writes the work and reads the result. With concurrent.futures each piece of work wakes three threads
+    of ours, which takes four times the CPU time.
+    """
 
     def __init__(self, memory_bytes: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._executor = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
-        self._memory, self._pid = memory_bytes, 0
+        self._memory = memory_bytes
+        self._process: SpawnProcess | None = None
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._loaded: set[str] = set()
 
     async def prepare(self, work: Callable[..., object]) -> None:
         """Waits until the process runs and has loaded the work's code, whose time and memory no page is to blame for.
 
-        Raises TimeoutError or BrokenExecutor if that fails.
+        Raises TimeoutError or `_EndedError` if that fails.
         """
         module = (work.func if isinstance(work, partial) else work).__module__
         if module not in self._loaded:
             async with asyncio.timeout(_START_SECONDS):
-                self._pid = await (await self.begin(_load, (module, self._memory)))
+                if self._process is None:
+                    await self._start()
+                await self.run(_load, (module, self._memory))
             self._loaded.add(module)
 
-    async def begin(self, work: Callable[..., T], arguments: tuple[object, ...]) -> asyncio.Future[T]:
-        """Begins a piece of work."""
-        # In a thread: the first call starts the process and writes to its pipes.
-        return asyncio.wrap_future(await asyncio.to_thread(self._executor.submit, work, *arguments))
+    async def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
+            await asyncio.to_thread(self._process.start)
+        self._streams = await asyncio.open_unix_connection(sock=ours, limit=_BUFFER_BYTES)
+
+    async def run(self, work: Callable[..., T], arguments: tuple[object, ...]) -> T:
+        """Returns the result of the work, or raises what it raises; `_EndedError` if the process ends before."""
+        assert self._streams is not None
+        (reader, writer), data = self._streams, pickle.dumps((work, arguments))
+        try:
+            writer.write(len(data).to_bytes(_HEAD_BYTES) + data)
+            await writer.drain()
+            size = int.from_bytes(await reader.readexactly(_HEAD_BYTES))
+            returned, value = pickle.loads(await reader.readexactly(size))
+        except (asyncio.IncompleteReadError, OSError) as error:
+            raise _EndedError("a worker process ended in the middle of its work") from error
+        if not returned:
+            raise value
+        result: T = value
+        return result
 
     def cpu_seconds(self) -> float:
         """Returns the CPU time that the process has used, s; the wall time where the system does not say it."""
+        pid = (self._process and self._process.pid) or 0
         try:
-            return time.clock_gettime((~self._pid << 3) | _CPU_CLOCK)
+            return time.clock_gettime((~pid << 3) | _CPU_CLOCK)
         except OSError:  # the process has ended, or this is no Linux
             return time.monotonic()
 
     def end(self) -> None:
         """Ends the process, even at work."""
-        # The executor itself only waits, until Python 3.14.
-        for process in list((self._executor._processes or {}).values()):  # noqa: SLF001
-            process.kill()
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+        if self._process is not None and self._process.pid is not None:
+            self._process.kill()
 
 
 def workers_that_fit() -> int:
@@ -294,15 +333,35 @@ def _memory_there() -> int:
     return most
 
 
-def _begin() -> None:
-    """Prepares a worker: it ignores signals, which the daemon handles, and ends with the daemon."""
+def _serve(connection: socket.socket) -> None:
+    """Does the work that comes over the connection, until that or the daemon ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, signal.SIG_IGN)  # the daemon handles them
     threading.Thread(target=_end_with_parent, name="watch-parent", daemon=True).start()
+    with contextlib.suppress(OSError), connection, connection.makefile("rb") as requests:
+        while head := requests.read(_HEAD_BYTES):
+            result = _result_of(requests.read(int.from_bytes(head)))
+            connection.sendall(len(result).to_bytes(_HEAD_BYTES) + result)
 
 
-def _load(module: str, memory_bytes: int) -> int:
-    """Loads a module, and limits the memory that work may use besides it; returns the id of the process."""
+def _result_of(request: bytes) -> bytes:
+    try:
+        work, arguments = pickle.loads(request)
+        return pickle.dumps((True, work(*arguments)))
+    except MemoryError:
+        return pickle.dumps((False, MemoryError()))  # what else there is to say of it takes memory
+    except Exception as error:  # noqa: BLE001 (the daemon raises it)
+        error.add_note(traceback.format_exc())
+        try:
+            data = pickle.dumps((False, error))
+            pickle.loads(data)
+        except Exception:  # noqa: BLE001 (one that cannot be sent is named)
+            return pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+        return data
+
+
+def _load(module: str, memory_bytes: int) -> None:
+    """Loads a module, and limits the memory that work may use besides it."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     importlib.import_module(module)
@@ -310,7 +369,6 @@ def _load(module: str, memory_bytes: int) -> int:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * os.sysconf("SC_PAGE_SIZE") + memory_bytes
         resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-    return os.getpid()
 
 
 def _end_with_parent() -> None:

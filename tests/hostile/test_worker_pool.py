@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.support.origin import until
 
 
 @pytest.fixture
-def worker_pool() -> Iterator[WorkerPool]:
+async def worker_pool() -> AsyncIterator[WorkerPool]:
     shop = WorkerPool(workers=1)
     yield shop
     shop.close()
@@ -52,6 +52,21 @@ def greedy(size: int) -> int:
     return len(bytearray(size))
 
 
+class LocalError(Exception):
+    """Cannot be made again from its arguments."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+def refuse_oddly(value: int) -> int:
+    raise LocalError(value, value + 1)
+
+
+def echo(value: bytes) -> bytes:
+    return value
+
+
 async def test_one_process_serves_many(worker_pool: WorkerPool) -> None:
     pids = {await worker_pool.do(process, n) for n in range(3)}
     assert len(pids) == 1
@@ -61,6 +76,14 @@ async def test_one_process_serves_many(worker_pool: WorkerPool) -> None:
 async def test_what_work_raises_comes_back(worker_pool: WorkerPool) -> None:
     with pytest.raises(ValueError, match="not 3"):
         await worker_pool.do(refuse, 3)
+    with pytest.raises(RuntimeError, match="LocalError: 3 and 4"):
+        await worker_pool.do(refuse_oddly, 3)
+
+
+async def test_work_may_be_large(worker_pool: WorkerPool) -> None:
+    large = os.urandom(20_000_000)
+    assert await worker_pool.do(echo, large) == large
+    assert await worker_pool.do(echo, b"") == b""
 
 
 async def test_a_page_that_kills_its_process_harms_no_other(worker_pool: WorkerPool) -> None:
