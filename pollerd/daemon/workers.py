@@ -23,6 +23,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from heapq import heappop, heappush
+from itertools import count
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import TypeVar
@@ -52,6 +54,11 @@ class FairTurns:
         """Host -> seconds used, in virtual time; absent: `_virtual`."""
         self._virtual = 0.0
         """Virtual time at which the last work started, s."""
+        self._queue: list[tuple[int, float, int, str]] = []
+        """Heap of processes that a host has, its turn in virtual time, number and host; void unless its last number."""
+        self._numbers: dict[str, int] = {}
+        """Waiting host -> its number in the queue."""
+        self._count = count()
 
     async def take(self, host: str, expected: float = 0.0) -> None:
         """Waits for a process. `expected`: how long it will be used, as far as is known, s."""
@@ -60,6 +67,8 @@ class FairTurns:
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(host, deque()).append((expected, turn))
+        if host not in self._numbers:
+            self._line_up(host)
         try:
             await turn
         except asyncio.CancelledError:
@@ -74,28 +83,39 @@ class FairTurns:
         if not self._running[host]:
             del self._running[host]
         self._free += 1
+        self._line_up(host)
         self._start_next()
         if len(self._used) > _REMEMBERED:
             self._used = {host: used for host, used in self._used.items() if used > self._virtual}
 
+    def _line_up(self, host: str) -> None:
+        """Gives a waiting host its place in the queue anew."""
+        if turns := self._waiting.get(host):
+            number = self._numbers[host] = next(self._count)
+            heappush(self._queue, (self._running[host], self._start_of(host) + turns[0][0], number, host))
+
     def _start_next(self) -> None:
         while self._free and self._waiting:
-            host = min(self._waiting, key=self._turn_of)
+            _, _, number, host = heappop(self._queue)
+            if self._numbers.get(host) != number:
+                continue
             turns = self._waiting[host]
             _, turn = turns.popleft()
             if not turns:
-                del self._waiting[host]
-            if not turn.done():  # else it was called off
+                del self._waiting[host], self._numbers[host]
+            if turn.done():  # it was called off
+                self._line_up(host)
+            else:
                 self._start(host)
                 turn.set_result(None)
-
-    def _turn_of(self, host: str) -> tuple[int, float]:
-        return self._running[host], self._start_of(host) + self._waiting[host][0][0]
+        if not self._waiting:
+            self._queue.clear()
 
     def _start(self, host: str) -> None:
         self._free -= 1
         self._running[host] += 1
         self._virtual = self._used[host] = self._start_of(host)
+        self._line_up(host)
 
     def _start_of(self, host: str) -> float:
         return max(self._used.get(host, 0.0), self._virtual)

@@ -124,15 +124,18 @@ NO_MASK = Mask()
 #
 # Thus one clock does not make a whole one-line document noise, nor an entry of a feed.
 
-_END = re.compile(rb"[\n\t;}](?!\n)|[.!?] |(?=<[A-Za-z])")
+# One class of bytes first, for which a search is quick: a pattern that only looks around takes eight times as long.
+_END = re.compile(rb"[\n\t;}.!?<](?:(?<=[\n\t;}])(?!\n)|(?<=[.!?]) |(?<=<)(?=[A-Za-z]))")
+_OPENING = ord("<")
 
 
 def units(content: bytes) -> list[bytes]:
     """Returns the units of `content` in order, line ends included; concatenated they are the content."""
-    # Ends are searched for: a split where nothing is consumed looks behind and ahead at each byte, 2.7 times as long.
     out, start = [], 0
     for match in _END.finditer(content):
         end = match.end()
+        if content[end - 1] == _OPENING:  # it begins the next unit
+            end -= 1
         if end > start:
             out.append(content[start:end])
             start = end
