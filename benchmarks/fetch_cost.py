@@ -1,25 +1,35 @@
 """CPU time of `Fetcher.fetch` compared with a bare aiohttp loop, in one run on the same loopback origin.
 
 The origin is a process of its own; both clients run in this one, in turns, and only this process's CPU time counts.
-Prints CPU seconds per 1,000 polls of both, and the median of their ratio over the rounds.
+Prints CPU seconds per 1,000 polls of both, and the median of their ratio over the rounds. With `--tls 1.3` (or 1.2)
+the polls are https, each with a new connection, and the ratio is that of resumed sessions to full handshakes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import datetime
 import gc
 import gzip
+import ipaddress
 import multiprocessing
 import random
+import ssl
 import statistics
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import cast
 
 import aiohttp
 import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from pollerd.fetching.fetcher import Fetcher
 from pollerd.fetching.request import Request
@@ -28,6 +38,7 @@ from pollerd.model import OutcomeKind, Validators
 
 ETAG = '"655f0c21-3c00"'
 WORDS = ("poll", "change", "page", "time", "feed", "index", "news", "item", "report", "city", "water", "price")
+TLS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 KINDS = {"304": OutcomeKind.NOT_MODIFIED, "200": OutcomeKind.BODY, "gzip": OutcomeKind.BODY}
 
 
@@ -70,14 +81,41 @@ class Origin(asyncio.Protocol):
         if self._buffer.endswith(b"\r\n\r\n"):
             self._transport.write(self._answers[self._buffer.split(b"/", 2)[1]])
             self._buffer = b""
+            if self._transport.get_extra_info("ssl_object") is not None:
+                self._transport.close()  # each poll is to connect anew
 
 
-def serve(pipe: Connection, size: int) -> None:
-    """Runs the origin until killed; sends its port through `pipe`."""
+def certificates(folder: Path) -> None:
+    """Writes `ca.pem`, an authority, and `server.pem`, a key and a certificate for 127.0.0.1 that it signed."""
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    root_key, key = rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1())
+    root = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "benchmark")])
+
+    def signed(
+        name: x509.Name, of: rsa.RSAPublicKey | ec.EllipticCurvePublicKey, *extensions: x509.ExtensionType
+    ) -> bytes:
+        made = x509.CertificateBuilder(root, name, of, x509.random_serial_number(), now - day, now + day)
+        for extension in extensions:
+            made = made.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+        return made.sign(root_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    ca = signed(root, root_key.public_key(), x509.BasicConstraints(ca=True, path_length=None))
+    (folder / "ca.pem").write_bytes(ca)
+    (folder / "server.pem").write_bytes(pem + signed(x509.Name([]), key.public_key(), address))
+
+
+def serve(pipe: Connection, size: int, folder: Path, tls: str | None) -> None:
+    """Runs the origin until killed; sends its port through `pipe`. tls: the version it speaks; None: plain HTTP."""
 
     async def run() -> None:
-        answers = responses(size)
-        server = await asyncio.get_running_loop().create_server(lambda: Origin(answers), "127.0.0.1", 0)
+        answers, context = responses(size), None
+        if tls is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.minimum_version = context.maximum_version = TLS[tls]
+            context.load_cert_chain(folder / "server.pem")
+        server = await asyncio.get_running_loop().create_server(lambda: Origin(answers), "127.0.0.1", 0, ssl=context)
         pipe.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
@@ -133,6 +171,25 @@ async def compare(port: int, mode: str, polls: int, sites: int, rounds: int, wor
     print(f"{mode:>5}: {costs}; ratio {ratio:.2f}")
 
 
+async def compare_sessions(port: int, mode: str, polls: int, sites: int, rounds: int, workers: int, ca: Path) -> None:
+    """Compares polls with resumed TLS sessions with those without, each with a new connection."""
+    urls = [f"https://127.0.0.1:{port}/{mode}/{i % sites}.html" for i in range(polls)]
+    settings = FetchSettings(allow_private=True, ca_file=str(ca))
+    full, resumed = list[float](), list[float]()
+    async with Fetcher(replace(settings, tls_session_bytes=0)) as without, Fetcher(settings) as fetcher:
+        for round_ in range(rounds + 1):
+            pair = [
+                await cpu(lambda rest: fetch_loop(without, rest, mode), urls, workers),
+                await cpu(lambda rest: fetch_loop(fetcher, rest, mode), urls, workers),
+            ]
+            if round_:
+                full.append(pair[0])
+                resumed.append(pair[1])
+    ratio = statistics.median(r / f for r, f in zip(resumed, full, strict=True))
+    costs = f"full {statistics.median(full):.3f}, resumed {statistics.median(resumed):.3f} CPU-s / 1000"
+    print(f"{mode:>5}: {costs}; ratio {ratio:.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--modes", nargs="+", choices=sorted(KINDS), default=list(KINDS))
@@ -141,18 +198,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=64, help="polls in flight")
     parser.add_argument("--size", type=int, default=15_000, help="bytes of a page")
+    parser.add_argument("--tls", choices=sorted(TLS), help="compare resumed sessions with full handshakes")
     args = parser.parse_args()
-    ours, theirs = multiprocessing.Pipe(duplex=False)
-    origin = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, args.size), daemon=True)
-    origin.start()
-    try:
-        port = ours.recv()
-        gc.freeze()
-        for mode in args.modes:
-            uvloop.run(compare(port, mode, args.polls, args.sites, args.rounds, args.workers))
-    finally:
-        origin.terminate()
-        origin.join()
+    counts = (args.polls, args.sites, args.rounds, args.workers)
+    with tempfile.TemporaryDirectory() as named:
+        folder = Path(named)
+        certificates(folder)
+        ours, theirs = multiprocessing.Pipe(duplex=False)
+        context = multiprocessing.get_context("spawn")
+        origin = context.Process(target=serve, args=(theirs, args.size, folder, args.tls), daemon=True)
+        origin.start()
+        try:
+            port = ours.recv()
+            gc.freeze()
+            for mode in args.modes:
+                if args.tls is None:
+                    uvloop.run(compare(port, mode, *counts))
+                else:
+                    uvloop.run(compare_sessions(port, mode, *counts, folder / "ca.pem"))
+        finally:
+            origin.terminate()
+            origin.join()
 
 
 if __name__ == "__main__":
