@@ -22,6 +22,8 @@ mapped where they enter, with their cause kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pollerd.masking import masked
 from pollerd.quantities import soon
 
@@ -39,15 +41,73 @@ class TransientError(PollerdError):
 
 
 class InvalidValueError(PermanentError, ValueError):
-    """An invalid input. Of `given`, a text is stored as returned by `masking.masked`."""
+    """An invalid input. Of `given`, a text is stored as returned by `masking.masked`.
 
-    def __init__(self, field: str, allowed: str, given: object) -> None:
+    allowed: what the value must be, such as "at least 1"; or, with `sentence`, all that is to be said (see `refusal`).
+    """
+
+    def __init__(self, field: str, allowed: str, given: object, *, sentence: bool = False) -> None:
         given = masked(given) if isinstance(given, str) else given
-        super().__init__(f"{field}: must be {allowed}; given: {given!r}")
-        self.field, self.allowed, self.given = field, allowed, given
+        self.field, self.allowed, self.given, self.sentence = field, allowed, given, sentence
+        super().__init__(self.text if sentence else f"{self.text}; given: {given!r}")
+
+    @property
+    def text(self) -> str:
+        """The error without the given value."""
+        return f"{self.field}: {self.allowed}" if self.sentence else f"{self.field}: must be {self.allowed}"
+
+    def of(self, field: str, *, given: object = None) -> InvalidValueError:
+        """Returns the same error of another field, with the given value if that is to be another one."""
+        given = self.given if given is None else given
+        return InvalidValueError(field, self.allowed, given, sentence=self.sentence)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.field, self.allowed, self.given))
+        return (_remade, (self.field, self.allowed, self.given, self.sentence))
+
+
+def _remade(field: str, allowed: str, given: object, sentence: bool) -> InvalidValueError:
+    return InvalidValueError(field, allowed, given, sentence=sentence)
+
+
+def refusal(field: str, sentence: str) -> InvalidValueError:
+    """Returns the error for an input of which more is to be said than what it must be."""
+    return InvalidValueError(field, sentence, None, sentence=True)
+
+
+_LISTED_MOST = 6
+"""Known names that are listed where none is near."""
+_LONGEST_NAME = 60
+
+
+def unknown_name(field: str, what: str, given: str, known: Sequence[str], more: str = "") -> InvalidValueError:
+    """Returns the error for a name that is not known: with the nearest known one, or all if there are few, or `more`.
+
+    what: the kind of thing that it names, such as "setting".
+    """
+    near = nearest(given, known, most=1)
+    if near:
+        hint = f"did you mean {near}?"
+    elif len(known) <= _LISTED_MOST:
+        hint = f"known: {', '.join(known)}" if known else f"there is no {what}"
+    else:
+        hint = more
+    name = "" if field.rpartition(".")[2] == given else f" {masked(given[:_LONGEST_NAME])!r}"
+    return refusal(field, f"unknown {what}{name}" + (f"; {hint}" if hint else ""))
+
+
+def nearest(given: str, names: Sequence[str], most: int = 3) -> str:
+    """Returns the names that look most like the given one, joined by commas; empty if none does."""
+    from difflib import get_close_matches
+
+    lower = {name.lower(): name for name in names}
+    close_matches = get_close_matches(given[:_LONGEST_NAME].lower(), list(lower), n=most)
+    return ", ".join(lower[name] for name in close_matches)
+
+
+def with_nearest(allowed: str, given: str, names: Sequence[str], most: int = 1) -> str:
+    """Returns what is allowed, with the nearest names behind if there are any."""
+    found = nearest(given, names, most)
+    return f"{allowed} (nearest: {found})" if found else allowed
 
 
 class ConfigError(PermanentError):

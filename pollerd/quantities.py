@@ -13,10 +13,10 @@ _SHARE = re.compile(_NUMBER + r"\s*(%?)")
 _BYTES = {"": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
 _SIZE = re.compile(_NUMBER + r"\s*(kib|mib|gib|)", re.IGNORECASE)
 
-DURATION = "seconds, or a number with s, m, h or d behind it"
-PACE = "polls per second, or a number with /s, /min, /h or /d behind it"
-SHARE = "a share like 0.01 or 1%"
-SIZE = "a whole number of bytes, or a number with KiB, MiB or GiB behind it"
+DURATION = "seconds, or a number with s, m, h or d, for example 30s or 1.5h"
+PACE = "polls per second, or a number with /s, /min, /h or /d, for example 5 or 20/min"
+SHARE = "a share, for example 0.01 or 1%"
+SIZE = "a whole number of bytes, or a number with KiB, MiB or GiB, for example 10MiB"
 
 
 def seconds(text: str) -> float:

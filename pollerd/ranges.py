@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Range:
     def check(self, value: float) -> None:
         """Raises InvalidValueError where the value is not in range."""
         if not self.least <= value <= self.most:
+            if "%" in self.words and 2.0 <= value < 100.0 and value.is_integer():
+                raise refusal(self.name, f"must be {self.allowed}; did you mean {value:g}%?")
             raise InvalidValueError(self.name, self.allowed, value)
 
 
@@ -69,7 +71,7 @@ SOURCE = _table(
 SCHEDULING = _table(
     Range("min_interval_seconds", 0, words="a finite number of seconds, {lowest:g} or more", below=True),
     Range("host_interval_seconds", 0, words="a finite number of seconds, {lowest:g} or more", below=True),
-    Range("min_yield", 0, 1, "a chance from {lowest:g} (off) to below {highest:g}, like 1% or 0.01", below=True),
+    Range("min_yield", 0, 1, "a chance from {lowest:g} (off) to below {highest:g}, for example 1%", below=True),
     Range("max_interval_seconds", 0, words="a number of seconds above {lowest:g}", above=True),
     Range("max_silence_seconds", 0, words="a number of seconds above {lowest:g}", above=True),
     Range("backoff_base_seconds", 0, words="a number of seconds above {lowest:g}", above=True),
@@ -80,8 +82,8 @@ SCHEDULING = _table(
 BUDGET = Range("budget", 0.01, 10_000, "polls per second from {lowest:g} to {highest:g}", "polls per second")
 
 PLAN = _table(
-    Range("share", 0, 1, "a share above {lowest:g} and below {highest:g}, like 0.9 or 90%", above=True, below=True),
-    Range("within", 1, 1e9, "{lowest:g} to {highest:,.10g} s, or as in 30m", "seconds"),
+    Range("share", 0, 1, "a share above {lowest:g} and below {highest:g}, for example 90%", above=True, below=True),
+    Range("within", 1, 1e9, "{lowest:g} to {highest:,.10g} s, for example 30m", "seconds"),
 )
 """What may be asked of a plan of the budget: 1e9 s are 31 years."""
 

@@ -20,7 +20,7 @@ def rfc3339(moment: float) -> str:
 
 def parse_moment(field: str, text: str) -> float:
     """Parses RFC 3339 with an offset, or a number, to epoch seconds. Raises `InvalidValueError`."""
-    allowed = "a moment as in 2026-01-31T12:00:00Z, or epoch seconds"
+    allowed = "a time such as 2026-01-31T12:00:00Z, or epoch seconds"
     # A plus sign that was not percent-encoded in a query string arrives as a space.
     spelled = text.strip().replace(" ", "+")
     try:

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 
 from yarl import URL
 
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.masking import masked
 
 MAX_URL_LENGTH = 2048
@@ -19,6 +19,8 @@ MAX_URL_LENGTH = 2048
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _SHAPE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]+)", re.IGNORECASE)
+_BARE = re.compile(r"(?:[A-Za-z0-9-]{1,63}\.){1,10}[A-Za-z]{2,63}(?::[0-9]{1,5})?(?:[/?#][^\s]*)?")
+"""An address as people type it, without its scheme."""
 _PORT = re.compile(r":(?P<port>[0-9]*)$")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff\ud800-\udfff]")
 _PATH = re.compile(
@@ -65,6 +67,8 @@ def made_normal(text: str) -> str:
     """`normalise_url` for any stripped text."""
     shape = _SHAPE.match(text)
     if shape is None:
+        if _BARE.fullmatch(text):
+            raise refusal("url", f"{masked(text)!r} has no scheme; did you mean https://{masked(text)} ?")
         raise _invalid("an absolute http:// or https:// URL with a host", text)
     if _UNSAFE.search(text):
         raise _invalid("free of whitespace, control characters and backslashes", text)

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field
 
 from pollerd import site_settings
 from pollerd.api.common import Given
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.fetching.settings import normalise_proxy
 from pollerd.masking import NOT_SHOWN, is_secret_name
 from pollerd.site_settings import NO_ACCESS, Access, Credentials, SiteSpec
@@ -75,7 +75,7 @@ def check_access(access: Access) -> Access:
     if access.credentials is not None:
         _check_credentials(access.credentials)
         if any(name.lower() == "authorization" for name in access.header_names):
-            raise InvalidValueError("headers.Authorization", "left out where credentials are given", NOT_SHOWN)
+            raise refusal("headers.Authorization", "give credentials or an Authorization header, not both")
     if access.body is not None and not (len(access.body) <= MAX_BODY_LENGTH and _storable(access.body)):
         raise InvalidValueError("body", f"at most {MAX_BODY_LENGTH:,} characters of UTF-8 without NUL", NOT_SHOWN)
     if access.pdf_password is not None and not (
@@ -121,7 +121,7 @@ def _body_by_method(given: Mapping[str, Any], body: str | None) -> str | None:
     if method == "POST":
         return body or ""
     if given.get("body") is not None:
-        raise InvalidValueError("method", "POST, or left out, where a body is given", method)
+        raise refusal("method", "a body is sent with POST only")
     return None
 
 
@@ -175,7 +175,7 @@ def _check_headers(headers: tuple[tuple[str, str], ...]) -> None:
             # A header may have been given in place of its name.
             raise InvalidValueError("headers", "named by 1 to 64 letters, digits and !#$%&'*+-.^_`|~", NOT_SHOWN)
         if name.lower() in _OURS:
-            raise InvalidValueError(f"headers.{name}", "left out: the daemon sets it itself", NOT_SHOWN)
+            raise refusal(f"headers.{name}", "the daemon sets this header itself")
         if not _VALUE.match(value):
             allowed = "printable ASCII without line breaks and spaces around it"
             raise InvalidValueError(f"headers.{name}", allowed, NOT_SHOWN)

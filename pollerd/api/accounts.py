@@ -33,7 +33,7 @@ from pollerd.api.http import (
 )
 from pollerd.api.problems import ProblemResponse, problem
 from pollerd.api.settings import digest_of
-from pollerd.errors import InvalidValueError, NotFoundError
+from pollerd.errors import NotFoundError, refusal
 from pollerd.model import Role
 from pollerd.shown import Moment
 from pollerd.storage.accounts import NamedUser, Session, StoredToken
@@ -374,10 +374,10 @@ async def _begun(sign_in: SignIn, body: SignInRequest, visitor: Visitor) -> Begu
     if body.token is not None and body.name is None and body.password is None:
         return await sign_in.with_token(body.token, visitor)
     if body.token is not None:
-        raise InvalidValueError("token", "left out where name or password is given", "(not shown)")
+        raise refusal("token", "give a token, or a name with its password, not both")
     if body.name is None or body.password is None:
         missing = "name" if body.name is None else "password"
-        raise InvalidValueError(missing, "given, unless a token is", None)
+        raise refusal(missing, "is needed, unless a token is given")
     return await sign_in.with_password(body.name, body.password, visitor)
 
 

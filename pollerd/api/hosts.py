@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from pollerd.api.common import Given, Listing
 from pollerd.api.http import Caller, Cursor, Daemon, Limit, Words, api_router, json_body
 from pollerd.daemon.views import HostView
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.timestamps import parse_moment
 
 
@@ -40,7 +40,7 @@ class HostPatch(Given):
         if "paused" not in self.model_fields_set:
             return until is not None, until
         if until is not None and not self.paused:
-            raise InvalidValueError("paused_until", "null or left out where paused is false", self.paused_until)
+            raise refusal("paused_until", "a host that is not paused has no end of its pause")
         return self.paused, until
 
 

@@ -23,9 +23,8 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pollerd.api.access import shown
 from pollerd.daemon.control.control import Control
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, unknown_name
 from pollerd.model import Role
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.encoding import Order
@@ -117,10 +116,9 @@ async def known_query(request: Request) -> None:
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
     known = list(_query_names(route.dependant))
-    for name, value in request.query_params.items():
+    for name in request.query_params:
         if name not in known:
-            allowed = f"left out; known are {', '.join(known)}" if known else "left out"
-            raise InvalidValueError(name, allowed, shown(name, value))
+            raise unknown_name(name, "parameter", name, known, f"known: {', '.join(known)}")
         if len(request.query_params.getlist(name)) > 1:
             raise InvalidValueError(name, "given once", "more than once")
 

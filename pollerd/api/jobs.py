@@ -18,7 +18,7 @@ from pollerd.api.http import MAX_ID, Caller, Cursor, Daemon, Limit, api_router, 
 from pollerd.api.inputs import check_spec, check_tag, input_fields, shown_setting
 from pollerd.api.problems import problem
 from pollerd.api.sites import SiteFilterSchema, Tag
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import JobAction
 from pollerd.site_settings import INHERITED, SiteSpec
 from pollerd.storage.jobs import JobProgress, JobSpec
@@ -92,8 +92,9 @@ class BulkChange(Given):
         given = {name: getattr(self.value, name) for name in self.value.model_fields_set}
         names = _NAMES.get(self.action, set())
         if given.keys() - names or (names and not given):
-            allowed = _VALUES.get(self.action, f"left out for {self.action}")
-            raise InvalidValueError("value", allowed, given)
+            if self.action not in _VALUES:
+                raise refusal("value", f"{self.action} takes no value")
+            raise InvalidValueError("value", _VALUES[self.action], given)
         if "tag" in names:
             return {"tag": check_tag(given["tag"], "value.tag")}
         check_spec(SiteSpec("http://site/", **given))

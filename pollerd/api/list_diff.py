@@ -33,8 +33,9 @@ from pollerd.api.list_schemas import (
 from pollerd.api.lists import ListFormat, posted_lines
 from pollerd.api.signals import SourceName, checked_hosts
 from pollerd.api.sources import settings_of, sources_of
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.fetching.settings import without_userinfo
+from pollerd.masking import masked
 from pollerd.model import Site
 from pollerd.notifications.specs import channels_of, rules_of
 from pollerd.notifications.stored_channels import shown
@@ -317,9 +318,9 @@ def signal_sources_of(listed: Sequence[Mapping[str, Any]]) -> list[ListedSignalS
         try:
             one = signal_source_of(fields)
         except InvalidValueError as error:
-            raise InvalidValueError(f"signal_sources[{place}].{error.field}", error.allowed, error.given) from error
+            raise error.of(f"signal_sources[{place}].{error.field}") from error
         if one.key in found:
-            raise InvalidValueError(f"signal_sources[{place}]", "another than those before it", one.key)
+            raise refusal(f"signal_sources[{place}]", f"{masked(str(one.key))!r} is listed twice")
         found[one.key] = one
     return list(found.values())
 

@@ -16,9 +16,9 @@ from pollerd.api import access, opml
 from pollerd.api.formats import MEDIA, Format, text_of_csv
 from pollerd.api.http import media_type
 from pollerd.api.inputs import check_render, check_selections, check_spec, check_tag_settings
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal, unknown_name
 from pollerd.lists.list_document import Entry
-from pollerd.masking import NOT_SHOWN, masked, masked_line
+from pollerd.masking import masked, masked_line
 from pollerd.quantities import seconds, share
 from pollerd.scheduling.windows import windows_of
 from pollerd.site_settings import INHERITED, SITE_SETTINGS, Kind, RespectTtl, Setting, SiteSpec, TagSettings
@@ -203,9 +203,16 @@ def _without_comment(text: str) -> str:
 
 def _header(line: str) -> list[str]:
     names = [name.strip().lower() for name in _cells(line, "header")]
-    if "url" not in names or len(set(names)) < len(names) or not set(names) <= set(KNOWN_FIELDS):
-        allowed = f"url and any of {', '.join(KNOWN_FIELDS[1:])}, none twice"
-        raise InvalidValueError("header", allowed, line)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    unknown = next((name for name in names if name not in KNOWN_FIELDS), None)
+    if unknown is not None:
+        if len(names) == 1 and ";" in line:
+            raise refusal("header", "columns are separated by commas, not by semicolons")
+        raise unknown_name("header", "column", masked(unknown), KNOWN_FIELDS, f"known: {', '.join(KNOWN_FIELDS)}")
+    if twice is not None:
+        raise refusal("header", f"column {twice} is there twice")
+    if "url" not in names:
+        raise refusal("header", "a column url is needed")
     return names
 
 
@@ -222,7 +229,7 @@ def _from_csv(header: list[str], line: str) -> SiteSpec | None:
         return None
     cells = _cells(line, "line")
     if len(cells) > len(header):
-        raise InvalidValueError("line", f"at most {len(header)} cells, as the header", f"{len(cells)} cells")
+        raise refusal("line", f"it has {len(cells)} cells, and the header {len(header)}")
     return check_spec(_from_texts(zip(header, map(text_of_csv, cells), strict=False)))
 
 
@@ -313,7 +320,7 @@ def tag_of(name: str, found: Mapping[str, Any]) -> TagSettings:
     allowed = [*INHERITED, *access.FIELDS]
     for field in found:
         if field not in allowed:
-            raise InvalidValueError(masked(field), f"left out; known are {', '.join(allowed)}", NOT_SHOWN)
+            raise unknown_name(masked(field), "setting", masked(field), list(allowed), f"known: {', '.join(allowed)}")
     typed = {field: _typed(field, value) for field, value in found.items() if value is not None}
     secret = {field: typed.pop(field) for field in access.FIELDS if field in typed}
     if "render" in typed:
@@ -328,7 +335,7 @@ def tags_of(tags: Mapping[str, Mapping[str, Any]]) -> list[TagSettings]:
         try:
             found.append(tag_of(name, fields))
         except InvalidValueError as error:
-            raise InvalidValueError(f"tags.{masked(name)}.{error.field}", error.allowed, error.given) from error
+            raise error.of(f"tags.{masked(name)}.{error.field}") from error
     return found
 
 
@@ -390,14 +397,13 @@ def _respect_ttl(field: str, value: object) -> RespectTtl:
 def _check_known(given: Mapping[str, object]) -> None:
     unknown = given.keys() - set(KNOWN_FIELDS)
     if unknown:
-        allowed = f"left out; known are {', '.join(KNOWN_FIELDS)}"
-        name = min(unknown)
-        raise InvalidValueError(masked(name), allowed, str(access.shown(name, given[name])))
+        name = masked(min(unknown))
+        raise unknown_name(name, "setting", name, KNOWN_FIELDS, f"known: {', '.join(KNOWN_FIELDS)}")
 
 
 def _spec(values: dict[str, Any]) -> SiteSpec:
     if "url" not in values:
-        raise InvalidValueError("url", "given", None)
+        raise refusal("url", "is needed")
     secret = {name: values.pop(name) for name in access.FIELDS if name in values}
     if "render" in values:
         values["render"], typed = check_render(values["render"], secret.pop("typed", None))

@@ -27,6 +27,8 @@ from pollerd.errors import (
     NotFoundError,
     SchemaError,
     TooManyError,
+    refusal,
+    unknown_name,
 )
 from pollerd.masking import NOT_SHOWN, masked
 
@@ -77,16 +79,14 @@ def holder_unavailable(detail: str) -> ProblemResponse:
     return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, kind="holder-unavailable", headers=headers)
 
 
-def invalid(errors: list[dict[str, Any]]) -> ProblemResponse:
-    """Returns a 422: each error has field, allowed, given."""
-    first = errors[0]
-    detail = f"{first['field']}: must be {first['allowed']}"
-    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, kind="invalid-value", errors=errors)
-
-
-def field_error(field: str, allowed: str, given: object) -> dict[str, Any]:
-    """Returns one entry of `errors`."""
-    return {"field": _printable(masked(field)), "allowed": allowed, "given": _shown(given)}
+def invalid(errors: Sequence[InvalidValueError]) -> ProblemResponse:
+    """Returns a 422 that names each error's field, what is allowed, and what was given."""
+    named = [
+        {"field": _printable(masked(error.field)), "allowed": error.allowed, "given": _shown(error.given)}
+        for error in errors
+    ]
+    detail = errors[0].of(str(named[0]["field"])).text
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, kind="invalid-value", errors=named)
 
 
 def install(app: FastAPI) -> None:
@@ -139,7 +139,7 @@ async def _on_validation(request: Request, error: Exception) -> ProblemResponse:
 
 async def _on_invalid(_: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, InvalidValueError)
-    return invalid([field_error(error.field, error.allowed, error.given)])
+    return invalid([error])
 
 
 async def _on_not_found(_: Request, error: Exception) -> ProblemResponse:
@@ -164,17 +164,17 @@ async def _on_fault(_: Request, error: Exception) -> ProblemResponse:
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of the daemon; its log says more")
 
 
-def _entry(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(request: Request, entry: Mapping[str, Any]) -> InvalidValueError:
     """Converts one of pydantic's errors."""
     field = ".".join(str(part) for part in entry["loc"][1:]) or str(entry["loc"][0])
     given = NOT_SHOWN if entry["loc"] == ("body",) else access.shown(field, entry["input"])
     if entry["type"] == "extra_forbidden":
-        return field_error(field, _left_out(request, entry["loc"]), given)
+        return _unknown(request, field, entry["loc"])
     if entry["type"] == "missing":
-        return field_error(field, "given", None)
+        return refusal(field, "is needed")
     if entry["type"] == "json_invalid":
-        return field_error("body", "JSON", entry["ctx"]["error"])
-    return field_error(field, allowed_by(entry), given)
+        return InvalidValueError("body", "JSON", entry["ctx"]["error"])
+    return InvalidValueError(field, allowed_by(entry), given)
 
 
 def allowed_by(entry: Mapping[str, Any]) -> str:
@@ -182,13 +182,14 @@ def allowed_by(entry: Mapping[str, Any]) -> str:
     return str(entry["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
 
 
-def _left_out(request: Request, place: Sequence[str | int]) -> str:
-    """Returns that a field is unknown, and, at the top level of the body, the known ones."""
+def _unknown(request: Request, field: str, place: Sequence[str | int]) -> InvalidValueError:
+    """Returns that a field is unknown, and, at the top level of the body, the nearest known one."""
     route = request.scope["route"]
     body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
     if len(place) != len(("body", "field")) or not (isinstance(body, type) and issubclass(body, BaseModel)):
-        return "left out: it is not known"
-    return f"left out; known are {', '.join(body.model_fields)}"
+        return refusal(field, "unknown field")
+    known = list(body.model_fields)
+    return unknown_name(field, "field", str(place[-1]), known, f"known: {', '.join(known)}")
 
 
 def _shown(given: object) -> object:

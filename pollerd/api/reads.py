@@ -56,7 +56,7 @@ class ReadOfChange(Given):
         try:
             return normalise_url(self.url)
         except InvalidValueError as error:
-            raise InvalidValueError(field, error.allowed, self.url) from error
+            raise error.of(field, given=self.url) from error
 
 
 class ReadsReport(Given):

@@ -29,7 +29,7 @@ from pollerd.api.http import (
 )
 from pollerd.api.inputs import Render, Selections, check_render, check_selections, check_spec
 from pollerd.daemon.control.preview import PagePreview
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal, unknown_name
 from pollerd.model import DEFAULT_SELECTION, CurrentValue, Media, SelectionState, Site
 from pollerd.plots import PlotLabels, PlotPoint, line_plot
 from pollerd.shown import Moment
@@ -206,8 +206,9 @@ async def _chosen(daemon: ApiPorts, site_id: int, selection: str, name: str | No
     if name is None and len(names) == 1:
         return names[0]
     if name not in names:
-        known = f"one of {', '.join(names)}" if names else "left out: nothing is read by the selection"
-        raise InvalidValueError("name", known, name)
+        if not names:
+            raise refusal("name", "the selection reads no values")
+        raise unknown_name("name", "value", str(name), names, f"known: {', '.join(names)}")
     return name
 
 

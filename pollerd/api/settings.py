@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 
 _TOKEN = re.compile(r"[\x21-\x7e]{1,512}")
 _LISTEN = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<plain>[^:\[\]]+)):(?P<port>[0-9]{1,5})")
@@ -158,7 +158,7 @@ class ApiSettings:
             allowed = "a loopback address (127.0.0.1, ::1, localhost) unless a token or sign_in is set"
             raise InvalidValueError("listen", allowed, self.host)
         if len({token.digest for token in self.tokens}) < len(self.tokens):
-            raise InvalidValueError("read_token", "another than token", "(not shown)")
+            raise refusal("read_token", "it is the same as token: a reader could then change everything")
 
     @property
     def closed(self) -> bool:

@@ -19,7 +19,7 @@ from pollerd.allocation.evidence import SourceQuality
 from pollerd.api.common import Given, Listing
 from pollerd.api.http import MAX_ID, ApiPorts, Daemon, api_router, json_body, operation_id
 from pollerd.api.problems import problem
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.lists.hubs import HubVerification
 from pollerd.lists.index_now import IndexNowReport, index_now_report
 from pollerd.planning import about
@@ -73,13 +73,13 @@ class NewSignalSource(Given):
         """Returns the checked spec. Raises `InvalidValueError`."""
         pushed = self.kind == "push"
         if pushed and self.site_id is not None:
-            raise InvalidValueError("site_id", "left out for kind push", self.site_id)
+            raise refusal("site_id", "a source of kind push has no site")
         if pushed and self.name is None:
             raise InvalidValueError("name", "given for kind push", None)
         if not pushed and self.site_id is None:
             raise InvalidValueError("site_id", f"given for kind {self.kind}", None)
         if not pushed and self.name is not None:
-            raise InvalidValueError("name", "left out, except for kind push", self.name)
+            raise refusal("name", "only a source of kind push has a name")
         return SignalSourceSpec(self.kind, self.site_id, self.name, checked_hosts(self.kind, self.hosts))
 
 
@@ -218,7 +218,7 @@ def _url(field: str, given: str) -> str:
     try:
         return normalise_url(given)
     except InvalidValueError as error:
-        raise InvalidValueError(field, error.allowed, given) from error
+        raise error.of(field, given=given) from error
 
 
 def _time(field: str, given: str | None) -> float | None:

@@ -18,8 +18,9 @@ from pollerd.api.common import Given, Listing, first_refusal
 from pollerd.api.http import MAX_ID, Cursor, Daemon, Limit, api_router, json_body
 from pollerd.api.inputs import ListLimit, ReadInterval, ShrinkShare, Weight
 from pollerd.api.sites import Tags, Url
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.lists.readings import check_pattern
+from pollerd.masking import masked
 from pollerd.ranges import SOURCE
 from pollerd.shown import Moment
 from pollerd.site_settings import SiteSpec
@@ -193,9 +194,9 @@ def sources_of(sources: Sequence[Mapping[str, Any]]) -> list[storage_sources.Sou
         try:
             spec = source_of(fields)
         except InvalidValueError as error:
-            raise InvalidValueError(f"sources[{place}].{error.field}", error.allowed, error.given) from error
+            raise error.of(f"sources[{place}].{error.field}") from error
         if spec.url in found:
-            raise InvalidValueError(f"sources[{place}].url", "no source's before it", spec.url)
+            raise refusal(f"sources[{place}].url", f"{masked(spec.url)} is listed twice")
         found[spec.url] = spec
     return list(found.values())
 

@@ -19,7 +19,7 @@ from pollerd.api.settings import SHORTEST_TOKEN, ApiSettings, SignInSettings, is
 from pollerd.app.environment import PREFIX, variable, variables, with_secrets_read
 from pollerd.app.options import OPTIONS, SECRETS, Option, Options
 from pollerd.daemon.settings import DaemonSettings, SignalSettings
-from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.errors import ConfigError, InvalidValueError, nearest, unknown_name
 from pollerd.fetching.settings import FetchSettings, normalise_proxy, without_userinfo
 from pollerd.notifications.settings import NotificationSettings
 from pollerd.rendering.settings import RenderingSettings, browser_shown
@@ -73,12 +73,12 @@ def load(flags: Mapping[str, Any], *, file: Path | None = None, environ: Mapping
     for layer, name in ((_from_environment(env), "environment"), (given, "flag")):
         values.update(layer)
         sources.update(dict.fromkeys(layer, name))
-    options = Options(**{name: _read(OPTIONS[name], value) for name, value in values.items()})
     complete = {name: sources.get(name, "default") for name in OPTIONS}
     try:
+        options = Options(**{name: _read(OPTIONS[name], value) for name, value in values.items()})
         return _settings(options, complete)
     except InvalidValueError as error:
-        raise _as_option(error) from error
+        raise _as_set(error, complete) from error
 
 
 def _file(file: Path | None, env: Mapping[str, str]) -> Path | None:
@@ -123,8 +123,9 @@ def _refuse_unknown(
 ) -> None:
     unknown = sorted(set(values) - set(OPTIONS) - also)
     if unknown:
-        known = ", ".join(spelled(name) for name in OPTIONS)
-        raise ConfigError(f"{where}: unknown {', '.join(spelled(n) for n in unknown)}; known: {known}")
+        near = {spelled(name): nearest(name, list(OPTIONS), most=1) for name in unknown}
+        named = ", ".join(f"{name} (did you mean {spelled(one)}?)" if one else name for name, one in near.items())
+        raise ConfigError(f"{where}: unknown {named}; `pollerd config show` lists all settings")
 
 
 # How the values of each kind are read, as text or as TOML has them. ValueError says what is allowed.
@@ -197,16 +198,23 @@ def _read(option: Option, value: Any) -> Any:
     try:
         found = _READERS[option.kind](value)
         if option.choices and found not in option.choices:
-            raise ValueError("one of " + ", ".join(option.choices))
+            raise unknown_name(option.name, "value", found, option.choices, f"known: {', '.join(option.choices)}")
+    except InvalidValueError:
+        raise
     except ValueError as error:
         raise InvalidValueError(option.name, str(error), "(not shown)" if option.secret else value) from error
     return found
 
 
-def _as_option(error: InvalidValueError) -> InvalidValueError:
-    """Renames the field of the error to the user's option, which lacks the unit."""
+def _as_set(error: InvalidValueError, sources: Mapping[str, str]) -> InvalidValueError:
+    """Renames the field of the error to the option as the user set it; options have no unit in their names."""
     name = error.field.removesuffix("_seconds")
-    return InvalidValueError(name if name in OPTIONS else error.field, error.allowed, error.given)
+    if name not in OPTIONS:
+        return error
+    source = sources[name]
+    if source == "environment":
+        return error.of(variable(name))
+    return error.of(f"{source}: {name}" if source.startswith("file ") else name)
 
 
 S = TypeVar("S")

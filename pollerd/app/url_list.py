@@ -158,7 +158,7 @@ def list_at_once(path: Path) -> BytesIO:
         try:
             whole = file.read()
         except OSError as error:
-            raise ConfigError(f"urls: {path} cannot be read: {error.strerror}") from error
+            raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     refusal, rejected = None, 0
     for _, found in lines_of(path, BytesIO(whole)):
         if isinstance(found, SiteSpec):
@@ -168,7 +168,7 @@ def list_at_once(path: Path) -> BytesIO:
         if rejected == _REJECTED_ENOUGH:
             break
     if refusal is not None:
-        raise ConfigError(f"urls: {path} has no line that can be used; the first: {refusal}")
+        raise ConfigError(f"{path} has no line that can be used; the first: {refusal}")
     return BytesIO(whole)
 
 
@@ -212,7 +212,7 @@ def _read(path: Path, file: BinaryIO) -> _Contents:
             )
         return _Contents(parse_file(file, Format(form)))
     except (ConfigError, InvalidValueError) as error:
-        raise ConfigError(f"urls: {path}: {error}") from error
+        raise ConfigError(f"{path}: {error}") from error
 
 
 async def read_list(path: Path, control: Control, *, sync: bool, file: BinaryIO | None = None) -> None:
@@ -297,7 +297,7 @@ class _Reading:
             try:
                 await self.contents.notifying.take(self.control.notifications, self._log)
             except InvalidValueError as error:
-                raise ConfigError(f"urls: {self.path}: {error}") from error
+                raise ConfigError(f"{self.path}: {error}") from error
 
     async def _take_tags(self) -> None:
         """Gives tags their settings: all of the list with `sync`, else those that have none yet."""
@@ -371,11 +371,11 @@ def _format(path: Path) -> str:
     try:
         return format_of(path)
     except ConfigError as error:
-        raise ConfigError(f"urls: {path}: {error}") from error
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def _open(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
-        raise ConfigError(f"urls: {path} cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error

@@ -17,15 +17,21 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except PollerdError as error:
-        print(f"pollerd: {error}", file=sys.stderr)  # noqa: T201
+        _say(error)
         sys.exit(2)
     except ExceptionGroup as group:
         known, unknown = group.split(PollerdError)
         if unknown is not None or known is None:
             raise
         for leaf in _leaves(known):
-            print(f"pollerd: {leaf}", file=sys.stderr)  # noqa: T201
+            _say(leaf)
         sys.exit(2)
+
+
+def _say(error: Exception) -> None:
+    from pollerd.cli.output import as_typed
+
+    print(f"pollerd: {as_typed(str(error))}", file=sys.stderr)  # noqa: T201
 
 
 def _leaves(group: ExceptionGroup[PollerdError]) -> list[Exception]:

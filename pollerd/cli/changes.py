@@ -10,7 +10,7 @@ import typer
 
 from pollerd import quantities
 from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, daemon_at, followed
-from pollerd.cli.options import Json, Timeout, Token, Url
+from pollerd.cli.options import Json, Timeout, Token, Url, time_in
 from pollerd.cli.output import clean, clean_line, show_items, show_json
 from pollerd.cli.sites import id_of
 
@@ -21,7 +21,8 @@ def changes(
     site: Annotated[str | None, typer.Option(help="Only of this site: id or URL.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only of sites with this tag.")] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only later ones: as 2h ago, or a moment as in 2026-01-31T12:00:00Z.")
+        str | None,
+        typer.Option(help="Only changes after this time: 2h (two hours ago), or a time such as 2026-01-31T12:00:00Z."),
     ] = None,
     matters: Annotated[
         bool, typer.Option("--matters", help="Only changes that matter by their selection's conditions.")
@@ -83,14 +84,13 @@ def _colour(line: str) -> str | None:
 
 
 def _moment(text: str | None) -> str | None:
-    """Converts a time for the API: `2h` is two hours ago, other text is passed unchanged."""
+    """Converts a time for the API: `2h` is two hours ago. Raises typer.BadParameter."""
     if text is None:
         return None
     try:
-        ago = quantities.seconds(text.removesuffix("ago"))
+        return repr(datetime.now(UTC).timestamp() - quantities.seconds(text.removesuffix("ago")))
     except ValueError:
-        return text
-    return repr(datetime.now(UTC).timestamp() - ago)
+        return time_in(text, "two hours ago")
 
 
 def _follow(

@@ -90,7 +90,7 @@ def _refuse_secret(name: str, value: str, kind: str) -> None:
     if name.partition(".")[0] in _SECRET or (name == "url" and (kind == _APPRISE or "?" in value)):
         what = "a URL with a query" if name == "url" and kind != _APPRISE else name
         raise typer.BadParameter(
-            f"{what} may be secret, and others see arguments: give it by --secret-file {name}=PATH or --secret {name}"
+            f"{what} may be secret, and other users can see arguments: use --secret-file {name}=PATH or --secret {name}"
         )
 
 

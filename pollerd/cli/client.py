@@ -19,7 +19,7 @@ import typer
 
 from pollerd import quantities
 from pollerd.app.environment import client_defaults, other_variables
-from pollerd.cli.output import CallError, UnansweredError, clean
+from pollerd.cli.output import CallError, UnansweredError, as_typed, clean
 from pollerd.errors import InvalidValueError, PollerdError
 from pollerd.masking import masked
 
@@ -58,7 +58,7 @@ class ApiClient:
         except ValueError:
             complete = False
         if not complete:
-            raise InvalidValueError("url", "as in http://127.0.0.1:8080", url)
+            raise InvalidValueError("url", "an address such as http://127.0.0.1:8080", url)
         self.url = url.rstrip("/")
         self._address, self.timeout = masked(self.url), timeout
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -131,7 +131,7 @@ class ApiClient:
         try:
             return json.loads(answer) if answer else None
         except ValueError as error:
-            raise CallError(f"what answers at {self._address} is not pollerd") from error
+            raise CallError(f"the server at {self._address} is not pollerd") from error
 
     @contextmanager
     def _opened(
@@ -212,7 +212,7 @@ def client_of(url: str | None, token: str | None, timeout: float) -> ApiClient:
 
 def say_wrong(error: PollerdError) -> None:
     """Writes the error as one line on standard error."""
-    typer.echo(f"pollerd: {clean(str(error))}", err=True)
+    typer.echo(f"pollerd: {clean(as_typed(str(error)))}", err=True)
 
 
 def exit_code(error: PollerdError) -> int:

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from pollerd import __version__
 from pollerd.app.rooms import LAB
 from pollerd.cli.loading import loading
+from pollerd.cli.output import note_options
 
 Commands = Mapping[str, tuple[str, str]]
 """Name -> (module below pollerd.cli and attribute, one line of help)."""
@@ -24,7 +25,13 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str) -> type
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
             """Returns the command that `args` begin with, and the remaining arguments."""
             called, _, rest = super().resolve_command(ctx, args)
-            return called, None if called is None else _loaded(called, commands[called][0]), rest
+            command = None if called is None else _loaded(called, commands[called][0])
+            innermost: Any = command
+            words = rest
+            while words and words[0] in getattr(innermost, "commands", ()):
+                innermost, words = innermost.commands[words[0]], words[1:]
+            note_options({one.name: one.opts for one in getattr(innermost, "params", ())}, words)
+            return called, command, rest
 
     group = typer.Typer(
         cls=Group, name=name, help=help_, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False

@@ -106,11 +106,11 @@ def examined(daemon: ApiClient) -> Iterator[CheckResult]:
 def _health(daemon: ApiClient, path: str) -> dict[str, Any]:
     status, body = daemon.ask(path)
     if status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
-        raise CallError(f"what answers at {daemon.url} is not pollerd")
+        raise CallError(f"the server at {daemon.url} is not pollerd")
     try:
         found: dict[str, Any] = json.loads(body)
     except ValueError as error:
-        raise CallError(f"what answers at {daemon.url} is not pollerd") from error
+        raise CallError(f"the server at {daemon.url} is not pollerd") from error
     return found
 
 

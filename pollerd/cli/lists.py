@@ -316,7 +316,7 @@ def _listed(
 ) -> tuple[dict[str, Any], str, str]:
     """Sends a list; returns the answer, its format and the unit of its numbers."""
     if file is None:
-        raise CallError("which file? - is standard input")
+        raise CallError("give a file, or - for standard input")
     name = _name(file)
     chosen = form or by_suffix(name, FORMATS, "text")
     sent = list_of(file.read(), chosen, Path("." if name is None else name).parent)

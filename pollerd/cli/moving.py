@@ -55,7 +55,9 @@ class SourceClient:
         except ValueError:
             complete = False
         if not complete or "@" in parts.netloc:
-            raise InvalidValueError("source-url", "as in http://127.0.0.1:5000, without user name and password", url)
+            raise InvalidValueError(
+                "source-url", "an address such as http://127.0.0.1:5000, without a user name or password", url
+            )
         self._root = f"{url.rstrip('/').removesuffix('/api/v1')}/api/v1"
         self._address, self._timeout = masked(url), timeout
         self._headers = {} if key is None else {_KEY_HEADER: key}

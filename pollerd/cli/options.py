@@ -19,6 +19,7 @@ import typer
 from pollerd import quantities
 from pollerd.errors import InvalidValueError
 from pollerd.site_settings import RespectTtl
+from pollerd.timestamps import parse_moment
 
 DURATION = "DURATION"
 """Placeholder of a duration in help: 30s, 5m, 1.5h, 2d."""
@@ -34,6 +35,16 @@ def duration(text: str | float) -> float:
         raise typer.BadParameter(f"must be {quantities.DURATION}; given: {text!r}") from error
 
 
+def time_in(text: str, two_hours: str) -> str:
+    """Returns a time as the API takes it; two_hours: what 2h would mean. Raises typer.BadParameter."""
+    try:
+        parse_moment("time", text)
+    except InvalidValueError as error:
+        allowed = f"must be 2h ({two_hours}), or a time such as 2026-01-31T12:00:00Z"
+        raise typer.BadParameter(f"{allowed}; given: {text!r}") from error
+    return text
+
+
 NONE = "none"
 """Word that takes a setting away."""
 WINDOWS = "When sites may be polled: JSON, as the API takes it."
@@ -47,7 +58,7 @@ def windows(text: Any) -> Any:
         return json.loads(text)
     except ValueError as error:
         example = '{"zone": "Europe/Berlin", "open": [{"from": "08:00", "to": "18:00"}]}'
-        raise typer.BadParameter(f"must be JSON, as {example}") from error
+        raise typer.BadParameter(f"must be JSON, for example {example}") from error
 
 
 TRUST = "off|hint|strict"
@@ -210,8 +221,9 @@ def json_in(text: str, where: str) -> Any:
     """Returns the value of a JSON text; where: what errors call it. Raises typer.BadParameter."""
     try:
         return json.loads(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{where} is no JSON: {error}") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise typer.BadParameter(f"{where} is not valid JSON: {error.msg.lower()} ({place})") from error
 
 
 def _yaml(data: bytes, file: Path) -> Any:

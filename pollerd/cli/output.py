@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -30,6 +31,28 @@ def clean(text: str) -> str:
 def clean_line(text: str) -> str:
     """Like `clean`, for a line of a page: keeps tabs, which are harmless."""
     return "\t".join(map(clean, text.split("\t")))
+
+
+# Errors name what was typed: the option, not the field that it sets.
+
+_typed = dict[str, str]()
+"""Field -> the option that set it, in this call."""
+_FIRST_FIELD = re.compile(r"([a-z_]+)(?:\.default\.steps\[0\]\.keep\.(?:css|xpath|jsonpath))?(?=[:,.\[])")
+
+
+def note_options(options: Mapping[str, Sequence[str]], words: Sequence[str]) -> None:
+    """Notes which options a command was called with. options: by name, their spellings; words: its command line."""
+    _typed.clear()
+    for name, spellings in options.items():
+        used = (one for one in spellings if one.startswith("--") and any(one == word.split("=")[0] for word in words))
+        _typed.update((name, one) for one in used)
+
+
+def as_typed(message: str) -> str:
+    """Returns the message of an error, with the option in place of the field that it begins with."""
+    field = _FIRST_FIELD.match(message)
+    option = None if field is None else _typed.get(field[1])
+    return message if field is None or option is None else option + message[field.end() :]
 
 
 class CallError(PollerdError):

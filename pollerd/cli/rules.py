@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ import typer
 from pollerd import quantities
 from pollerd.cli.channels import RuleName, refuse, rule_named
 from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, daemon_at
-from pollerd.cli.options import NONE, Json, Timeout, Token, Url, grouped, table_in
+from pollerd.cli.options import NONE, Json, Timeout, Token, Url, grouped, table_in, time_in
 from pollerd.cli.output import show_done, show_fields, show_json, show_list
 from pollerd.cli.sites import id_of
 
@@ -160,13 +161,16 @@ def _digest(text: str) -> dict[str, Any] | None:
         return {"every": "hour"}
     if every == "daily" and at and clock:
         return {"every": "day", "at": clock}
-    raise typer.BadParameter(f"--digest must be none, hourly, or daily@ and a time, as daily@08:00; given: {text!r}")
+    raise typer.BadParameter(f"--digest must be none, hourly, or a time such as daily@08:00; given: {text!r}")
+
+
+_CLOCK = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]|24:00")
 
 
 def _hours(text: str) -> dict[str, str]:
     begin, dash, end = text.partition("-")
-    if not dash:
-        raise typer.BadParameter(f"--quiet must be two times of day, as 22:00-07:00; given: {text!r}")
+    if not dash or not all(_CLOCK.fullmatch(one.strip()) for one in (begin, end)):
+        raise typer.BadParameter(f"--quiet must be two times of day, for example 22:00-07:00; given: {text!r}")
     return {"from": begin.strip(), "to": end.strip()}
 
 
@@ -258,7 +262,9 @@ def remove(
 @app.command()
 def mute(
     rule: RuleName,
-    until: Annotated[str, typer.Option(help="As 2h from now, or a moment as in 2026-01-31T12:00:00Z.")],
+    until: Annotated[
+        str, typer.Option(help="When it ends: 2h (in two hours), or a time such as 2026-01-31T12:00:00Z.")
+    ],
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
@@ -284,12 +290,11 @@ def _muted(daemon: ApiClient, rule: str, until: str | None) -> dict[str, Any]:
 
 
 def _moment(text: str) -> str:
-    """Converts a time for the API: `2h` is in two hours, other text is passed unchanged."""
+    """Converts a time for the API: `2h` is in two hours. Raises typer.BadParameter."""
     try:
-        ahead = quantities.seconds(text)
+        return repr(datetime.now(UTC).timestamp() + quantities.seconds(text))
     except ValueError:
-        return text
-    return repr(datetime.now(UTC).timestamp() + ahead)
+        return time_in(text, "in two hours")
 
 
 def _named(document: dict[str, Any], name: str | None, enabled: bool | None) -> dict[str, Any]:

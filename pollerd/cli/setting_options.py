@@ -74,23 +74,29 @@ def _switch(text: str) -> bool:
 
 
 def selections(text: str) -> dict[str, Any] | str:
-    """Parses `--select`: returns selections by name, or `none` as given. Raises typer.BadParameter."""
+    """Parses `--select`: returns selections by name, or `none` as given. Raises typer.BadParameter.
+
+    An expression alone is JSONPath if it begins with $, XPath if it begins with / or (, else CSS.
+    """
     if text == NONE:
         return NONE
     kind, equals, expression = text.partition("=")
     if equals and kind in _SELECTIONS:
         return {"default": {"steps": [{"keep": {kind: expression}}]}}
+    if not text.startswith(("@", "{", "[")):
+        kind = {"$": "jsonpath", "/": "xpath", "(": "xpath"}.get(text[:1], "css")
+        return {"default": {"steps": [{"keep": {kind: text}}]}}
     found = settings_in(Path(text[1:])) if text.startswith("@") else json_in(text, "--select")
     if not isinstance(found, dict):
-        raise typer.BadParameter(
-            f"must be {', '.join(f'{selection}=...' for selection in _SELECTIONS)}, a JSON object, or @FILE"
-        )
+        raise typer.BadParameter("must be an expression such as css=#price, a JSON object, or @FILE")
     return {"default": found} if _OF_ONE & found.keys() else found
 
 
 def _plan(text: str) -> Any:
     if text == "browser":
         return text
+    if not text.startswith(("@", "{")):
+        raise typer.BadParameter(f"must be browser, a JSON object, or @FILE; given: {text!r}")
     return settings_in(Path(text[1:])) if text.startswith("@") else json_in(text, "--render")
 
 

@@ -131,7 +131,7 @@ def read_topic(path: Path) -> TopicSettings:
 
         topic_of(recipe_of(topic))
     except InvalidValueError as error:
-        raise InvalidValueError(f"topic: {error.field}", error.allowed, error.given) from error
+        raise error.of(f"topic: {error.field}") from error
     return topic
 
 

@@ -18,7 +18,7 @@ from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S
 from pollerd.columns import chunks
 from pollerd.daemon.budget import BudgetFit
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import STATE_CODE, Site, SiteState
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.min_yield import NoiseCap
@@ -77,8 +77,7 @@ def by_render(error: InvalidValueError, spec: SiteSpec) -> InvalidValueError:
     """Returns the refusal of a site's cost; of a rendered one it names `render`, which is what costs."""
     if error.field != "cost" or not spec.render:
         return error
-    why = f"left out: a rendered poll costs {spec.cost or 0:g}, and cost must be {error.allowed}"
-    return InvalidValueError("render", why, "a browser")
+    return refusal("render", f"a rendered poll costs {spec.cost or 0:g}, and cost must be {error.allowed}")
 
 
 def weight_and_cost(spec: SiteSpec) -> tuple[float, float]:

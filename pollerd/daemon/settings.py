@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from yarl import URL
 
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S, NAMES, OBJECTIVES
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, unknown_name
 from pollerd.ranges import BUDGET, LIVE_LOOP
 from pollerd.site_settings import SITE
 
@@ -60,12 +60,13 @@ class DaemonSettings:
     def __post_init__(self) -> None:
         check_budget(self.budget)
         if self.allocator not in NAMES:
-            raise InvalidValueError("allocator", "one of " + ", ".join(NAMES), self.allocator)
+            raise unknown_name("allocator", "policy", self.allocator, NAMES, "known: " + ", ".join(NAMES))
         if self.objective not in OBJECTIVES:
-            raise InvalidValueError("objective", "one of " + ", ".join(OBJECTIVES), self.objective)
+            raise unknown_name("objective", "goal", self.objective, OBJECTIVES, "known: " + ", ".join(OBJECTIVES))
         SITE["deadline"].check(self.deadline)
         if not set(self.shadows) <= set(NAMES):
-            raise InvalidValueError("shadow", "some of " + ", ".join(NAMES), ", ".join(self.shadows))
+            unknown = next(name for name in self.shadows if name not in NAMES)
+            raise unknown_name("shadow", "policy", unknown, NAMES, "known: " + ", ".join(NAMES))
         for name, allowed in LIVE_LOOP.items():
             allowed.check(getattr(self, name))
 

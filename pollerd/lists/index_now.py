@@ -57,7 +57,7 @@ def _url(field: str, given: str) -> str:
     try:
         return normalise_url(given)
     except InvalidValueError as error:
-        raise InvalidValueError(field, error.allowed, given[:200]) from error
+        raise error.of(field, given=given[:200]) from error
 
 
 def _host_named(host: str, origin: str) -> str:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.errors import ConfigError, InvalidValueError, refusal
 
 MAX_BYTES = 16 * 1024 * 1024
 """Maximum size: such documents are read as a whole; longer lists must be CSV or JSON lines."""
@@ -62,7 +62,7 @@ def format_of(file: Path) -> str:
     form = FORMATS.get(file.suffix.lower())
     if form is None:
         known = ", ".join(suffix for suffix in FORMATS if suffix)
-        raise ConfigError(f"unknown format {file.suffix}; known are {known}, and text without any")
+        raise ConfigError(f"unknown format {file.suffix}; known: {known}, and plain text without a suffix")
     return form
 
 
@@ -236,7 +236,7 @@ def _with_files_read(given: dict[str, Any], within: str, names: Iterable[str], f
         if f"{name}_file" in found:
             file = found.pop(f"{name}_file")
             if name in found:
-                raise InvalidValueError(f"{within}{name}", f"left out where {name}_file is given", NOT_SHOWN)
+                raise refusal(f"{within}{name}", f"give {name} or {name}_file, not both")
             found[name] = _secret(f"{within}{name}_file", file, folder)
     return found
 

@@ -104,9 +104,7 @@ def url_matcher(pattern: str | None) -> Callable[[str], bool]:
         compiled = re2.compile(pattern.removeprefix(EXPRESSION), options)
     except re2.error as error:
         reason = _line(error.args[0] if error.args else "not understood")
-        raise InvalidValueError(
-            "pattern", f"an RE2 expression behind {EXPRESSION} ({reason})", pattern[:200]
-        ) from error
+        raise InvalidValueError("pattern", f"an RE2 expression after {EXPRESSION} ({reason})", pattern[:200]) from error
     return lambda url: compiled.search(url) is not None
 
 

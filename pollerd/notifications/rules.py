@@ -13,8 +13,7 @@ from msgspec import Struct
 from pollerd import quantities
 from pollerd.detection.selection.document import flag, known_table, list_of, shown, text, whole_number
 from pollerd.detection.selection.expressions.pattern import compile_pattern
-from pollerd.detection.selection.values.cldr import with_nearest
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal, unknown_name, with_nearest
 from pollerd.events import EventKind
 from pollerd.model import Media, OutcomeKind
 from pollerd.notifications.schedule import Digest, ends_some_time
@@ -92,9 +91,7 @@ def check_keys(field: str, given: Mapping[object, object], known: Sequence[str])
     for key in given:
         if key not in known:
             name = str(key)[:60]
-            raise InvalidValueError(
-                f"{field}.{name}", with_nearest(f"among {', '.join(known)}", name, known), shown(name)
-            )
+            raise unknown_name(f"{field}.{name}", "field", name, known, f"known: {', '.join(known)}")
 
 
 # Times of a rule: digests, quiet hours, muted until.
@@ -121,9 +118,9 @@ def digest_of(field: str, given: object) -> Digest | None:
         return Digest("hour", zone=_zone(f"{field}.zone", given.get("zone", "UTC")))
     for needed in ("at", "zone"):
         if needed not in given:
-            raise InvalidValueError(f"{field}.{needed}", "given for a digest of every day", None)
+            raise refusal(f"{field}.{needed}", "a daily digest needs it")
     if not isinstance(given["at"], str):
-        raise InvalidValueError(f"{field}.at", "a time as 08:00", shown(given["at"]))
+        raise InvalidValueError(f"{field}.at", "a time such as 08:00", shown(given["at"]))
     clock_of(given["at"], f"{field}.at")
     days = _days(f"{field}.days", given.get("days"))
     return Digest("day", given["at"], days, _zone(f"{field}.zone", given["zone"]))
@@ -154,13 +151,13 @@ def moment_of(field: str, given: object) -> float | None:
     if isinstance(given, str):
         return round(parse_moment(field, given), 3)
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-        raise InvalidValueError(field, "a moment as in 2026-01-31T12:00:00Z, or epoch seconds", shown(given))
+        raise InvalidValueError(field, "a time such as 2026-01-31T12:00:00Z, or epoch seconds", shown(given))
     return round(float(given), 3)
 
 
 def _zone(field: str, given: object) -> str:
     if not isinstance(given, str):
-        raise InvalidValueError(field, "the name of a time zone, as Europe/Berlin", shown(given))
+        raise InvalidValueError(field, "the name of a time zone, such as Europe/Berlin", shown(given))
     zone_of(given, field)
     return given
 
@@ -206,7 +203,7 @@ def parse_rule(given: object, field: str = "rule", id: int = 0) -> Rule:
     found = _table(field, given, _KNOWN)
     for needed in ("name", "channels"):
         if found.get(needed) is None:
-            raise InvalidValueError(f"{field}.{needed}", "given", None)
+            raise refusal(f"{field}.{needed}", "is needed")
     return Rule(
         name=_name(f"{field}.name", found["name"]),
         channels=_names(f"{field}.channels", found["channels"], "names of channels"),

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import orjson
 
-from pollerd.errors import InvalidValueError
-from pollerd.masking import NOT_SHOWN
+from pollerd.errors import InvalidValueError, refusal
+from pollerd.masking import NOT_SHOWN, masked
 from pollerd.notifications.channels.webhook import WEBHOOK
 from pollerd.notifications.rules import document_of, parse_rule
 from pollerd.notifications.stored_channels import with_settings
@@ -22,7 +22,7 @@ def rule_spec(document: Mapping[str, Any], origin: Origin = Origin.API) -> RuleS
     """Returns a rule for the database from its document, checked. Raises InvalidValueError."""
     rule = parse_rule(dict(document))
     if rule.muted_until is not None:
-        raise InvalidValueError("rule.muted_until", "left out: a rule is muted by a call of its own", rule.muted_until)
+        raise refusal("rule.muted_until", "a rule is muted by its own call, not here")
     settings = orjson.dumps(document_of(rule)).decode()
     return RuleSpec(rule.name, settings, enabled=rule.enabled, origin=origin)
 
@@ -55,9 +55,9 @@ def _listed(section: str, given: Sequence[Mapping[str, Any]], made: Callable[[Ma
             spec = made(one)
         except InvalidValueError as error:
             field = error.field.removeprefix("rule.")
-            raise InvalidValueError(f"{section}[{place}].{field}", error.allowed, error.given) from error
+            raise error.of(f"{section}[{place}].{field}") from error
         if spec.name in found:
-            raise InvalidValueError(f"{section}[{place}].name", "no one's before it", spec.name)
+            raise refusal(f"{section}[{place}].name", f"{masked(spec.name)!r} is listed twice")
         found[spec.name] = spec
     return list(found.values())
 

@@ -21,8 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from pollerd.detection.selection.values.cldr import with_nearest
-from pollerd.errors import PermanentError, PollerdError
+from pollerd.errors import PermanentError, PollerdError, with_nearest
 from pollerd.notifications.message import Event, EventChange, EventSite, Message
 from pollerd.notifications.messages import describe, one_line, plain_line
 from pollerd.notifications.writing import Medium, count, escaped, web_url

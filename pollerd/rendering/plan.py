@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.ranges import RENDER_PLAN
 
 
@@ -169,7 +169,7 @@ def checked_object(field: str, given: object, known: frozenset[str]) -> Mapping[
         raise InvalidValueError(field, allowed, type(given).__name__)
     unknown = [key for key in given if key not in known]
     if unknown:
-        raise InvalidValueError(f"{field}.{str(unknown[0])[:40]}", f"absent; {field} is {allowed}", "(not shown)")
+        raise refusal(f"{field}.{str(unknown[0])[:40]}", f"unknown field; {field} is {allowed}")
     return given
 
 
@@ -240,7 +240,7 @@ def _step(field: str, given: object) -> RenderStep:
     unknown = [str(key)[:40] for key in given if key not in beside | {action, "timeout"}]
     if unknown:
         also = ", ".join(sorted(beside | {"timeout"}))
-        raise InvalidValueError(f"{field}.{unknown[0]}", f"absent: beside {action} there may be {also}", "(not shown)")
+        raise refusal(f"{field}.{unknown[0]}", f"unknown field; {action} can be combined with {also}")
     usual = _IF_EXISTS_SECONDS if action is StepAction.CLICK_IF_EXISTS else _STEP_SECONDS
     timeout = checked_number(f"{field}.timeout", given.get("timeout", usual), "timeout")
     return _COMPILERS.get(action, _by_selector)(f"{field}.{action}", field, action, given, timeout)

@@ -46,6 +46,6 @@ class SchedulingSettings:
         if self.max_interval_seconds < self.min_interval_seconds:
             raise InvalidValueError(
                 "max_interval_seconds",
-                f"at least the shortest interval ({self.min_interval_seconds:g})",
+                f"at least min_interval ({self.min_interval_seconds:g} s)",
                 self.max_interval_seconds,
             )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal, unknown_name
 from pollerd.site_settings import DAYS, DayWindow, Windows
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def clock_of(text: str, field: str) -> time:
     """Returns the time of day of a text as 08:00. Raises InvalidValueError."""
     found = _CLOCK.match(text)
     if found is None:
-        raise InvalidValueError(field, "a time as 08:00", text[:32])
+        raise InvalidValueError(field, "a time such as 08:00", text[:32])
     return time(int(found[1]), int(found[2]))
 
 
@@ -91,7 +91,7 @@ def zone_of(name: str, field: str) -> ZoneInfo:
         known = _zone_names()
         near = [known[close_match] for close_match in get_close_matches(name.lower()[:64], known, 3)]
         more = f"; nearest: {', '.join(near)}" if near else ""
-        raise InvalidValueError(field, f"the name of a time zone, as Europe/Berlin{more}", name[:64]) from error
+        raise InvalidValueError(field, f"the name of a time zone, such as Europe/Berlin{more}", name[:64]) from error
 
 
 @lru_cache(maxsize=1024)
@@ -202,7 +202,7 @@ def windows_of(given: object, field: str = "windows", *, hours: str = "open") ->
     fields = _fields(given, field, ("zone", hours))
     zone = fields["zone"]
     if not isinstance(zone, str):
-        raise InvalidValueError(f"{field}.zone", "the name of a time zone, as Europe/Berlin", _kind(zone))
+        raise InvalidValueError(f"{field}.zone", "the name of a time zone, such as Europe/Berlin", _kind(zone))
     zone_of(zone, f"{field}.zone")
     some = fields[hours]
     if not isinstance(some, list) or not 0 < len(some) <= MAX_WINDOWS:
@@ -223,7 +223,7 @@ def _window(given: object, field: str) -> DayWindow:
     for name in ("from", "to"):
         clock = fields[name]
         if not isinstance(clock, str) or not (is_clock(clock) or (name, clock) == ("to", _MIDNIGHT)):
-            allowed = "a time as 08:00" + (", up to 24:00" if name == "to" else "")
+            allowed = "a time such as 08:00" + (", up to 24:00" if name == "to" else "")
             raise InvalidValueError(f"{field}.{name}", allowed, str(clock)[:32])
     return DayWindow(tuple(day for day in DAYS if day in days), fields["from"], fields["to"])
 
@@ -233,10 +233,10 @@ def _fields(given: object, field: str, needed: tuple[str, ...], more: tuple[str,
     if not isinstance(given, Mapping):
         raise InvalidValueError(field, f"an object of {', '.join((*needed, *more))}", _kind(given))
     for name in given.keys() - {*needed, *more}:
-        raise InvalidValueError(f"{field}.{str(name)[:32]}", f"left out; known are {', '.join((*needed, *more))}", name)
+        raise unknown_name(f"{field}.{str(name)[:32]}", "field", str(name)[:32], (*needed, *more))
     for name in needed:
         if name not in given:
-            raise InvalidValueError(f"{field}.{name}", "given", None)
+            raise refusal(f"{field}.{name}", "is needed")
     return given
 
 

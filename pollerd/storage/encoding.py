@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Column, Select
 
 from pollerd.detection.summary import common_affix_length
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import FeedWindow
 from pollerd.storage.values import ListPage
 
@@ -154,7 +154,7 @@ class Position:
         found, prefix = (unnamed, kind) if named is None else (named, kind + named[0])
         position = cls(kind, found, _id_in(text, prefix, cursor))
         if order not in (None, found):
-            raise InvalidValueError("order", f"left out or {found}, as the cursor's", order)
+            raise refusal("order", f"the cursor is of another order: leave order out, or give {found}")
         return position
 
     def select(self, rows: Select[Any], column: Column[int], limit: int) -> Select[Any]:

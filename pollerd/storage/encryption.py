@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
-from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
+from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError, refusal
 from pollerd.site_settings import Access, Credentials
 from pollerd.storage.keys import keys_of, new_key
 from pollerd.storage.schema import channel, site, tag
@@ -46,8 +46,7 @@ class Encryption:
         if self._keys is None and self._file is not None:
             self._keys = keys_of(_made(self._file))
         if self._keys is None:
-            allowed = "left out unless POLLERD_SECRET_KEY is set: without a key PostgreSQL keeps no secrets"
-            raise InvalidValueError(field, allowed, "(not shown)")
+            raise refusal(field, "PostgreSQL keeps no secrets without a key: set POLLERD_SECRET_KEY first")
         return self._keys.encrypt(text.encode())
 
     def decrypt(self, sealed: bytes) -> Access:

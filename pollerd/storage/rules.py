@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
+from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError, refusal, unknown_name
 from pollerd.events import Incident, NoticeState
 from pollerd.storage.encoding import storable_word
 from pollerd.storage.encryption import Encryption
@@ -63,8 +63,9 @@ def _require_channels(connection: Connection, spec: RuleSpec) -> None:
     known = set(connection.execute(select(channel.c.name)).scalars())
     unknown = [name for name in channels_of(spec) if name not in known]
     if unknown:
-        there = ", ".join(sorted(known)) or "there are none"
-        raise InvalidValueError("channels", f"names of channels ({there})", unknown[0])
+        if not known:
+            raise refusal("channels", "there is no channel yet; add one first: pollerd channels add NAME --kind KIND")
+        raise unknown_name("channels", "channel", unknown[0], sorted(known), f"known: {', '.join(sorted(known))}")
 
 
 def _require_new_name(connection: Connection, name: str) -> None:

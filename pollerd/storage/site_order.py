@@ -33,7 +33,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.schema import site, site_state, site_text, site_times
 from pollerd.storage.statements import Statements, run_each
@@ -134,7 +134,7 @@ class SitePlace:
         if place is None or place.cursor() != cursor:
             raise InvalidValueError("cursor", "a next_cursor or previous_cursor of this list", cursor[:100])
         if given not in (None, place.order):
-            raise InvalidValueError("sort", f"left out or {place.order}, as the cursor's", str(given))
+            raise refusal("sort", f"the cursor is of another order: leave sort out, or give {place.order}")
         return place
 
 

@@ -380,7 +380,7 @@ def _described(request: Request, error: Exception) -> tuple[int, str, str]:
         field = ".".join(map(str, place))
         return HTTPStatus.UNPROCESSABLE_ENTITY, "That cannot be used", f"{field}: must be {allowed_by(first)}"
     if isinstance(error, InvalidValueError):
-        return HTTPStatus.UNPROCESSABLE_ENTITY, "That cannot be used", f"{error.field}: must be {error.allowed}"
+        return HTTPStatus.UNPROCESSABLE_ENTITY, "That cannot be used", error.text
     if isinstance(error, NotFoundError):
         return HTTPStatus.NOT_FOUND, "Not found", f"{error}."
     if isinstance(error, DuplicateError):

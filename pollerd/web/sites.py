@@ -13,7 +13,7 @@ from fastapi import Depends, Query, Response
 from pollerd.api.http import Caller, Words
 from pollerd.api.jobs import BulkChange
 from pollerd.api.sites import MAX_CURSOR, NewSite, number_of_sites, shown_sites, site_filter
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import JobAction, SiteState
 from pollerd.quantities import counted
 from pollerd.storage.site_order import SiteOrder
@@ -136,7 +136,7 @@ async def change_many(page: Shown, form: Posted, caller: Caller) -> Response:
     else:
         ids = form.numbers("id")
         if not ids:
-            raise InvalidValueError("id", "of at least one selected page", "none")
+            raise refusal("id", "select at least one site")
         spec = BulkChange.model_validate(given | {"ids": ids}).spec()
     job = await page.ports.control.jobs.start(spec, by=caller)
     return page.go(f"/jobs/{job.id}{query(back=within(form.text('back'), '/sites'))}")

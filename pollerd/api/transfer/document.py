@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 
 # Encrypts exported secrets with a passphrase, bound to the document and to their owner.
 #
@@ -216,22 +216,25 @@ def read_document(file: BinaryIO, sections: Sequence[str]) -> Document:
         document.places[current] = (start, first, count + 1)
         digest.update(line)
         offset += len(line)
-    raise InvalidValueError("document", "whole: its last line says how many records there are", "cut off")
+    raise refusal("document", "it is cut off: its last line, which counts the records, is missing")
 
 
 def _begun(file: BinaryIO, header: bytes, sections: Sequence[str]) -> Document:
     found = _loaded(header)
     if not isinstance(found, dict) or "pollerd_export" not in found:
-        raise InvalidValueError("document", "an export of pollerd", "something else")
+        raise refusal("document", "this is not an export of pollerd (pollerd export writes one)")
     if found["pollerd_export"] != VERSION:
-        raise InvalidValueError("document", f"of version {VERSION}", str(found["pollerd_export"])[:100])
+        raise refusal(
+            "document",
+            f"it has version {str(found['pollerd_export'])[:100]!r}, and this program reads version {VERSION}",
+        )
     named = found.get("sections")
     unknown = [str(one) for one in named if one not in sections] if isinstance(named, list) else ["no sections"]
     if unknown:
         raise InvalidValueError("document", f"of sections among {', '.join(sections)}", ", ".join(unknown)[:200])
     secrets = found.get("secrets")
     if not (secrets is None or isinstance(secrets, dict)):
-        raise InvalidValueError("document", "an export of pollerd", "something else")
+        raise refusal("document", "this is not an export of pollerd (pollerd export writes one)")
     return Document(file, header, secrets, frozenset(map(str, named or ())))
 
 
@@ -239,7 +242,7 @@ def _record(line: bytes, number: int) -> Record:
     found = _loaded(line)
     if not isinstance(found, dict) or not line.endswith(b"\n"):
         # The line is not shown: it may contain secrets.
-        raise InvalidValueError("document", "lines of JSON objects", f"line {number}, which is none or cut off")
+        raise refusal("document", f"line {number} is cut off, or no JSON object")
     return found
 
 
@@ -252,7 +255,7 @@ def _loaded(line: bytes) -> object:
 
 def _ended(document: Document, end: object, digest: bytes) -> Document:
     if not isinstance(end, dict):
-        raise InvalidValueError("document", "ended by counts and a digest", "something else")
+        raise refusal("document", "it is cut off: its last line, which counts the records, is missing")
     counted = {section: count for section, (_, _, count) in document.places.items()}
     stated = end.get("records")
     counts_stated = {s: n for s, n in stated.items() if n} if isinstance(stated, dict) else None

@@ -220,7 +220,7 @@ def _check_all(document: Document, known: Sequence[Section], vault: Vault | None
                 try:
                     section.check(record, vault)
                 except InvalidValueError as error:
-                    raise InvalidValueError(f"line {line}: {error.field}", error.allowed, error.given) from error
+                    raise error.of(f"line {line}: {error.field}") from error
                 _note_missing(record, report)
 
 

@@ -17,7 +17,7 @@ from pollerd.api.http import ApiPorts
 from pollerd.api.list_diff import signal_source_of
 from pollerd.api.transfer.document import BLOCK, Blocks, Counts, Record, Vault
 from pollerd.api.transfer.site_sections import LEFT_OUT, SEALED
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, unknown_name
 from pollerd.notifications.specs import checked_name, rule_spec
 from pollerd.notifications.stored_channels import given_again, with_settings, without_secrets
 from pollerd.ranges import BUDGET
@@ -246,7 +246,7 @@ def _rule(record: Record) -> tuple[RuleSpec, float | None]:
 def _check_fields(record: Mapping[str, Any], known: frozenset[str]) -> None:
     unknown = sorted(record.keys() - known)
     if unknown:
-        raise InvalidValueError(unknown[0][:100], f"left out; known are {', '.join(sorted(known))}", "(not shown)")
+        raise unknown_name(unknown[0][:100], "field", unknown[0][:100], sorted(known))
 
 
 def _owner(name: str) -> str:

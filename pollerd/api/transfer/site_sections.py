@@ -20,7 +20,7 @@ from pollerd.api.list_formats import FIELDS, spec_of, tag_of
 from pollerd.api.lists import settings
 from pollerd.api.sources import settings_of, source_of
 from pollerd.api.transfer.document import BLOCK, Blocks, Counts, Record, Vault
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal, unknown_name
 from pollerd.model import Site
 from pollerd.site_settings import INHERITED, Access, Tags, TagSettings
 from pollerd.storage.sources import SourceSpec, StoredMember
@@ -101,7 +101,7 @@ def _restore(record: Record, vault: Vault | None) -> SiteRestore:
     given = {name: value for name, value in record.items() if name not in ("section", LEFT_OUT, SEALED)}
     unknown = sorted(given.keys() - set(FIELDS))
     if unknown:
-        raise InvalidValueError(unknown[0][:100], f"left out; known are {', '.join(FIELDS)}", "(not shown)")
+        raise unknown_name(unknown[0][:100], "field", unknown[0][:100], FIELDS)
     given |= unsealed(record, str(record.get("url")), vault)
     return SiteRestore(check_spec(spec_of(given)), keeps_access=bool(record.get(LEFT_OUT)))
 
@@ -114,7 +114,7 @@ def unsealed(record: Record, owner: str, vault: Vault | None) -> dict[str, Any]:
     if SEALED not in record:
         return {"typed": []} if "typed" in left_out else {}
     if vault is None:
-        raise InvalidValueError("document", "one that says how its secrets are sealed", "one that does not")
+        raise refusal("document", "it does not say how its secrets are sealed: it was cut or edited")
     return _opened(vault.open(owner, record[SEALED]))
 
 

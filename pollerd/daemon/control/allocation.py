@@ -18,7 +18,7 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.settings import check_budget
 from pollerd.daemon.shadows import AllocatorHandover, Shadows
 from pollerd.daemon.views import AllocationView
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, unknown_name
 from pollerd.partitions import UNSPLIT, unsplit_among
 from pollerd.site_settings import SITE
 from pollerd.storage.grants import SharedAllocation
@@ -70,9 +70,9 @@ class AllocationControl:
         name = self._scheduler.allocator_name if allocator is None else allocator
         goal = self._scheduler.objective if objective is None else objective
         if name not in registry.names():
-            raise InvalidValueError("allocator", "one of " + ", ".join(registry.names()), name)
+            raise unknown_name("allocator", "policy", name, registry.names(), "known: " + ", ".join(registry.names()))
         if goal not in OBJECTIVES:
-            raise InvalidValueError("objective", "one of " + ", ".join(OBJECTIVES), goal)
+            raise unknown_name("objective", "goal", goal, OBJECTIVES, "known: " + ", ".join(OBJECTIVES))
         if deadline is not None:
             SITE["deadline"].check(deadline)
         if self._store.shared is not None:

@@ -11,8 +11,9 @@ import structlog
 
 from pollerd.daemon.notifier import Notifier
 from pollerd.daemon.runtime import Runtime
-from pollerd.errors import InvalidValueError, NotFoundError, TooHeavyError
+from pollerd.errors import InvalidValueError, NotFoundError, TooHeavyError, refusal
 from pollerd.events import EventKind, NoticeState
+from pollerd.masking import masked
 from pollerd.storage.notification_values import (
     AttemptEnd,
     ChannelSpec,
@@ -258,4 +259,4 @@ class NotificationControl:
 
 def _check_origin(what: str, spec: ChannelSpec | RuleSpec) -> None:
     if spec.origin is Origin.FILE:
-        raise InvalidValueError(what, "one that the configuration file does not name: it says how it is", spec.name)
+        raise refusal(what, f"{masked(spec.name)!r} is defined in the configuration file: change it there")

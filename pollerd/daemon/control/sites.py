@@ -23,7 +23,7 @@ from pollerd.daemon.scheduler_state import SchedulerState, by_render, weight_and
 from pollerd.daemon.stages import SiteCache
 from pollerd.daemon.unchanged import note_unchanged, recall_ttls
 from pollerd.daemon.views import ExplanationView, LiveSite
-from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
+from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError, refusal
 from pollerd.inheritance import inherit, inherit_all, may_leak, polled_otherwise
 from pollerd.model import Site, SiteState
 from pollerd.scheduling.settings import SchedulingSettings
@@ -536,7 +536,7 @@ def screenshot_conflict(spec: SiteSpec, tags: Tags) -> InvalidValueError | None:
     """Returns the refusal of a site that itself says that screenshots are kept, but whose page no browser renders."""
     if not spec.keep_screenshots or inherit(spec, tags).render:
         return None
-    return InvalidValueError("keep_screenshots", "false, or left out, of a site that is not rendered (render)", True)
+    return refusal("keep_screenshots", "only a rendered site has screenshots: set render, too")
 
 
 def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, InvalidValueError]) -> AddResult:

@@ -37,7 +37,7 @@ from pollerd.detection.selection.steps.plan import SelectionPlan, compile_plan
 from pollerd.detection.selection.values.definition import compile_value_format
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.detection.selection.values.read import read_value
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import DEFAULT_SELECTION, Media
 
 # Sources of values: an element, an attribute, a JSON field, or text of the selected content.
@@ -96,7 +96,7 @@ def _value(field: str, name: object, given: object) -> ValueSource:
     place = {key: value for key, value in found.items() if key != "attribute"}
     expression = compile_expression(at, place, ("css", "xpath", "jsonpath"))
     if attribute is not None and kind_of(expression) == "jsonpath":
-        raise InvalidValueError(f"{at}.attribute", "left out with jsonpath", str(attribute))
+        raise refusal(f"{at}.attribute", "a JSONPath has no attribute")
     return ValueSource(
         str(name), form, expression, None if attribute is None else text(f"{at}.attribute", attribute, 100)
     )

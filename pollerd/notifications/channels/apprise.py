@@ -18,7 +18,7 @@ import orjson
 import structlog
 from msgspec import Struct
 
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.fetching.guard import (
     DIALLING_FAULTS,
     Address,
@@ -291,7 +291,7 @@ def apprise_settings(given: Mapping[str, Any]) -> tuple[AppriseSettings, dict[st
     service = shape[1].lower()
     given_service = fields.raw("service")
     if given_service not in (None, service):
-        fields.refuse("service", f"left out, or as in the URL: {service}")
+        raise refusal("service", f"the URL is one of {service}: leave service out, or give that")
     check_url(service, url)
     return AppriseSettings(service, chosen), {"url": url}
 

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
-from pollerd.detection.selection.values.cldr import with_nearest
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal, unknown_name, with_nearest
 from pollerd.fetching.guard import WITHOUT_FLAG, Guard
 from pollerd.fetching.poster import Poster
 from pollerd.masking import NOT_SHOWN
@@ -103,6 +102,10 @@ def kind_of_answer(status: int) -> AnswerKind:
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}")
 
 
+_MEANT = {"to": "recipients", "from": "sender", "server": "host", "user": "username", "pass": "password"}
+"""Settings by other names that people try."""
+
+
 class GivenFields:
     """The fields of one object, taken one by one; the values of `secret` ones are not shown in errors."""
 
@@ -111,8 +114,11 @@ class GivenFields:
         self._given, self._secret = given, frozenset(secret)
         for name in given:
             if name not in known:
-                allowed = with_nearest(f"one of {', '.join(sorted(known))}", name, sorted(known))
-                raise InvalidValueError("channel", allowed, name)
+                meant = _MEANT.get(str(name).lower(), "")
+                if meant in known:
+                    raise refusal("settings", f"unknown setting {str(name)!r}; did you mean {meant}?")
+                all_known = f"known: {', '.join(sorted(known))}"
+                raise unknown_name("settings", "setting", str(name), sorted(known), all_known)
 
     def refuse(self, name: str, allowed: str) -> NoReturn:
         """Raises `InvalidValueError` for the field."""

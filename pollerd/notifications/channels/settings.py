@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal, unknown_name
 from pollerd.masking import NOT_SHOWN
 from pollerd.notifications.channels.apprise import APPRISE, AppriseSettings, apprise_settings
 from pollerd.notifications.channels.channel import ChannelEnvironment, MessageChannel
@@ -39,10 +39,16 @@ class ParsedChannel(NamedTuple):
         return f"ParsedChannel(settings={self.settings!r}, secrets={sorted(self.secrets)})"
 
 
+_BY_APPRISE = frozenset(["slack", "telegram", "discord", "teams", "matrix", "ntfy", "pushover", "signal", "gotify"])
+"""Services that people try as kinds."""
+
+
 def parse_channel(kind: str, given: Mapping[str, Any]) -> ParsedChannel:
     """Returns settings and secrets of what a user gave. Raises `InvalidValueError`."""
     if kind not in KINDS:
-        raise InvalidValueError("kind", f"one of {', '.join(KINDS)}", kind)
+        if str(kind).lower() in _BY_APPRISE:
+            raise refusal("kind", f"{kind} is a service of Apprise: use kind apprise")
+        raise unknown_name("kind", "kind of channel", str(kind), list(KINDS), "known: " + ", ".join(KINDS))
     settings, secrets = KINDS[kind](given)
     return ParsedChannel(settings, secrets)
 
@@ -82,9 +88,9 @@ def complete_channel(parsed: ParsedChannel) -> ParsedChannel:
 
             return ParsedChannel(settings, complete_webhook(secrets))
         case AppriseSettings() if "url" not in secrets:
-            raise InvalidValueError("url", "given", None)
+            raise refusal("url", "is needed")
         case MailSettings(username=str()) | JetStreamSettings(username=str()) if "password" not in secrets:
-            raise InvalidValueError("password", "given with a username", None)
+            raise refusal("password", "a username needs a password")
         case _:
             return parsed
 
@@ -101,7 +107,7 @@ def make_channel(
         from pollerd.notifications.channels.webhook import Webhook
 
         if "secret" not in secrets:
-            raise InvalidValueError("secret", "given", NOT_SHOWN)
+            raise refusal("secret", "is needed")
         return Webhook(settings, complete.secrets, environment)
     if isinstance(settings, MailSettings):
         from pollerd.notifications.channels.mail import MailChannel

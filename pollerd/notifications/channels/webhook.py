@@ -122,7 +122,7 @@ def webhook_settings(given: Mapping[str, Any]) -> tuple[WebhookSettings, dict[st
     try:
         url, _, query = normalise_url(fields.required("url", "an absolute http or https URL", 2_048)).partition("?")
     except InvalidValueError as error:
-        raise InvalidValueError("url", error.allowed, _without_query(given.get("url"))) from None
+        raise error.of("url", given=_without_query(given.get("url"))) from None
     secrets = {name: value for name in ("secret", "previous_secret") if (value := fields.text(name, SECRET_ALLOWED))}
     for name, value in secrets.items():
         if not is_secret(value):

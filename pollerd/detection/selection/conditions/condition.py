@@ -30,7 +30,7 @@ from pollerd.detection.selection.conditions.logic import (
     parse_least,
 )
 from pollerd.detection.selection.document import list_of, shown, table
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.masking import masked
 
 # Leaves of a condition: checked, and made from their JSON form.
@@ -115,8 +115,7 @@ def _check_options(place: LeafPlace, given: Given, present: Collection[str], opt
         if key in present or key in options:
             continue
         test = list(present)[-1]
-        allowed = f"left out: {test} takes {' and '.join(options)}" if options else f"left out: {test} takes no options"
-        raise InvalidValueError(place.at(masked(key[:60])), allowed, document.shown(given[key]))
+        raise refusal(place.at(masked(key[:60])), f"{test} takes {' and '.join(options) or 'no options'}")
 
 
 # --- parts of leaves -------------------------------------------------------------------------------------------------
@@ -195,7 +194,7 @@ def _level_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str)
 def _only_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
     kind, left = _kind(place, given, test), given.get("unless_left_below")
     if left is not None and kind == "removals":
-        raise InvalidValueError(place.at("unless_left_below"), "left out: it goes with additions", document.shown(left))
+        raise refusal(place.at("unless_left_below"), "it goes with additions only")
     part = None if left is None else document.share(place.at("unless_left_below"), left)
     return SignedLeaf(leaves.SomeLines(kind, part), place.negated)
 

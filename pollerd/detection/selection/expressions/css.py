@@ -146,7 +146,7 @@ class _Check:
     def _check_pseudo_class(self, found: re.Match[str]) -> None:
         name = found["name"].lower()
         if found["colons"] == "::":
-            hint = '"::" selects nothing in a page; its text is taken anyway, and a value has its field attribute'
+            hint = '"::" does not name an element: select the element itself; its text is taken anyway'
             self._refusal.at(found.start(), hint)
         if name in _IN_BRACKETS and not found["bracket"]:
             self._refusal.at(found.start(), f'":{found["name"]}" needs {_IN_BRACKETS[name]} in brackets')

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from pollerd.errors import nearest
 
 if TYPE_CHECKING:
     from babel.core import Locale
@@ -164,25 +166,7 @@ def _is_grouped(parts: list[str], indian: bool) -> bool:
     return between <= {3} or (indian and between == {2} and len(parts[0]) <= 2)
 
 
-# Suggestions for mistyped names.
-
-_LONGEST = 60
-
-
-def nearest(given: str, names: Sequence[str], most: int = 3) -> str:
-    """Returns the names that look most like the given one, joined by commas; empty if none does."""
-    from difflib import get_close_matches
-
-    lower = {name.lower(): name for name in names}
-    close_matches = get_close_matches(given[:_LONGEST].lower(), list(lower), n=most)
-    return ", ".join(lower[name] for name in close_matches)
-
-
-def with_nearest(allowed: str, given: str, names: Sequence[str], most: int = 1) -> str:
-    """Returns what is allowed, with the nearest names behind if there are any."""
-    found = nearest(given, names, most)
-    return f"{allowed} (nearest: {found})" if found else allowed
-
+# Locales by their tags.
 
 _LONGEST_TAG = 40
 

@@ -7,11 +7,11 @@ from decimal import Decimal, InvalidOperation
 from typing import cast, get_args
 
 from pollerd.detection.selection.values import cldr
-from pollerd.detection.selection.values.cldr import plain, with_nearest
+from pollerd.detection.selection.values.cldr import plain
 from pollerd.detection.selection.values.currencies import CODES
 from pollerd.detection.selection.values.dates import pattern_of, patterns_of_locale, zone_names, zone_of
 from pollerd.detection.selection.values.form import Kind, ValueFormat, Which
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal, unknown_name, with_nearest
 
 _NUMBER_KEYS = ("kind", "which", "locale", "decimal", "group", "step")
 _KEYS: dict[str, tuple[str, ...]] = {
@@ -57,11 +57,9 @@ def compile_value_format(field: str, definition: Mapping[str, object]) -> ValueF
 def _check_keys(field: str, kind: str, given: Mapping[str, object]) -> None:
     for key in given:
         if key not in _EVERY_KEY:
-            raise InvalidValueError(f"{field}.{key}", with_nearest(_listed(_KEYS[kind]), key, _KEYS[kind]), given[key])
+            raise unknown_name(f"{field}.{key}", "field", key, _KEYS[kind])
         if key not in _KEYS[kind]:
-            raise InvalidValueError(
-                f"{field}.{key}", f"left out for a {kind} (it has {_listed(_KEYS[kind])})", given[key]
-            )
+            raise refusal(f"{field}.{key}", f"a {kind} has no {key}; it has {', '.join(_KEYS[kind])}")
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -108,7 +106,7 @@ def _date_format(field: str, given: str | None, locale: str | None) -> str | Non
         try:
             pattern_of(given, locale)
         except InvalidValueError as error:
-            raise InvalidValueError(field, error.allowed, given) from None
+            raise error.of(field, given=given) from None
     return given
 
 
