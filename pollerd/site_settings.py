@@ -165,13 +165,17 @@ class Access:
     headers: Annotated[
         tuple[tuple[str, str], ...],
         Setting(
-            Kind.HEADERS, secret=True, cli='Request headers, as {"Accept-Language": "en"}; they replace all others.'
+            Kind.HEADERS,
+            secret=True,
+            cli='Request headers, for example {"Accept-Language": "en"}; they replace all others.',
         ),
     ] = field(default=(), repr=False)
     """(name, value), sent to the origin of the site's URL only."""
     credentials: Annotated[
         Credentials | None,
-        Setting(Kind.CREDENTIALS, secret=True, cli='As {"username": "u", "password": "p"} or {"token": "t"}.'),
+        Setting(
+            Kind.CREDENTIALS, secret=True, cli='Credentials: {"username": "u", "password": "p"} or {"token": "t"}.'
+        ),
     ] = field(default=None, repr=False)
     """Sent to the origin of the site's URL only."""
     proxy: Annotated[
@@ -179,13 +183,13 @@ class Access:
     ] = field(default=None, repr=False)
     """URL of the proxy for all requests of the site, perhaps with user name and password."""
     body: Annotated[
-        str | None, Setting(Kind.TEXT, secret=True, cli="Request the page by POST with this body; it can be empty.")
+        str | None, Setting(Kind.TEXT, secret=True, cli="Request the page by POST with this body, which can be empty.")
     ] = field(default=None, repr=False)
     """Sent to the site's URL by POST, once a poll; None: it is asked for by GET."""
     typed: Annotated[tuple[str, ...], Setting(Kind.TAGS, secret=True)] = field(default=(), repr=False)
     """Secrets that the steps of a rendered poll type, in order."""
     pdf_password: Annotated[
-        str | None, Setting(Kind.TEXT, secret=True, cli="Opens the PDF document that the site is; never sent.")
+        str | None, Setting(Kind.TEXT, secret=True, cli="Password of the PDF document; never sent.")
     ] = field(default=None, repr=False)
     """Opens the PDF document that the site is; never sent."""
 
@@ -229,9 +233,9 @@ class SiteSpec(Struct, frozen=True, gc=False):
             default=1.0,
             range=Range("", 0, 1e9, PLAIN),
             usable=Range("", 0, words="finite, {lowest:g} or more", below=True),
-            cli="What one change is worth.",
+            cli="Importance of its changes: default 1, higher is more important.",
             bulk="weight",
-            form="Weight",
+            form="Weight (importance, default 1)",
             example=2.0,
         ),
     ] = None
@@ -242,7 +246,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             default=1.0,
             range=Range("", 0.01, 10_000.0, PLAIN),
             usable=Range("", 0, words="finite, above {lowest:g}", above=True, below=True),
-            cli="What one poll costs of the budget.",
+            cli="Share of the budget that one poll takes: default 1.",
             form="Cost of a poll",
             example=1.0,
         ),
@@ -254,9 +258,9 @@ class SiteSpec(Struct, frozen=True, gc=False):
             Kind.SECONDS,
             range=_seconds(0),
             usable=Range("", 0, words="seconds, {lowest:g} or more", below=True),
-            cli="Shortest time between two polls, as 30s, 5m, 1.5h or 2d.",
+            cli="Minimum time between two polls, for example 30s, 5m, 1.5h or 2d.",
             bulk="limits",
-            form="Shortest interval",
+            form="Minimum interval",
         ),
     ] = None
     max_interval: Annotated[
@@ -265,9 +269,9 @@ class SiteSpec(Struct, frozen=True, gc=False):
             Kind.SECONDS,
             range=_seconds(0.001),
             usable=_ABOVE_ZERO,
-            cli="Longest time between two polls.",
+            cli="Maximum time between two polls.",
             bulk="limits",
-            form="Longest interval",
+            form="Maximum interval",
             example=86_400.0,
         ),
     ] = None
@@ -277,9 +281,9 @@ class SiteSpec(Struct, frozen=True, gc=False):
             Kind.SHARE,
             range=Range("", 0, 1, "from {lowest:g} to below {highest:g}, or below 100%", below=True),
             usable=Range("", 0, 1, "a chance from {lowest:g} to below {highest:g}", below=True),
-            help="a site is not polled while a change is believed less likely; 0: whatever is believed",
-            cli="No poll while a change is believed less likely, as 1% or 0.01.",
-            form="Least chance of a change for a poll",
+            help="minimum chance of a change before the site is polled; 0: no minimum",
+            cli="Minimum chance of a change before a poll, for example 1%.",
+            form="Minimum chance of a change before a poll",
         ),
     ] = None
     respect_ttl: Annotated[
@@ -290,9 +294,9 @@ class SiteSpec(Struct, frozen=True, gc=False):
             help="leave the site alone for as long as its max-age, Expires or feed's ttl says: strict (or true), at "
             "most a day; hint, at most an hour, and no more once a change was found inside such a time; off (or "
             "false), never; null: the default",
-            cli="How far its max-age, Expires or ttl is believed.",
+            cli="How long max-age, Expires or a feed's ttl delay polls.",
             bulk="limits",
-            form="Believe how long it says it stays as it is (max-age, Expires, ttl)",
+            form="Wait as long as the server says that nothing will change (max-age, Expires, ttl)",
         ),
     ] = None
     half_life: Annotated[
@@ -301,7 +305,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
             Kind.SECONDS,
             range=_seconds(0.001),
             usable=_ABOVE_ZERO,
-            cli="For objective interest: when a change is worth half.",
+            cli="For goal interest: time after which a change is worth half.",
             form="Half-life of a change's worth",
         ),
     ] = None
@@ -311,8 +315,8 @@ class SiteSpec(Struct, frozen=True, gc=False):
             Kind.SECONDS,
             range=_seconds(0.001),
             usable=_ABOVE_ZERO,
-            help="seconds within which a change should be found, for the objective deadline",
-            cli="For objective deadline: in which a change should be found.",
+            help="seconds within which a change should be found, for the goal deadline",
+            cli="For goal deadline: time within which a change should be found.",
             form="Time within which a change should be found",
         ),
     ] = None
@@ -322,8 +326,8 @@ class SiteSpec(Struct, frozen=True, gc=False):
             Kind.WINDOWS,
             help="when the site may be polled; outside of it, it is not due, and not late; null: what its tags say, "
             "else always",
-            cli="When sites may be polled: JSON, as the API takes it.",
-            form="Times in which it can be polled (windows, as JSON)",
+            cli="Polling hours, as JSON.",
+            form="Polling hours (windows, as JSON)",
         ),
     ] = None
     paused: Annotated[bool, Setting(Kind.SWITCH, inherits=False)] = False
@@ -334,10 +338,10 @@ class SiteSpec(Struct, frozen=True, gc=False):
             default="",
             help="what of the page counts, by name: steps, values, least and conditions (docs/selections.md); a site "
             "has at least `default`; null or {}: the whole page",
-            cli="What of the page counts: css=SELECTOR, xpath=EXPRESSION, jsonpath=PATH, JSON as in "
+            cli="What counts on the page: css=SELECTOR, xpath=EXPRESSION, jsonpath=PATH, JSON as in "
             "docs/selections.md, or @FILE (.json, .toml, .yaml).",
             option="select",
-            form="What of the page counts (selections, as JSON)",
+            form="Content to watch (selections, as JSON)",
             example={"default": {"steps": [{"keep": {"css": "main"}}]}},
         ),
     ] = ""
@@ -368,7 +372,7 @@ class SiteSpec(Struct, frozen=True, gc=False):
     ] = None
     title: Annotated[
         str,
-        Setting(Kind.TEXT, inherits=False, help="what users call it", cli="What users call it.", form="Title"),
+        Setting(Kind.TEXT, inherits=False, help="name for people", cli="Name for people.", form="Title"),
     ] = ""
     access: Annotated[Access, Setting(Kind.ACCESS, inherits=False)] = NO_ACCESS
 

@@ -39,7 +39,7 @@ def with_accounts(database: str | None, config: Path | None, work: Callable[[Acc
     return asyncio.run(run())
 
 
-app = typer.Typer(help="Who may sign in.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The user's name, in any case.")]
 NewRole = Annotated[Scope, typer.Option("--role", help="read: may look; write: may do everything.")]

@@ -22,7 +22,7 @@ def changes(
     tag: Annotated[str | None, typer.Option(help="Only of sites with this tag.")] = None,
     since: Annotated[
         str | None,
-        typer.Option(help="Only changes after this time: 2h (two hours ago), or a time such as 2026-01-31T12:00:00Z."),
+        typer.Option(help="Only changes after 2h (two hours ago), or a time such as 2026-01-31T12:00:00Z."),
     ] = None,
     matters: Annotated[
         bool, typer.Option("--matters", help="Only changes that matter by their selection's conditions.")

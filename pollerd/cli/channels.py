@@ -170,7 +170,7 @@ def _named(daemon: ApiClient, path: str, what: str, name: str) -> dict[str, Any]
     raise CallError(f"no such {what}: {name}")
 
 
-app = typer.Typer(help="Where it is told.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 _COLUMNS = ("id", "name", "kind", "state", "waiting", "dead", "last_sent_at", "last_error", "origin")
 _TEST_SECONDS = 40.0

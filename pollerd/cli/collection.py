@@ -13,7 +13,7 @@ from pollerd.cli.options import Json, Timeout, Token, Url, by_suffix
 from pollerd.cli.output import show_fields, show_json, show_list, write
 from pollerd.model import PageState
 
-app = typer.Typer(help="What the focused crawler of a running daemon has found.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 _COLUMNS = ("id", "state", "url", "relevance", "worth", "depth", "parent_id", "reason")
 FormatOption = Annotated[

@@ -25,7 +25,7 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str) -> type
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
             """Returns the command that `args` begin with, and the remaining arguments."""
             called, _, rest = super().resolve_command(ctx, args)
-            command = None if called is None else _loaded(called, commands[called][0])
+            command = None if called is None else _loaded(called, *commands[called])
             innermost: Any = command
             words = rest
             while words and words[0] in getattr(innermost, "commands", ()):
@@ -42,7 +42,7 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str) -> type
     return group
 
 
-def _loaded(name: str, where: str) -> Any:
+def _loaded(name: str, where: str, line: str) -> Any:
     module, attribute = where.split(":")
     with loading(), LAB.needed():
         found = getattr(import_module(f"pollerd.cli.{module}"), attribute)
@@ -51,7 +51,7 @@ def _loaded(name: str, where: str) -> Any:
         alone.command(name=name)(found)
         found = alone
     command = typer.main.get_command(found)
-    command.name = name
+    command.name, command.help = name, command.help or line
     return command
 
 
@@ -64,67 +64,67 @@ def _alone() -> None:
 
 
 COMMANDS: Commands = {
-    "run": ("run:app", "Polls the sites of a list, and those added over REST, until Ctrl-C."),
-    "demo": ("demo.demo:demo", "Starts a small changing web on loopback and polls it live."),
-    "sites": ("commands:sites", "The sites of a running daemon."),
-    "jobs": ("jobs:app", "What was done to many sites, and how it is undone."),
-    "sources": ("sources:app", "Sitemaps and feeds whose pages become sites of a running daemon."),
-    "reads": ("reads:app", "Reads of changes: from them half-lives of interest are learned."),
-    "signals": ("signals:app", "Signal sources: sites and programs that say when pages change."),
-    "tags": ("tags:app", "What the sites of a tag inherit."),
-    "rules": ("rules:app", "Who is told of what."),
-    "channels": ("channels:app", "Where it is told."),
-    "deliveries": ("deliveries:app", "What was told to whom, and when."),
-    "changes": ("changes:changes", "Lists the changes found, newest first."),
-    "values": ("selections:values", "Lists the values of a site as they were read, newest first."),
-    "diff": ("changes:diff", "Shows what a change changed."),
-    "export": ("transfer:export", "Writes all that was set."),
+    "run": ("run:app", "Polls the sites of a list, and those added while it runs, until Ctrl-C."),
+    "demo": ("demo.demo:demo", "Poll a small changing web on this machine, live."),
+    "sites": ("commands:sites", "Add, list, edit, pause, import and export sites."),
+    "jobs": ("jobs:app", "Show and undo bulk actions."),
+    "sources": ("sources:app", "Manage sitemaps and feeds whose pages become sites."),
+    "reads": ("reads:app", "Report reads of changes, from which half-lives of interest are learned."),
+    "signals": ("signals:app", "Manage signal sources, which report when pages change."),
+    "tags": ("tags:app", "Give settings to all sites with a tag."),
+    "rules": ("rules:app", "Manage alert rules: which events are sent where."),
+    "channels": ("channels:app", "Manage channels: where alerts are sent."),
+    "deliveries": ("deliveries:app", "Show the delivery log, and retry failed messages."),
+    "changes": ("changes:changes", "List the changes found, newest first."),
+    "values": ("selections:values", "List the values read from a site, newest first."),
+    "diff": ("changes:diff", "Show the difference of a change, line by line."),
+    "export": ("transfer:export", "Export sites, rules, channels and settings."),
     "import": (
         "transfer:import_",
-        "Puts an export in force.",
+        "Apply an export.",
     ),
-    "plan": ("plan:plan", "Says what budget is needed to learn of changes in time."),
-    "doctor": ("doctor:doctor", "Says how the daemon is, a line each."),
-    "collection": ("collection:app", "What the focused crawler of a running daemon has found."),
-    "users": ("accounts:app", "Who may sign in."),
-    "tokens": ("tokens:app", "Makes a token."),
-    "config": ("config:app", "What is set, and where it came from."),
-    "db": ("db:app", "The database's schema."),
+    "plan": ("plan:plan", "Estimate the budget you need to find changes in time."),
+    "doctor": ("doctor:doctor", "Check the daemon's health, one line per item."),
+    "collection": ("collection:app", "Show the pages that the topic crawler found."),
+    "users": ("accounts:app", "Manage users."),
+    "tokens": ("tokens:app", "Create a token for the API."),
+    "config": ("config:app", "Show each setting and its source; create a secret key."),
+    "db": ("db:app", "Migrate, check and repair the database."),
     "simulate": (
         "simulate:simulate",
-        "Drives allocators through their contract and prints what they reach.",
+        "Compare policies on a simulated web.",
     ),
-    "reproduce": ("reproduce:reproduce", "Runs experiments of the papers and ours, and writes reports."),
+    "reproduce": ("reproduce:reproduce", "Run the experiments of the papers, and write reports."),
 }
 
 SITE_COMMANDS: Commands = {
-    "add": ("sites:add", "Adds sites; all get the same settings."),
-    "list": ("sites:list_", "Lists sites: id, state, URL, changes per day, polls, changes."),
-    "show": ("sites:show", "Shows all of one site, and why it is polled as it is."),
-    "edit": ("sites:edit", "Changes settings of sites."),
-    "pause": ("sites:pause", "Stops the polling of sites until they are resumed."),
-    "resume": ("sites:resume", "Polls sites again that were paused, back off, or were gone."),
-    "poll": ("sites:poll", "Polls sites before all others, as soon as their hosts allow."),
-    "remove": ("sites:remove", "Removes sites with all that was recorded of them."),
+    "add": ("sites:add", "Add sites; all get the same settings."),
+    "list": ("sites:list_", "List sites and their status."),
+    "show": ("sites:show", "Show a site, and why it is polled this often."),
+    "edit": ("sites:edit", "Change settings of sites."),
+    "pause": ("sites:pause", "Pause sites until they are resumed."),
+    "resume": ("sites:resume", "Resume sites that were paused, back off, or are gone."),
+    "poll": ("sites:poll", "Poll sites before all others, as soon as their hosts allow."),
+    "remove": ("sites:remove", "Remove sites with all their history."),
     "bulk": (
         "jobs:bulk",
-        "Does one thing to all sites that fit a filter.",
+        "Apply one action to all sites that match a filter.",
     ),
     "import": (
         "lists:import_",
-        "Adds the sites of a file.",
+        "Add the sites of a file.",
     ),
-    "diff": ("lists:diff", "Says what a list would change, and changes nothing."),
+    "diff": ("lists:diff", "Show what a list would change, without changing anything."),
     "preview": (
         "selections:preview",
-        "Shows what is kept of a page, what is removed, its values, and what the conditions say.",
+        "Preview a selection: what is watched, what is ignored, values and conditions.",
     ),
-    "export": ("lists:export", "Writes all sites with their settings, as `import` reads them."),
+    "export": ("lists:export", "Export all sites with their settings, for `import`."),
 }
-sites = group_of(SITE_COMMANDS, help_="The sites of a running daemon.")
+sites = group_of(SITE_COMMANDS, help_="Add, list, edit, pause, import and export sites.")
 
 app = group_of(
-    COMMANDS, name="pollerd", help_="Watches web pages and feeds for change, under one budget of polls per second."
+    COMMANDS, name="pollerd", help_="Watch web pages and feeds for changes, with one budget of polls per second."
 )
 
 

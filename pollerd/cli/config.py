@@ -8,7 +8,7 @@ from pollerd.app.config import load
 from pollerd.cli.options import ConfigFile, Json
 from pollerd.cli.output import show_json, show_rows
 
-app = typer.Typer(help="What is set, and where it came from.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

@@ -15,7 +15,7 @@ from pollerd.storage import migrate
 from pollerd.storage.nodes import set_number_of_partitions
 from pollerd.storage.runs import MOST, raise_numbers
 
-app = typer.Typer(help="The database's schema, numbers and partitions.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Database = Annotated[str | None, typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...")]
 

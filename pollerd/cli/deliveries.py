@@ -14,7 +14,7 @@ from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import clean, show_json, show_list
 from pollerd.cli.sites import id_of
 
-app = typer.Typer(help="What was told to whom, and when.")
+app = typer.Typer()
 
 _COLUMNS = ("id", "at", "kind", "site_id", "change_id", "rule_id", "channel_id", "state", "attempts", "detail")
 _ATTEMPT_COLUMNS = ("id", "at", "channel_id", "events", "outcome", "status", "duration", "message_id", "detail")

@@ -106,7 +106,7 @@ def _said(job: dict[str, Any]) -> str:
     return f"{job['action']} {job['state']}, {counted(job['changed'], 'site')} changed{refused}{why}"
 
 
-app = typer.Typer(help="What was done to many sites, and how it is undone.")
+app = typer.Typer()
 _COLUMNS = ("id", "action", "state", "total", "seen", "changed", "refused", "created_at", "undo_until", "by")
 JobId = Annotated[int, typer.Argument(metavar="ID", help="As `pollerd jobs` lists.", min=1)]
 

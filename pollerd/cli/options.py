@@ -47,7 +47,7 @@ def time_in(text: str, two_hours: str) -> str:
 
 NONE = "none"
 """Word that takes a setting away."""
-WINDOWS = "When sites may be polled: JSON, as the API takes it."
+WINDOWS = "Polling hours, as JSON."
 
 
 def windows(text: Any) -> Any:
@@ -82,21 +82,21 @@ def _silence(text: str | float) -> float:
     return seconds
 
 
-Url = Annotated[str | None, typer.Option("--url", help="The daemon; also POLLERD_URL.", show_default=False)]
-Token = Annotated[str | None, typer.Option(help="Better given as POLLERD_TOKEN or POLLERD_TOKEN_FILE.")]
+Url = Annotated[str | None, typer.Option("--url", help="Address of the daemon (or POLLERD_URL).", show_default=False)]
+Token = Annotated[str | None, typer.Option(help="Token; better set as POLLERD_TOKEN or POLLERD_TOKEN_FILE.")]
 Timeout = Annotated[
     float,
-    typer.Option(help="How long the daemon may be silent.", parser=_silence, metavar=DURATION, show_default="10s"),
+    typer.Option(help="How long to wait for the daemon.", parser=_silence, metavar=DURATION, show_default="10s"),
 ]
 Rebase = Annotated[
     str | None,
     typer.Option(
-        help="With an edit of selections: keep compares the next poll with the content before, anew begins anew. "
-        "Left out: keep if nothing was selected last.",
+        help="After an edit of selections: keep compares the next poll with the previous content, anew starts over. "
+        "Default: keep if nothing was selected last.",
         metavar="keep|anew",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="JSON, as the API has it.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Database = Annotated[str | None, typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file; also POLLERD_CONFIG.")]
 

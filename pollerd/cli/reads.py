@@ -13,7 +13,7 @@ from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import show_done, show_one
 from pollerd.cli.sites import id_of
 
-app = typer.Typer(help="Reads of changes: from them half-lives of interest are learned.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 _Site = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
 

@@ -174,7 +174,7 @@ def _hours(text: str) -> dict[str, str]:
     return {"from": begin.strip(), "to": end.strip()}
 
 
-app = typer.Typer(help="Who is told of what.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 _COLUMNS = ("id", "name", "events", "sites", "channels", "digest", "enabled", "muted_until", "origin")
 Enabled = Annotated[bool | None, typer.Option("--enable/--disable", help="Whether it tells anything.")]
@@ -262,9 +262,7 @@ def remove(
 @app.command()
 def mute(
     rule: RuleName,
-    until: Annotated[
-        str, typer.Option(help="When it ends: 2h (in two hours), or a time such as 2026-01-31T12:00:00Z.")
-    ],
+    until: Annotated[str, typer.Option(help="End: 2h (in two hours), or a time such as 2026-01-31T12:00:00Z.")],
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,

@@ -11,7 +11,7 @@ from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import show_done, show_list, show_one
 from pollerd.cli.sites import id_of
 
-app = typer.Typer(help="Signal sources: sites and programs that say when pages change.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 SignalSourceId = Annotated[int, typer.Argument(metavar="ID", help="Id of the signal source.", min=1)]
 _COLUMNS = ("id", "kind", "url", "name", "pages", "signals", "last_read_at", "last_signal_at", "last_detail", "quality")

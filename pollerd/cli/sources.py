@@ -12,7 +12,7 @@ from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration, g
 from pollerd.cli.output import show_done, show_list, show_one
 from pollerd.cli.sites import source_id_of
 
-app = typer.Typer(help="Sitemaps and feeds whose pages become sites of a running daemon.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="Id or URL.")]
 _COLUMNS = ("id", "kind", "url", "joined", "vanished", "failures", "last_read_at", "last_detail", "tags")

@@ -13,7 +13,7 @@ from pollerd.cli.output import show_done, show_list, show_one
 from pollerd.cli.setting_options import OF_TAGS, Settings, with_settings
 from pollerd.site_settings import NUMERIC_SETTINGS
 
-app = typer.Typer(help="What the sites of a tag inherit.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 _COLUMNS = ("name", *NUMERIC_SETTINGS, "windows")
 TagArgument = Annotated[str, typer.Argument(metavar="TAG", help="The tag.")]
 

@@ -142,30 +142,32 @@ def _of_change(words: _Words, change: EventChange) -> tuple[tuple[str, str], ...
     selection = "" if change.selection == DEFAULT_SELECTION else one_line(change.selection, LONGEST_FACT)
     return words.facts(
         *((one_line(name, 64), one_line(value, LONGEST_FACT)) for name, value in values),
-        ("because", one_line(change.why, LONGEST_FACT)),
+        ("matched", one_line(change.why, LONGEST_FACT)),
         ("selection", selection),
-        ("not before", "" if before is None else moment(before, words.zone)),
+        ("changed after", "" if before is None else moment(before, words.zone)),
     )
 
 
 def _first_seen(words: _Words) -> Description:
-    return Description(f"{words.site} was read", words.said("summary") or "Read for the first time.", words.facts())
+    return Description(
+        f"New site: {words.site}", words.said("summary") or "It was fetched for the first time.", words.facts()
+    )
 
 
 def _failing(words: _Words) -> Description:
     failures = words.data.get("failures")
     in_a_row = f"{counted(failures, 'poll')} in a row" if isinstance(failures, int) else ""
-    facts = words.facts(("failed", in_a_row), ("last seen working", words.moment("since")))
-    return Description(f"{words.site} fails", words.said("detail") or "It cannot be read.", facts)
+    facts = words.facts(("failed", in_a_row), ("last successful poll", words.moment("since")))
+    return Description(f"{words.site} is failing", words.said("detail") or "It cannot be fetched.", facts)
 
 
 def _recovered(words: _Words) -> Description:
     facts = words.facts(("failed since", words.moment("since")))
-    return Description(f"{words.site} answers again", words.said("detail") or "It can be read again.", facts)
+    return Description(f"{words.site} is back", words.said("detail") or "It can be fetched again.", facts)
 
 
 def _gone(words: _Words) -> Description:
-    said = words.said("detail") or "The page says that it is gone for good (410)."
+    said = words.said("detail") or "The server says that the page was removed for good (410)."
     return Description(f"{words.site} is gone", said, words.facts())
 
 
@@ -175,36 +177,41 @@ def _moved(words: _Words) -> Description:
 
 
 def _nothing_selected(words: _Words) -> Description:
-    said = words.said("detail") or "What is selected of the page is not there."
-    return Description(f"{words.site}: nothing selected", said, words.facts(("selection", words.said("selection"))))
+    said = words.said("detail") or "The selection matches nothing on the page."
+    return Description(
+        f"{words.site}: the watched part is missing", said, words.facts(("selection", words.said("selection")))
+    )
 
 
 def _blind(words: _Words) -> Description:
     facts = words.facts(("from", words.moment("from")), ("to", words.moment("to")))
-    return Description("pollerd was blind", words.said("detail") or "Nothing could be polled for a while.", facts)
+    return Description("pollerd could not poll", words.said("detail") or "Nothing could be polled for a while.", facts)
 
 
 def _over_budget(words: _Words) -> Description:
     if words.data.get("over"):
-        return Description("The budget is enough again", words.said("detail") or "All intervals hold.", words.facts())
-    said = words.said("detail") or "It cannot hold the longest intervals that are set."
-    return Description("The budget is too small", said, words.facts())
+        return Description(
+            "The budget is large enough again",
+            words.said("detail") or "All maximum intervals can be kept.",
+            words.facts(),
+        )
+    said = words.said("detail") or "Some sites cannot be polled within their maximum interval."
+    return Description("The budget is too small for the maximum intervals", said, words.facts())
 
 
 def _channel_down(words: _Words) -> Description:
     channel = words.said("channel", LONGEST_NAME)
     name = f"Channel {channel}" if channel else "A channel"
     if words.data.get("over"):
-        return Description(f"{name} works again", words.said("detail") or "What waited is sent now.", words.facts())
-    said = (
-        words.said("detail")
-        or "The receiver refuses the credentials. Messages are kept, and sent once the channel works again."
-    )
+        return Description(
+            f"{name} works again", words.said("detail") or "Queued messages are sent now.", words.facts()
+        )
+    said = words.said("detail") or "Its credentials were rejected. Messages are queued until the channel works again."
     return Description(f"{name} is down", said, words.facts())
 
 
 def _test(words: _Words) -> Description:
-    return Description("Test of pollerd", "This channel works: you can read this.", words.facts())
+    return Description("Test message from pollerd", "This channel works.", words.facts())
 
 
 _KINDS: Mapping[EventKind, Callable[[_Words], Description]] = {

@@ -73,8 +73,8 @@ def test_a_change_alone() -> None:
         "Shop 1 https://shop.example/1\n\n"
         "- sold out\n+ on sale\n+ for 5 €\n\n"
         "price: 5.00\n"
-        "because: price fell by 10 %\n"
-        "not before: 2026-11-25 08:00 CET\n"
+        "matched: price fell by 10 %\n"
+        "changed after: 2026-11-25 08:00 CET\n"
         "at: 2026-11-25 09:00 CET\n\n"
         "See it: https://pollerd.example/changes/1\n"
     )
@@ -90,29 +90,29 @@ def test_a_change_alone() -> None:
     ("event", "subject", "says"),
     [
         (replace(change_event(), change=None), "Shop 1 changed", "It changed."),
-        (other_event(EventKind.FIRST_SEEN), "https://shop.example/7 was read", "Read for the first time."),
+        (other_event(EventKind.FIRST_SEEN), "New site: https://shop.example/7", "It was fetched for the first time."),
         (
             other_event(EventKind.FAILING, failures=3, detail="timeout after 30 s", since=AT - 60),
-            "https://shop.example/7 fails",
+            "https://shop.example/7 is failing",
             "timeout after 30 s\nhttps://shop.example/7\n\n"
-            "failed: 3 polls in a row\nlast seen working: 2026-11-25 07:59 UTC",
+            "failed: 3 polls in a row\nlast successful poll: 2026-11-25 07:59 UTC",
         ),
         (
             other_event(EventKind.RECOVERED, since="2026-11-25"),
-            "https://shop.example/7 answers again",
+            "https://shop.example/7 is back",
             "failed since: 2026-11-25",
         ),
         (
             other_event(EventKind.RECOVERED, since="2026-11-25T07:59:00.000Z"),
-            "https://shop.example/7 answers again",
+            "https://shop.example/7 is back",
             "failed since: 2026-11-25 07:59 UTC",
         ),
         (
             other_event(EventKind.RECOVERED, since="Tuesday"),
-            "https://shop.example/7 answers again",
+            "https://shop.example/7 is back",
             "failed since: Tuesday",
         ),
-        (other_event(EventKind.GONE), "https://shop.example/7 is gone", "gone for good (410)"),
+        (other_event(EventKind.GONE), "https://shop.example/7 is gone", "removed for good (410)"),
         (
             other_event(EventKind.MOVED, new_url="https://new.example/"),
             "https://shop.example/7 moved",
@@ -120,19 +120,19 @@ def test_a_change_alone() -> None:
         ),
         (
             other_event(EventKind.NOTHING_SELECTED, selection="price"),
-            "https://shop.example/7: nothing selected",
+            "https://shop.example/7: the watched part is missing",
             "selection: price",
         ),
         (
             other_event(EventKind.BLIND, **{"from": AT, "to": AT + 60}),
-            "pollerd was blind",
+            "pollerd could not poll",
             "from: 2026-11-25 08:00 UTC\nto: 2026-11-25 08:01 UTC",
         ),
-        (other_event(EventKind.OVER_BUDGET), "The budget is too small", "cannot hold"),
-        (other_event(EventKind.OVER_BUDGET, over=True), "The budget is enough again", "All intervals hold."),
+        (other_event(EventKind.OVER_BUDGET), "The budget is too small for the maximum intervals", "cannot be polled"),
+        (other_event(EventKind.OVER_BUDGET, over=True), "The budget is large enough again", "All maximum intervals can be kept."),
         (other_event(EventKind.CHANNEL_DOWN, channel="mail", detail="535"), "Channel mail is down", "535"),
         (other_event(EventKind.CHANNEL_DOWN, channel="mail", over=True), "Channel mail works again", "sent now"),
-        (other_event(EventKind.TEST), "Test of pollerd", "This channel works"),
+        (other_event(EventKind.TEST), "Test message from pollerd", "This channel works"),
     ],
 )
 def test_each_kind_of_event(event: Event, subject: str, says: str) -> None:
@@ -192,7 +192,7 @@ def test_a_digest_is_told_by_site() -> None:
     assert message.subject == "Digest: 4 events at 2 sites"
     lines = [line for line in message.text.splitlines() if line.startswith(("Shop", "*"))]
     assert lines == [
-        "* 2026-11-25 08:00 UTC · pollerd was blind: Nothing could be polled for a while.",
+        "* 2026-11-25 08:00 UTC · pollerd could not poll: Nothing could be polled for a while.",
         "Shop 2 https://shop.example/2",
         "* 2026-11-25 08:00 UTC · 1 line added: «on sale»",
         "* 2026-11-25 08:00 UTC · 1 line added: «on sale»",
