@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse
 
 from pollerd.allocation import registry
 from pollerd.allocation.registered import OBJECTIVES
+from pollerd.api.descriptions import description_of
 from pollerd.api.examples import BODIES, PARAMETERS, PROBLEMS, TEXTS
 
 Json = dict[str, Any]
@@ -208,6 +209,10 @@ def completed(document: Json) -> Json:
     for schema in _LEFT_OUT:
         for field in parts["schemas"][schema]["properties"].values():
             field.pop("default", None)  # omitted fields keep their values
+    for name, schema in parts["schemas"].items():
+        for field, described in schema.get("properties", {}).items():
+            if not described.get("description") and (text := description_of(name, field)):
+                described["description"] = text
     for path, operation in _operations(document):
         _complete(path, operation)
     return document

@@ -8,6 +8,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from pollerd.api.descriptions import FIELDS
+from pollerd.site_settings import SITE_SETTINGS
 from tests.support.openapi import DOCUMENT
 
 OPERATIONS = [(path, method) for path, item in DOCUMENT["paths"].items() for method in item]
@@ -67,6 +69,16 @@ def test_every_parameter_and_body_has_an_example_that_fits(path: str, method: st
         assert examples, (media, schema)
         for example in examples:
             _assert_example(schema, example)
+
+
+def test_every_field_is_described_and_every_description_is_of_a_field() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    fields = {
+        (name, field): one for name, schema in schemas.items() for field, one in schema.get("properties", {}).items()
+    }
+    assert [place for place, one in fields.items() if not one.get("description")] == []
+    known = {f"{name}.{field}" for name, field in fields} | {field for _, field in fields}
+    assert set(FIELDS) - known - set(SITE_SETTINGS) == set()
 
 
 def test_names_of_operations_are_short_and_unique() -> None:

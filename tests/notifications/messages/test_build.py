@@ -129,7 +129,11 @@ def test_a_change_alone() -> None:
             "from: 2026-11-25 08:00 UTC\nto: 2026-11-25 08:01 UTC",
         ),
         (other_event(EventKind.OVER_BUDGET), "The budget is too small for the maximum intervals", "cannot be polled"),
-        (other_event(EventKind.OVER_BUDGET, over=True), "The budget is large enough again", "All maximum intervals can be kept."),
+        (
+            other_event(EventKind.OVER_BUDGET, over=True),
+            "The budget is large enough again",
+            "All maximum intervals can be kept.",
+        ),
         (other_event(EventKind.CHANNEL_DOWN, channel="mail", detail="535"), "Channel mail is down", "535"),
         (other_event(EventKind.CHANNEL_DOWN, channel="mail", over=True), "Channel mail works again", "sent now"),
         (other_event(EventKind.TEST), "Test message from pollerd", "This channel works"),
