@@ -19,7 +19,7 @@ from pollerd.cli.options import Json, Timeout, Token, Url, by_suffix
 from pollerd.cli.output import CallError, clean, show_json, showing_progress, write
 from pollerd.cli.sites import id_of
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.lists.list_document import DOCUMENTS, FORMATS, NOT_SHOWN, Entry, format_of, read_document
+from pollerd.lists.list_document import DOCUMENTS, FORMATS, NOT_SHOWN, Entry, as_utf_8, format_of, read_document
 from pollerd.quantities import counted
 from pollerd.urls import normalise_url
 
@@ -83,7 +83,7 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
     Raises `CallError` for a document that cannot be parsed as a whole.
     """
     if form not in DOCUMENTS:
-        return SentList(Format(form), data)
+        return SentList(Format(form), as_utf_8(data))
     try:
         document = read_document(data, form, folder)
         entries = list(document.entries)

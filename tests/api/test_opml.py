@@ -38,6 +38,15 @@ def test_a_feed_readers_list_with_folders_and_categories() -> None:
     ]
 
 
+@pytest.mark.parametrize("before", ["\n", " \r\n\n", "\ufeff\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_blank_lines_stand_before_the_declaration(before: str, encoding: str) -> None:
+    """And are counted."""
+    text = f"{before}<?xml version='1.0' encoding='{encoding}'?>\n<opml><outline xmlUrl='feed://a.org/é'/></opml>"
+    line = 2 + before.count("\n")
+    assert parsed(text.encode(encoding)) == [(line, SiteSpec("http://a.org/%C3%A9"))]
+
+
 def test_what_is_commented_out_is_left_out() -> None:
     body = """<outline text="x" isComment="true"><outline xmlUrl="https://a.org/"/></outline>
     <outline xmlUrl="https://b.org/"/>"""
