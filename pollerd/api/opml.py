@@ -5,6 +5,7 @@ Nothing is fetched, and a document that defines an entity is refused: without en
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NoReturn
 from xml.parsers import expat
@@ -22,6 +23,7 @@ HEAD = (
 )
 TAIL = "</body>\n</opml>\n"
 _OURS = f"{NAMESPACE} "
+_BARE = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);)")
 _URLS = ("xmlurl", "url", "htmlurl")
 _CHUNK = 64 * 1024
 _DEPTH = 100
@@ -34,14 +36,15 @@ def read_outlines(data: bytes) -> Iterator[Outline]:
     """Yields the outlines that have a URL: `xmlUrl`, else `url`, else `htmlUrl`.
 
     Fields other than the URL are read from attributes in `NAMESPACE`. An outline without any of those, as other
-    programs write them, gets the names of its folders and its categories as tags. If the document breaks off, the
-    outlines before are kept, and the last `Outline` says where and why. Raises `InvalidValueError`, field `document`,
-    if it is not OPML from the start, or defines entities.
+    programs write them, gets the names of its folders and its categories as tags. A `&` that begins no reference, as
+    in URLs, is taken as it is. If the document breaks off, the outlines before are kept, and the last `Outline` says
+    where and why. Raises `InvalidValueError`, field `document`, if it is not OPML from the start, or defines entities.
     """
     text = as_utf_8(data)
     reader = _Reader("utf-8" if text is not data else None)
     data = text.removeprefix(b"\xef\xbb\xbf").lstrip()  # a declaration of XML stands first, also behind blank lines
     reader.lines_before = text.count(b"\n", 0, len(text) - len(data))
+    data = _BARE.sub(b"&amp;", data)
     chunks = (data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
     for chunk in chunks:
         reader.feed(chunk)

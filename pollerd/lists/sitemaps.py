@@ -40,7 +40,7 @@ _TAG = re.compile(
 _ENTRIES = frozenset({"url", "sitemap"})
 _ROOTS = frozenset({"urlset", "sitemapindex"})
 _FIELDS = frozenset({"loc", "lastmod"})
-_LISTS = re.compile(r"<(?:[\w.-]+:)?(?:url|sitemap)[\s>]")
+_LISTS = re.compile(r"<(?:[\w.-]+:)?(?:url|sitemap)[\s>]", re.IGNORECASE)
 _REFERENCE = re.compile(
     r"&(?:#(?P<decimal>\d{1,7})|#[xX](?P<hexadecimal>[0-9A-Fa-f]{1,6})|(?P<name>amp|lt|gt|quot|apos));"
 )
@@ -164,9 +164,10 @@ class EntrySearch:
         for tag in _TAG.finditer(self._text):
             if self._field:
                 self._parts += [_resolved_references(self._text[end : tag.start()]), tag["data"] or ""]
-            end, name, closes = tag.end(), tag["name"], bool(tag["end"])
-            if name is None:  # a comment, or text that was just taken
+            end, closes = tag.end(), bool(tag["end"])
+            if tag["name"] is None:  # a comment, or text that was just taken
                 continue
+            name = tag["name"].lower()
             prefix, empty = tag["prefix"] or "", tag[0].endswith("/>")
             if own is None and name in _ENTRIES | _ROOTS:
                 own = prefix
