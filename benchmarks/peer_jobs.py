@@ -52,6 +52,19 @@ URLWATCH: list[tuple[str, list[object]]] = [
     ("data.json", [{"jq": ".items[].name"}]),
     ("feed.xml", ["pretty-xml"]),
     ("feed.xml", [{"xpath": {"path": "//note/text()", "method": "xml"}}]),
+    # One filter acts on what the other kept, in its own language.
+    ("shop.html", [{"css": "ul.jobs"}, {"xpath": "//li[2]"}, "html2text"]),
+    ("shop.html", [{"xpath": "//div[@id='main']"}, {"css": "p.price"}, "html2text"]),
+    ("shop.html", [{"xpath": "//div"}, {"css": "li:nth-child(2), td:last-child"}, "html2text"]),
+    ("shop.html", [{"css": {"selector": "#main", "exclude": ".price"}}, {"xpath": "//p"}, "html2text"]),
+    ("shop.html", [{"element-by-tag": "ul"}, {"xpath": "//li[contains(., 'beta')]"}, "html2text", "sort"]),
+    ("shop.html", [{"xpath": "//nav | //footer"}, {"xpath": "//a"}, "html2text"]),
+    ("shop.html", [{"xpath": "//ul"}, {"xpath": "//ul"}, "html2text"]),
+    ("shop.html", [{"css": "nav"}, {"xpath": "//a/@href"}]),
+    ("shop.html", [{"css": "#main"}, {"xpath": "//p"}, {"css": ".stock"}, "html2text"]),
+    ("shop.html", [{"xpath": "//div"}, {"css": "[itemprop=price]"}, "html2text", {"re.findall": r"[\d.]+"}]),
+    ("shop.html", [{"xpath": "//table"}, {"css": "tr:first-child th"}, "html2text", "striplines"]),
+    ("feed.xml", [{"css": {"selector": "entry > note", "method": "xml"}}, "html2text"]),
 ]
 WEBCHANGES: list[tuple[str, list[object]]] = [
     ("shop.html", [{"css": "#main h1"}, {"html2text": "strip_tags"}]),

@@ -21,6 +21,8 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _SHAPE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]+)", re.IGNORECASE)
 _BARE = re.compile(r"(?:[A-Za-z0-9-]{1,63}\.){1,10}[A-Za-z]{2,63}(?::[0-9]{1,5})?(?:[/?#][^\s]*)?")
 """An address as people type it, without its scheme."""
+_FEED = re.compile(r"feed:(?://)?(?P<scheme>https?://)?", re.IGNORECASE)
+"""How feed readers are called from a page."""
 _PORT = re.compile(r":(?P<port>[0-9]*)$")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff\ud800-\udfff]")
 _PATH = re.compile(
@@ -47,7 +49,7 @@ _MAX_SHOWN_LENGTH = 120
 
 
 def normalise_url(text: str) -> str:
-    """Normalises an absolute http or https URL.
+    """Normalises an absolute http or https URL; `feed://example.org` is one, and `feed:https://example.org`.
 
     Strips surrounding spaces; lower-cases scheme and host, converts names beyond ASCII to punycode, drops one trailing
     dot of the host, the default port and the fragment; replaces an empty path by `/`; resolves dot segments and makes
@@ -65,6 +67,9 @@ def normalise_url(text: str) -> str:
 
 def made_normal(text: str) -> str:
     """`normalise_url` for any stripped text."""
+    feed = _FEED.match(text)
+    if feed is not None:
+        text = f"{feed['scheme'] or 'http://'}{text[feed.end() :]}"
     shape = _SHAPE.match(text)
     if shape is None:
         if _BARE.fullmatch(text):

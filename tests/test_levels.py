@@ -31,6 +31,8 @@ EXPERIMENTS = "tests/lab/test_experiments.py"
         ("migrations/versions/0001_first.py", {MIGRATIONS}, {PURE, LEARNING}),
         ("tests/daemon/conftest.py", {"tests/daemon/test_jobs.py"}, {PURE, LEARNING, DAEMON}),
         ("tests/support/origin.py", {DAEMON}, {PURE, LEARNING}),
+        ("tests/cases/bodies.py", {"tests/cases/test_cases.py"}, {PURE, LEARNING, DAEMON}),
+        ("pollerd/daemon/commit.py", {"tests/cases/test_cases.py"}, {PURE}),
         ("README.md", {"tests/docs/test_documents.py"}, {DAEMON, PURE, LEARNING}),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -17,7 +18,7 @@ from pollerd.api.formats import MEDIA, Format, text_of_csv
 from pollerd.api.http import media_type
 from pollerd.api.inputs import check_render, check_selections, check_spec, check_tag_settings
 from pollerd.errors import InvalidValueError, refusal, unknown_name
-from pollerd.lists.list_document import Entry
+from pollerd.lists.list_document import Entry, utf_16_of
 from pollerd.masking import masked, masked_line
 from pollerd.quantities import seconds, share
 from pollerd.scheduling.windows import windows_of
@@ -50,6 +51,10 @@ _READERS: Mapping[Kind, Callable[[str], float]] = {Kind.SECONDS: seconds, Kind.S
 """Parsers of numbers with optional units."""
 _JSON_ACCESS = frozenset({"headers", "credentials", "typed"})
 _COMMENT = re.compile(r"(?:^|\s)#")
+_BEGINNING = re.compile(r"<?(?:https?://|feed:)", re.IGNORECASE)
+_BETWEEN = re.compile(rf"[\s,;]+(?={_BEGINNING.pattern})", re.IGNORECASE)
+_SHORTEST_URL = len("http://a")
+_ONLY_URLS = 'a URL, or several with spaces between; titles and settings need a .csv with a header, as in "url,title"'
 _NOT_BLANK = re.compile(rb"[^\s][^\r\n]*")
 _BLOCK_BYTES = 64 * 1024
 _BREATH = 1_000
@@ -76,10 +81,10 @@ Line = tuple[int, SiteSpec | InvalidValueError | None]
 def parse_list(data: bytes, content_type: str) -> Iterator[Line]:
     """Yields a `Line` for each line of the list that is neither empty nor a comment, and some for many of those.
 
-    content_type: `text/plain` (one URL per line, `#` starts a comment at the start of a line or after a space),
-    `text/csv` (a header that names some of `FIELDS`, one site per line, tags separated by `;`), `application/x-ndjson`
-    (one JSON object with some of `FIELDS` per line), all in UTF-8, or `text/x-opml` (see `opml`). Bad lines never
-    raise: they are returned as refusals.
+    content_type: `text/plain` (URLs, `#` starts a comment at the start of a line or after a space), `text/csv` (a
+    header that names some of `FIELDS`, with commas, semicolons or tabs between, one site per line, tags with `;`),
+    `application/x-ndjson` (one JSON object with some of `FIELDS` per line), all in UTF-8 or UTF-16, or `text/x-opml`
+    (see `opml`). Bad lines never raise: they are returned as refusals.
 
     Raises `InvalidValueError`: field `content_type` for another type, `header` for an unusable CSV header, `document`
     for text that is not OPML.
@@ -101,13 +106,14 @@ def parse_file(file: BinaryIO, form: Format) -> Iterator[Line]:
     if form is Format.JSON_LINES:
         return _parse(lines, _from_json)
     rows = _texts(lines)
-    header = _header(next((text for _, text in islice(rows, _HEADER_WITHIN) if text.strip()), ""))
-    return _parse(rows, partial(_from_csv, header))
+    line = next((text for _, text in islice(rows, _HEADER_WITHIN) if text.strip()), "")
+    delimiter = next((one for one in "\t;" if one in line.strip() and "," not in line), ",")
+    return _parse(rows, partial(_from_csv, _header(line, delimiter), delimiter))
 
 
 def parse_text(file: BinaryIO) -> Iterator[Line]:
     """Yields the sites of plain text, as `parse_list`, read lazily from an open binary file."""
-    return _parse(_texts(_lines(file)), _from_text)
+    return _parse(_addresses(_texts(_lines(file))), _from_text)
 
 
 def may_name_a_site(refusal: InvalidValueError) -> bool:
@@ -129,9 +135,8 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
     Of millions of blank lines it yields an empty one now and then: they are searched through, not read one by one.
     """
-    read = getattr(file, "read1", file.read)  # what a pipe has, at once
     number, rest = 1, b""
-    while more := read(_BLOCK_BYTES):
+    for more in _utf_8_blocks(file):
         block = rest + more
         whole = max(block.rfind(b"\n"), block.rfind(b"\r", 0, -1)) + 1  # the last byte may be half of "\r\n"
         block, rest = block[:whole], block[whole:]
@@ -140,6 +145,18 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         if whole and not block.strip():
             yield number - 1, b""
     yield from _numbered(rest, number)
+
+
+def _utf_8_blocks(file: BinaryIO) -> Iterator[bytes]:
+    read = getattr(file, "read1", file.read)  # what a pipe has, at once
+    first = read(_BLOCK_BYTES)
+    while len(first) == 1 and (more := read(_BLOCK_BYTES)):
+        first += more
+    codec = utf_16_of(first)
+    decoder = codecs.getincrementaldecoder(codec)("replace") if codec else None
+    while first:
+        yield first if decoder is None else decoder.decode(first).encode("utf-8", "replace")
+        first = read(_BLOCK_BYTES)
 
 
 def _numbered(block: bytes, number: int) -> Iterator[tuple[int, bytes]]:
@@ -184,9 +201,30 @@ def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec | No
         yield number, found
 
 
+def _addresses(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yields each URL of a line that has several, other lines as they are."""
+    for number, line in lines:
+        if line.find("://", _SHORTEST_URL) < 0 or _BEGINNING.match(line.lstrip()) is None:
+            yield number, line
+        else:
+            yield from ((number, part) for part in _parts(_without_comment(line)))
+
+
+def _parts(text: str) -> Iterator[str]:
+    start = 0
+    for between in _BETWEEN.finditer(text):
+        part = text[start : between.start()]
+        if "?" not in part or any(map(str.isspace, between[0])):  # a query may hold a list of URLs
+            yield part
+            start = between.end()
+    yield text[start:]
+
+
 def _from_text(line: str) -> SiteSpec | None:
     # All other fields have defaults, which need no check: a start may read a million lines.
-    url = _without_comment(line)
+    url = _without_comment(line).removeprefix("<").removesuffix(">")
+    if any(map(str.isspace, url)):
+        raise InvalidValueError("line", _ONLY_URLS, masked_line(url))
     return SiteSpec(normalise_url(url)) if url else None
 
 
@@ -201,13 +239,14 @@ def _without_comment(text: str) -> str:
 # --- CSV -------------------------------------------------------------------------------------------------------------
 
 
-def _header(line: str) -> list[str]:
-    names = [name.strip().lower() for name in _cells(line, "header")]
+def _header(line: str, delimiter: str) -> list[str]:
+    names = [name.strip().lower() for name in _cells(line, "header", delimiter)]
+    if "://" in line:
+        columns = 'the names of the columns, as in "url,weight,tags"'
+        raise refusal("header", f"a line before the first site has to hold {columns}")
     twice = next((name for name in names if names.count(name) > 1), None)
     unknown = next((name for name in names if name not in KNOWN_FIELDS), None)
     if unknown is not None:
-        if len(names) == 1 and ";" in line:
-            raise refusal("header", "columns are separated by commas, not by semicolons")
         raise unknown_name("header", "column", masked(unknown), KNOWN_FIELDS, f"known: {', '.join(KNOWN_FIELDS)}")
     if twice is not None:
         raise refusal("header", f"column {twice} is there twice")
@@ -216,18 +255,18 @@ def _header(line: str) -> list[str]:
     return names
 
 
-def _cells(line: str, field: str) -> list[str]:
+def _cells(line: str, field: str, delimiter: str) -> list[str]:
     """Parses one line as one record: an unclosed quote affects only its own line."""
     try:
-        return next(csv.reader([line], strict=True))
+        return next(csv.reader([line], strict=True, delimiter=delimiter))
     except csv.Error as error:
         raise InvalidValueError(field, f"readable CSV ({error})", masked_line(line)) from error
 
 
-def _from_csv(header: list[str], line: str) -> SiteSpec | None:
+def _from_csv(header: list[str], delimiter: str, line: str) -> SiteSpec | None:
     if not line.strip():
         return None
-    cells = _cells(line, "line")
+    cells = _cells(line, "line", delimiter)
     if len(cells) > len(header):
         raise refusal("line", f"it has {len(cells)} cells, and the header {len(header)}")
     return check_spec(_from_texts(zip(header, map(text_of_csv, cells), strict=False)))

@@ -5,6 +5,7 @@ Nothing is fetched, and a document that defines an entity is refused: without en
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NoReturn
 from xml.parsers import expat
@@ -12,6 +13,7 @@ from xml.sax.saxutils import quoteattr
 
 from pollerd.api.inputs import MAX_TAG_LENGTH, MAX_TAGS
 from pollerd.errors import InvalidValueError
+from pollerd.lists.list_document import as_utf_8
 
 NAMESPACE = "urn:pollerd:opml"
 """Namespace of attributes that OPML does not define."""
@@ -21,6 +23,7 @@ HEAD = (
 )
 TAIL = "</body>\n</opml>\n"
 _OURS = f"{NAMESPACE} "
+_BARE = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);)")
 _URLS = ("xmlurl", "url", "htmlurl")
 _CHUNK = 64 * 1024
 _DEPTH = 100
@@ -33,11 +36,15 @@ def read_outlines(data: bytes) -> Iterator[Outline]:
     """Yields the outlines that have a URL: `xmlUrl`, else `url`, else `htmlUrl`.
 
     Fields other than the URL are read from attributes in `NAMESPACE`. An outline without any of those, as other
-    programs write them, gets the names of its folders and its categories as tags. If the document breaks off, the
-    outlines before are kept, and the last `Outline` says where and why. Raises `InvalidValueError`, field `document`,
-    if it is not OPML from the start, or defines entities.
+    programs write them, gets the names of its folders and its categories as tags. A `&` that begins no reference, as
+    in URLs, is taken as it is. If the document breaks off, the outlines before are kept, and the last `Outline` says
+    where and why. Raises `InvalidValueError`, field `document`, if it is not OPML from the start, or defines entities.
     """
-    reader = _Reader()
+    text = as_utf_8(data)
+    reader = _Reader("utf-8" if text is not data else None)
+    data = text.removeprefix(b"\xef\xbb\xbf").lstrip()  # a declaration of XML stands first, also behind blank lines
+    reader.lines_before = text.count(b"\n", 0, len(text) - len(data))
+    data = _BARE.sub(b"&amp;", data)
     chunks = (data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
     for chunk in chunks:
         reader.feed(chunk)
@@ -64,15 +71,18 @@ def _rest(reader: _Reader, chunks: Iterator[bytes]) -> Iterator[Outline]:
 class _Reader:
     """Incremental parser of one document."""
 
-    def __init__(self) -> None:
+    def __init__(self, encoding: str | None) -> None:
+        """`encoding`: goes before the declared one."""
         self.begun = False
+        self.lines_before = 0
+        """Blank lines that are not parsed."""
         self.broken: tuple[int, InvalidValueError] | None = None
         self._found: list[Outline] = []
         self._folders: list[str | None] = []
         """Name of each open outline, None if it is a site or unused."""
         self._unused = 0
         """Depth of the outermost outline that is commented out; 0: none is."""
-        self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser = expat.ParserCreate(encoding, namespace_separator=" ")
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.EntityDeclHandler = self._refuse_entities
@@ -80,7 +90,7 @@ class _Reader:
     @property
     def line(self) -> int:
         """Line reached so far."""
-        return self._parser.CurrentLineNumber
+        return self.lines_before + self._parser.CurrentLineNumber
 
     def feed(self, data: bytes, last: bool = False) -> None:
         """Parses more data; `broken` says where that failed."""
@@ -89,9 +99,9 @@ class _Reader:
         try:
             self._parser.Parse(data, last)
         except InvalidValueError as error:
-            self.broken = (self._parser.CurrentLineNumber, error)
+            self.broken = (self.line, error)
         except (expat.ExpatError, ValueError, LookupError) as error:
-            self.broken = (self._parser.CurrentLineNumber, InvalidValueError("document", "readable XML", str(error)))
+            self.broken = (self.line, InvalidValueError("document", "readable XML", str(error)))
 
     def taken(self) -> list[Outline]:
         """Returns the outlines found since the last call."""
@@ -134,7 +144,7 @@ class _Reader:
         }
         names = [folder for folder in self._folders if folder] + plain.get("category", "").split(",")
         fields = ours or {"tags": ";".join(_tags(names))}
-        self._found.append((self._parser.CurrentLineNumber, {**fields, "url": url}))
+        self._found.append((self.line, {**fields, "url": url}))
         return None
 
 

@@ -140,12 +140,11 @@ _REJECTED_ENOUGH = 1_000
 
 
 def check_list(path: Path) -> None:
-    """Raises ConfigError if the list cannot be read, is an invalid document, or has an unknown format."""
-    form = _format(path)
+    """Raises ConfigError if the list cannot be read, is invalid as a whole, or has lines but none that is valid."""
+    _format(path)
     if not path.is_fifo():  # reading would consume a pipe
         with _open(path) as file:
-            if form in DOCUMENTS:
-                lines_of(path, file)
+            _require_a_site(path, file)
 
 
 def list_at_once(path: Path) -> BytesIO:
@@ -159,17 +158,22 @@ def list_at_once(path: Path) -> BytesIO:
             whole = file.read()
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    _require_a_site(path, BytesIO(whole))
+    return BytesIO(whole)
+
+
+def _require_a_site(path: Path, file: BinaryIO) -> None:
+    """Raises ConfigError if the list has lines but none that is valid."""
     refusal, rejected = None, 0
-    for _, found in lines_of(path, BytesIO(whole)):
+    for _, found in lines_of(path, file):
         if isinstance(found, SiteSpec):
-            return BytesIO(whole)
+            return
         if found is not None:
             refusal, rejected = refusal or found, rejected + 1
         if rejected == _REJECTED_ENOUGH:
             break
     if refusal is not None:
         raise ConfigError(f"{path} has no line that can be used; the first: {refusal}")
-    return BytesIO(whole)
 
 
 def lines_of(path: Path, file: BinaryIO) -> Iterator[Line]:
@@ -270,6 +274,9 @@ class _Reading:
             await self._remove(sources)
         if self.contents.signal_sources is not None:
             await take_signal_sources(self.control.signals, self.contents.signal_sources, self._log)
+        if not (self.good or self.contents.sources):
+            reason = "none of its lines can be used" if self.rejected else "it has none"
+            self._log.warning("list_without_sites", reason=reason)
         counts = {**self.counts, "rejected": self.rejected}
         self._log.info("list_read", **(counts if self.sync else {k: v for k, v in counts.items() if k != "changed"}))
 

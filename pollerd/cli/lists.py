@@ -19,7 +19,7 @@ from pollerd.cli.options import Json, Timeout, Token, Url, by_suffix
 from pollerd.cli.output import CallError, clean, show_json, showing_progress, write
 from pollerd.cli.sites import id_of
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.lists.list_document import DOCUMENTS, FORMATS, NOT_SHOWN, Entry, format_of, read_document
+from pollerd.lists.list_document import DOCUMENTS, FORMATS, NOT_SHOWN, Entry, as_utf_8, format_of, read_document
 from pollerd.quantities import counted
 from pollerd.urls import normalise_url
 
@@ -83,7 +83,7 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
     Raises `CallError` for a document that cannot be parsed as a whole.
     """
     if form not in DOCUMENTS:
-        return SentList(Format(form), data)
+        return SentList(Format(form), as_utf_8(data))
     try:
         document = read_document(data, form, folder)
         entries = list(document.entries)
@@ -276,7 +276,9 @@ def import_(
     exact: Annotated[bool, typer.Option("--exact", help="With --from: compare sources of pages as it does.")] = False,
     source_url: Annotated[str | None, typer.Option(help="With --from changedetection: read its API in place.")] = None,
     source_key_file: Annotated[Path | None, typer.Option(help="File that holds the key of that API.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --from: show the sites, add none.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --from: check and show the sites, add none.")
+    ] = False,
     report: Annotated[Path | None, typer.Option(help="With --from: write what becomes of each key there.")] = None,
     url: Url = None,
     token: Token = None,
@@ -336,10 +338,11 @@ def _moved_in(
     from pollerd.cli import moving
 
     moved = moving.moved_from(source)
-    moving.say_report(moved, report)
+    refused = moving.refused_sites(moved)
+    moving.say_report(moved, refused if show_only else (), report)
     if show_only:
         show_json(iter([moving.without_secrets(site) for site in moved.sites]))
-        raise typer.Exit
+        raise typer.Exit(WRONG if refused else 0)
     result = send_list(daemon, moving.as_list(moved), max_rejected)
     return {**result, "report": moving.report_of(moved)} if as_json else result
 

@@ -6,7 +6,7 @@ import http.client
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
@@ -17,6 +17,7 @@ import typer
 
 from pollerd import quantities
 from pollerd.api.formats import Format
+from pollerd.api.list_formats import parse_list
 from pollerd.cli.lists import MovedFrom, SentList
 from pollerd.cli.output import CallError, UnansweredError, clean, showing_progress
 from pollerd.errors import ConfigError, InvalidValueError
@@ -171,18 +172,31 @@ def without_secrets(site: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def say_report(moved: Moved, file: Path | None) -> None:
-    """Writes what was lost to standard error, and all of the report to the file."""
+def refused_sites(moved: Moved) -> list[dict[str, Any]]:
+    """Returns the sites that an import refuses, by the same checks: their number in the list, and the reason."""
+    sent = as_list(moved)
+    found = parse_list(sent.data, sent.form.media)
+    return [{"line": line, "reason": str(one)} for line, one in found if isinstance(one, InvalidValueError)]
+
+
+def say_report(moved: Moved, refused: Sequence[Mapping[str, Any]], file: Path | None) -> None:
+    """Writes to standard error three lines on the whole, then what was refused or lost; all of it to the file."""
     if file is not None:
         _write(moved.report, file)
-    losses = moved.losses()
+    counts, losses = moved.counts(), moved.losses()
+    taken, kept = len(moved.sites) - len(refused), counts[Fate.CARRIED]
+    others = f", {len(refused)} more would be refused" if refused else ""
+    typer.echo(f"pollerd: {counted(taken, 'site')} can be added{others}", err=True)
+    otherwise, lost = counts[Fate.APPROXIMATED], counts[Fate.NOT_CARRIED]
+    typer.echo(f"pollerd: {counted(kept, 'key')} carried, {otherwise} approximated, {lost} not carried", err=True)
+    follows = "what was refused, approximated or not carried follows; --report FILE has every key"
+    typer.echo(f"pollerd: {follows if losses or refused else 'nothing was lost'}", err=True)
+    for one in refused[:_SHOWN]:
+        typer.echo(clean(f"entry {one['line']} ({moved.sites[one['line'] - 1]['url']}): {one['reason']}"), err=True)
     for line in losses[:_SHOWN]:
         typer.echo(clean(str(line)), err=True)
     if len(losses) > _SHOWN:
         typer.echo(f"pollerd: {len(losses) - _SHOWN} more lines; --report FILE has them all", err=True)
-    counts = moved.counts()
-    told = ", ".join(f"{counts[fate]} {fate}" for fate in (Fate.CARRIED, Fate.APPROXIMATED, Fate.NOT_CARRIED))
-    typer.echo(f"pollerd: {counted(len(moved.sites), 'site')}; keys: {told}", err=True)
 
 
 def report_of(moved: Moved) -> list[dict[str, str]]:

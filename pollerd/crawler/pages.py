@@ -125,7 +125,7 @@ def read(recipe: bytes, url: str, outcome: Outcome, media: Media | None, text: b
         return PageReading(
             _score(topic, text), () if asked.nofollow else _out_links(url, entries), noindex=asked.noindex
         )
-    sitemap = read_sitemap(body) if media is not Media.JSON else None
+    sitemap = read_sitemap(body, outcome.content_type) if media is not Media.JSON else None
     if sitemap is not None:
         return PageReading(0.0, _out_links(url, (*sitemap.sitemaps, *sitemap.pages)), listing=True)
     return PageReading(_score(topic, text) if media is Media.TEXT else 0.0, noindex=asked.noindex)

@@ -119,13 +119,16 @@ _TEXT_TYPES = frozenset(
     {"application/xml", "application/javascript", "application/ecmascript", "application/yaml", "application/x-yaml"}
     | {"application/toml", "application/x-ndjson", "application/jsonl", "application/sql", "application/x-sh"}
 )
-_UNSTATED = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown", "unknown/unknown"})
+_BINARY_BYTE = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+"""A byte that no text has (WHATWG MIME Sniffing, section 3)."""
+_NEVER_TEXT = ("image/", "audio/", "video/", "font/", "application/pdf")
 
 
 @lru_cache(maxsize=1024)
 def essence(content_type: str | None) -> str:
-    """Returns the media type without parameters, in lower case; empty if none is stated."""
-    return (content_type or "").partition(";")[0].strip().lower()
+    """Returns the media type without parameters, in lower case, the first of several; empty if none is stated."""
+    stated = re.split("[;,]", content_type or "", maxsplit=1)[0].strip().lower()
+    return stated if "/" in stated else ""
 
 
 def classify(body: bytes, content_type: str | None) -> tuple[tuple[Media, ...], bytes]:
@@ -134,7 +137,8 @@ def classify(body: bytes, content_type: str | None) -> tuple[tuple[Media, ...], 
     The text is UTF-8 without byte order mark, or for BINARY alone the bytes unchanged.
 
     Feeds and JSON are recognised by content under any textual type, because servers often send both as `text/plain`,
-    `text/xml` or `text/html`; HTML is assumed only if it is stated, or no type is.
+    `text/xml` or `text/html`; HTML is assumed only if it is stated, or no type is. Under a type that says nothing of
+    how to read it (`application/csv`, `application/force-download`) what begins as text is text.
     """
     kind = essence(content_type)
     if _opaque(kind, body):
@@ -145,10 +149,10 @@ def classify(body: bytes, content_type: str | None) -> tuple[tuple[Media, ...], 
 
 def _opaque(kind: str, body: bytes) -> bool:
     """Returns True if only BINARY can apply: nothing needs to be decoded or inspected."""
-    if kind in _UNSTATED:
-        head = body[:_HEAD]
-        return b"\0" in head and strip_mark(head)[1] is None
-    return _fallback(kind, b"") is Media.BINARY
+    if _is_textual(kind):
+        return False
+    head = body[:_HEAD]
+    return kind.startswith(_NEVER_TEXT) or (_BINARY_BYTE.search(head) is not None and strip_mark(head)[1] is None)
 
 
 def _candidates(kind: str, head: bytes) -> tuple[Media, ...]:
@@ -172,10 +176,12 @@ def _candidates(kind: str, head: bytes) -> tuple[Media, ...]:
 def _fallback(kind: str, head: bytes) -> Media:
     if kind in _HTML_TYPES:
         return Media.HTML
-    if kind in _UNSTATED:
-        return _looks(kind, head)
-    textual = kind.startswith("text/") or kind.endswith("+xml") or kind in _TEXT_TYPES or kind in _FEED_TYPES
-    return Media.TEXT if textual or _is_json(kind) else Media.BINARY
+    return Media.TEXT if _is_textual(kind) else _looks(kind, head)
+
+
+def _is_textual(kind: str) -> bool:
+    named = kind in _TEXT_TYPES or kind in _HTML_TYPES or kind in _FEED_TYPES
+    return named or kind.startswith("text/") or kind.endswith("+xml") or _is_json(kind)
 
 
 def _looks(kind: str, head: bytes) -> Media:
@@ -210,11 +216,20 @@ _LONG = b"0" * (_EXACT_DIGITS + 1)
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2
 
 
+# What stands before JSON so that it cannot be run as a script.
+_GUARD = re.compile(rb"\s*(?:\)\]\}'?,?|for\s*\(;;\);|while\s*\(1\);)\s*")
+# Escaped characters. Half of a surrogate pair is no character: its digits are kept behind U+FFFD.
+_ESCAPED = re.compile(
+    r"\\(?:u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|(u[dD][89a-fA-F][0-9A-Fa-f]{2})|.)", re.DOTALL
+)
+
+
 def canonical(body: bytes) -> bytes | None:
     """Returns the canonical form as UTF-8, or None if the body is not JSON or is nested deeper than about 250 levels.
 
     `body` is UTF-8 without byte order mark. Arrays keep their order. The last of duplicate keys counts. Numbers of 18
-    digits or more and `NaN`, `Infinity` (invalid in JSON, but sent by servers) keep their spelling. Raises nothing.
+    digits or more and `NaN`, `Infinity` (invalid in JSON, but sent by servers) keep their spelling, halves of
+    surrogate pairs their digits. What stands in front to keep it from being run (`)]}',`) is left out. Raises nothing.
     """
     try:
         return orjson.dumps(_read(body), option=_CANONICAL)
@@ -223,11 +238,19 @@ def canonical(body: bytes) -> bytes | None:
 
 
 def parsed(body: bytes) -> Any:
-    """Returns the value of a JSON body, or None if it cannot be parsed (or is `null`). Raises nothing."""
+    """Returns the value of a JSON body, or None if it cannot be parsed (or is `null`). Raises nothing.
+
+    Of JSON lines it is the list of their values.
+    """
     try:
         return _read(body)
     except (ValueError, RecursionError):
+        pass
+    try:
+        values = [_read(line) for line in body.splitlines() if line.strip()]
+    except (ValueError, RecursionError):
         return None
+    return values or None
 
 
 def _read(body: bytes) -> Any:
@@ -240,7 +263,10 @@ def _read(body: bytes) -> Any:
 
 
 def _read_odd(body: bytes) -> Any:
-    return json.loads(body.decode(), parse_int=_integer, parse_float=_decimal, parse_constant=str)
+    guard = _GUARD.match(body)
+    text = (body if guard is None else body[guard.end() :]).decode()
+    whole = _ESCAPED.sub(lambda found: f"\ufffd{found[1][1:]}" if found[1] else found[0], text)
+    return json.loads(whole, parse_int=_integer, parse_float=_decimal, parse_constant=str)
 
 
 def _integer(digits: str) -> int | str:

@@ -21,15 +21,17 @@ from aiohttp import StreamReader, hdrs
 from aiohttp.abc import AbstractResolver
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.http import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from pollerd import __version__
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, refusal
-from pollerd.fetching.headers import ACCEPT_ENCODING, DecodingError, TooLargeError, decode
+from pollerd.fetching.headers import ACCEPT_ENCODING, CutShortError, DecodingError, TooLargeError, decode, unsaid_gzip
 from pollerd.fetching.settings import FetchSettings, Proxy
 from pollerd.fetching.tls import Destination, ResumingContext, dialled, tls_of
+from pollerd.fetching.tolerant import OddHosts, parse_tolerantly, watch_parser
 from pollerd.model import OutcomeKind
 from pollerd.urls import host_of
 
@@ -178,6 +180,7 @@ class HttpClient:
         self._target = lru_cache(maxsize=_TARGETS_KEPT)(self._new_target)
         self._destination = lru_cache(maxsize=_ORIGINS_KEPT)(self._new_destination)
         self._kept: WeakSet[ResponseHandler] = WeakSet()
+        self._odd = OddHosts()
 
     @property
     def closed(self) -> bool:
@@ -201,19 +204,22 @@ class HttpClient:
 
         `url` as `normalise_url` returns it. If a kept connection proves to be closed, another one replaces it, and
         `sent` is called again, unless a body was written that is not `repeatable`: that is never sent twice; likewise,
-        without the call, if it has received unsolicited data. `send`: decides when each request is written; None: at
-        once. `repeat`: waits before a written request is written again; None: no wait.
+        without the call, if it has received unsolicited data. A request whose answer breaks HTTP's rules is sent once
+        more, unless a body was written: the tolerant parser reads that answer, and for a day all of this host. `send`:
+        decides when each request is written; None: at once. `repeat`: waits before a written request is written again;
+        None: no wait.
 
         Raises `SITE_FAULTS`; `RuntimeError` if the client is closed, `ValueError` for a header with a line break.
         """
         target = self._checked_target(url, proxy)
         request = message.written(target.beginning, self._merged(message.headers))
+        tolerant = self._odd.has(target.host, asyncio.get_running_loop().time())
         while True:
             connection = await self._connect(target)
             protocol = connection.protocol
             assert protocol is not None
             kept = protocol in self._kept
-            write = partial(_write, protocol, kept, request, sent, target.host)
+            write = partial(_write, protocol, kept, request, sent, target.host, tolerant)
             tls = None if kept else tls_of(protocol.transport)  # gone once the server has closed
             written: bool | Awaitable[bool] = False
             try:
@@ -221,22 +227,26 @@ class HttpClient:
                 if not (written if isinstance(written, bool) else await written):
                     connection.close()
                     continue
-                answer, content = await _answer(protocol)
-            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+                answer, content = await _answer(protocol, None if tolerant else partial(self._note_odd, target.host))
+            except BaseException as error:
                 connection.close()
-                if not kept or (written and message.body is not None and not message.repeatable):
+                odd = isinstance(error, HttpProcessingError)
+                if odd:
+                    self._note_odd(target.host)
+                if not _may_repeat(error, message, tolerant=tolerant, kept=kept, written=bool(written)):
                     raise
+                tolerant = tolerant or odd
                 if written and repeat is not None:
                     await repeat(target.host)
-            except BaseException:
-                connection.close()
-                raise
             else:
                 if not kept:
                     self._kept.add(protocol)
                 if tls is not None:
                     self._tls.sessions.settle(tls)
                 return Response(answer.code, answer.headers, content, connection)
+
+    def _note_odd(self, host: str) -> None:
+        self._odd.add(host, asyncio.get_running_loop().time())
 
     def _checked_target(self, url: str, proxy: Proxy | None) -> _Target:
         """Returns the target. Raises InvalidURL; RuntimeError if the client is closed."""
@@ -307,10 +317,10 @@ class HttpClient:
         return aiohttp.ClientRequest(hdrs.METH_GET, origin, proxy=URL(proxy.url), proxy_headers=connecting)
 
 
-def _write(protocol: ResponseHandler, kept: bool, request: bytes, sent: Sent, host: str) -> bool:
+def _write(protocol: ResponseHandler, kept: bool, request: bytes, sent: Sent, host: str, tolerant: bool) -> bool:
     """Writes the request unless the kept connection is unusable; reports a write to `sent`.
 
-    Unsolicited data on a kept connection must not be taken for the answer.
+    Unsolicited data on a kept connection must not be taken for the answer, which is parsed tolerantly or not.
     """
     if kept and protocol.should_close:
         return False
@@ -323,16 +333,33 @@ def _write(protocol: ResponseHandler, kept: bool, request: bytes, sent: Sent, ho
         max_field_size=_MAX_FIELD_BYTES,
         max_headers=_MAX_HEADERS,
     )
+    if tolerant:
+        parse_tolerantly(protocol)
     protocol.transport.write(request)
     sent(host)
     return True
 
 
-async def _answer(protocol: ResponseHandler) -> tuple[RawResponseMessage, StreamReader]:
-    """Returns the head and the stream of the final response; skips interim ones (1xx)."""
+def _may_repeat(error: BaseException, message: HttpMessage, *, tolerant: bool, kept: bool, written: bool) -> bool:
+    """Returns whether a request that ended so is sent again: over a new connection, or to the tolerant parser."""
+    if isinstance(error, HttpProcessingError):
+        return not tolerant and message.body is None
+    lost = isinstance(error, aiohttp.ClientOSError | aiohttp.ServerDisconnectedError)
+    return kept and lost and (not written or message.body is None or message.repeatable)
+
+
+async def _answer(
+    protocol: ResponseHandler, refused: Callable[[], None] | None
+) -> tuple[RawResponseMessage, StreamReader]:
+    """Returns the head and the stream of the final response; skips interim ones (1xx).
+
+    `refused`: called if the strict parser refuses the rest of the body; None: the tolerant one parses it.
+    """
     while True:
         message, content = await protocol.read()
         if message.code >= 200 or message.code == HTTPStatus.SWITCHING_PROTOCOLS:
+            if refused is not None and not content.is_eof():
+                watch_parser(protocol, content, refused)
             return message, content
 
 
@@ -356,19 +383,20 @@ _DECODED_HERE_BYTES = 512 * 1024
 
 
 async def read_body(response: Response, limit: int) -> bytes:
-    """Returns the whole body, content-decoded, at most `limit` bytes before and after.
+    """Returns the whole body, content-decoded (also of text that is gzip), at most `limit` bytes before and after.
 
-    Raises `RefusedError`: too large, cut short, wrongly encoded, or too late. A body that is too large is not drained.
+    Raises `RefusedError`: too large, cut short, wrongly encoded, or too late; `CutShortError` if all was sent, but its
+    compressed data end too early. A body that is too large is not drained.
     """
     length = response.content_length
     if length is not None and length > limit:
         raise _too_large(limit)
-    body, whole = await _read(response.content, limit)
+    body, whole = await _read(response, limit)
     if not whole:
         raise _too_large(limit)
-    if hdrs.CONTENT_ENCODING not in response.headers:
-        return body
-    return await _decoded(body, _encoding(response), limit, partial=False)
+    if hdrs.CONTENT_ENCODING in response.headers:
+        body = await _decoded(body, _encoding(response), limit, partial=False)
+    return await _without_unsaid_gzip(response, body, limit, partial=False)
 
 
 async def read_beginning(response: Response, limit: int) -> bytes:
@@ -376,8 +404,9 @@ async def read_beginning(response: Response, limit: int) -> bytes:
 
     Raises `RefusedError` if the connection breaks earlier, or the encoding is wrong.
     """
-    body, _ = await _read(response.content, limit)
-    return await _decoded(body, _encoding(response), limit, partial=True)
+    body, _ = await _read(response, limit)
+    body = await _decoded(body, _encoding(response), limit, partial=True)
+    return await _without_unsaid_gzip(response, body, limit, partial=True)
 
 
 async def discard_body(response: Response) -> int:
@@ -398,12 +427,12 @@ async def discard_body(response: Response) -> int:
     return size
 
 
-async def _read(content: StreamReader, limit: int) -> tuple[bytes, bool]:
+async def _read(response: Response, limit: int) -> tuple[bytes, bool]:
     """Returns the body, and whether it is complete; stops soon after `limit` bytes."""
     chunks: list[bytes] = []
     size = 0
     try:
-        while chunk := await content.readany():
+        while chunk := await response.content.readany():
             chunks.append(chunk)
             size += len(chunk)
             if size > limit:
@@ -417,6 +446,16 @@ def _encoding(response: Response) -> str:
     return ",".join(response.headers.getall(hdrs.CONTENT_ENCODING, ()))
 
 
+async def _without_unsaid_gzip(response: Response, body: bytes, limit: int, partial: bool) -> bytes:
+    if unsaid_gzip(body, response.headers.get(hdrs.CONTENT_TYPE)):
+        try:
+            return await _decoded(body, "gzip", limit, partial=partial)
+        except RefusedError as error:
+            if error.kind is OutcomeKind.TOO_LARGE:
+                raise
+    return body  # also of what only begins as gzip does
+
+
 async def _decoded(body: bytes, encoding: str, limit: int, partial: bool) -> bytes:
     try:
         if len(body) < _DECODED_ELSEWHERE_BYTES:
@@ -427,6 +466,8 @@ async def _decoded(body: bytes, encoding: str, limit: int, partial: bool) -> byt
         return await asyncio.to_thread(decode, body, encoding, limit, partial=partial)
     except TooLargeError as error:
         raise _too_large(limit) from error
+    except CutShortError:
+        raise
     except DecodingError as error:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, str(error)) from error
 

@@ -30,10 +30,15 @@ class RefusedError(Exception):
         self.kind, self.detail = kind, one_line(detail)
 
 
+class UnreadableError(RefusedError):
+    """The parser refused the answer."""
+
+
 def refusal(error: BaseException) -> RefusedError:
     """Returns the refusal for one of `SITE_FAULTS`."""
     kind = _kind_of(error)
-    return RefusedError(kind, _detail_of(kind, error))
+    refused = UnreadableError if isinstance(error, HttpProcessingError) else RefusedError
+    return refused(kind, _detail_of(kind, error))
 
 
 def _kind_of(error: BaseException) -> OutcomeKind:

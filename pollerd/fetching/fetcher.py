@@ -15,7 +15,7 @@ from aiohttp import hdrs
 
 from pollerd.fetching.client import HttpMessage, Repeat, Response, Send, Write, posting
 from pollerd.fetching.egress import Router
-from pollerd.fetching.failures import SITE_FAULTS, RefusedError, proxy_refusal, refusal
+from pollerd.fetching.failures import SITE_FAULTS, RefusedError, UnreadableError, proxy_refusal, refusal
 from pollerd.fetching.outcomes import (
     MAX_ROBOTS_REDIRECTS,
     REDIRECT_STATUSES,
@@ -132,7 +132,14 @@ class Fetcher:
                             get=self._get,
                         )
                     most = self._settings.max_body_bytes if request.most_bytes is None else request.most_bytes
-                    return await self._outcomes.of_response(state, response, request.validators, most)
+                    try:
+                        return await self._outcomes.of_response(state, response, request.validators, most)
+                    except UnreadableError:  # its host is asked by the tolerant parser from now on
+                        if state.posted:
+                            raise
+                        await self._repeat(state, host_of(state.url))
+                        response = await self._get(state, state.headers)
+                        return await self._outcomes.of_response(state, response, request.validators, most)
             except (RefusedError, TimeoutError) as error:
                 refused = _refused(error, state)
                 return self._outcomes.build(state, refused.kind, detail=refused.detail)
@@ -218,7 +225,7 @@ class Fetcher:
         self, state: FetchState, headers: Mapping[str, str], send: Send | None = None, body: bytes | None = None
     ) -> Response:
         """Sends one request, without following redirects. Raises `RefusedError`."""
-        state.status = None
+        state.status, state.headers = None, headers
         way = state.way
         if send is None and self._may_write is not None:
             send = partial(self._if_allowed, host_of(state.url))

@@ -165,13 +165,26 @@ ACCEPT_ENCODING = "gzip, deflate, br"
 
 _MAX_LAYERS = 3
 _MAX_MEMBERS = 100
-_GZIP_MAGIC = b"\x1f\x8b"
-_PLAIN = frozenset({"", "identity", "none", "binary", "7bit", "8bit", "utf-8", "utf8", "iso-8859-1"})
-"""Encodings without effect, and invalid names that occur on plain bodies."""
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+_TEXTUAL = re.compile(r"\s*(?:text/|application/(?:[\w.-]+\+)?(?:xml|json|rss|atom|xhtml))", re.IGNORECASE)
+_OF_OTHERS = frozenset(
+    {"zstd", "compress", "x-compress", "dcb", "dcz", "bzip2", "x-bzip2", "xz", "x-xz", "lzma", "lz4", "snappy"}
+    | {"exi", "pack200-gzip", "aes128gcm", "sdch"}
+)
+"""Encodings that are some, and that nobody asked for. Any other unknown name stands over plain bytes."""
 
 
 class DecodingError(Exception):
     """The body does not match its Content-Encoding, or is cut short."""
+
+
+class CutShortError(DecodingError):
+    """The body was sent whole, but its compressed data end too early."""
+
+    def __init__(self, name: str, readable: bytes) -> None:
+        super().__init__(f"{name} body is cut short")
+        self.readable = readable
+        """What could be decoded."""
 
 
 class TooLargeError(Exception):
@@ -182,29 +195,31 @@ def decode(body: bytes, encoding: str, limit: int, *, partial: bool = False) -> 
     """Returns `body` with the layers of `encoding`, a Content-Encoding header, decoded; at most `limit` bytes.
 
     Memory is bounded by `limit` and the size of `body`, whatever the ratio. With `partial`, returns the first `limit`
-    bytes of a longer body, and the readable part of a truncated one. Raises `TooLargeError`, and `DecodingError` for an
-    unknown encoding, damaged or missing data.
+    bytes of a longer body, and the readable part of a truncated one. Names can be quoted; those that are no encodings
+    are ignored, as by browsers. Raises `TooLargeError`, `CutShortError`, and `DecodingError` for damaged data and for
+    an encoding that is not supported.
     """
-    layers = [name for part in encoding.split(",") if (name := part.strip().lower()) not in _PLAIN]
+    names = [part.partition(";")[0].strip(" \t\"'").lower() for part in encoding.split(",")]
+    layers = [name for name in names if name in _DECODERS or name in _OF_OTHERS]
     if len(layers) > _MAX_LAYERS:
         raise DecodingError(f"more than {_MAX_LAYERS} layers of content-encoding")
-    for name in reversed(layers):
+    for number, name in enumerate(reversed(layers), 1):
         decoder = _DECODERS.get(name)
         if decoder is None:
             raise DecodingError(f"content-encoding that was not asked for: {name}")
         body, whole = decoder(body, limit + 1) if body else (b"", True)
-        if not partial:
-            _require_whole(body, whole, limit, name)
+        if len(body) > limit and not partial:
+            raise TooLargeError
+        if not whole and not partial:
+            raise CutShortError(name, body if number == len(layers) else b"")
     if len(body) > limit and not partial:
         raise TooLargeError
     return body[:limit]
 
 
-def _require_whole(body: bytes, whole: bool, limit: int, name: str) -> None:
-    if len(body) > limit:
-        raise TooLargeError
-    if not whole:
-        raise DecodingError(f"{name} body is cut short")
+def unsaid_gzip(body: bytes, content_type: str | None) -> bool:
+    """Returns whether the body is gzip although it is said to be text, as some servers send feeds and pages."""
+    return body.startswith(_GZIP_MAGIC) and _TEXTUAL.match(content_type or "text/") is not None
 
 
 def _gunzip(body: bytes, room: int) -> tuple[bytes, bool]:

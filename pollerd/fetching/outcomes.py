@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 
-from aiohttp import hdrs
+from aiohttp import CookieJar, hdrs
+from yarl import URL
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.client import Response, discard_body, read_beginning, read_body
 from pollerd.fetching.egress import Route, Router
 from pollerd.fetching.failures import RefusedError, kind_of_status
 from pollerd.fetching.headers import (
+    CutShortError,
     clean_content_type,
     fresh_seconds,
     http_date,
@@ -26,13 +29,15 @@ from pollerd.fetching.headers import (
 )
 from pollerd.fetching.request import NO_VALIDATORS
 from pollerd.model import Outcome, OutcomeKind, Redirect, Validators
-from pollerd.urls import join_url, origin_of
+from pollerd.partitions import registrable_domain
+from pollerd.urls import host_of, join_url, origin_of
 
 # Redirects of one fetch: its progress, permissions, and the headers it carries.
 #
 # Redirects are followed here and not by the client library, because each hop is recorded, may need permission, and must
 # not carry the site's own headers to another origin.
 
+_DOMAIN = re.compile(r";\s*domain\s*=\s*([^;]*[^;\s])", re.IGNORECASE)
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 
 MayFollow = Callable[[str], Awaitable[bool]]
@@ -47,6 +52,7 @@ class FetchState:
         "deadline",
         "egress",
         "endless",
+        "headers",
         "posted",
         "redirects",
         "sent",
@@ -68,6 +74,8 @@ class FetchState:
         self.started_mono = started_mono
         self.status: int | None = None
         self.redirects: list[Redirect] = []
+        self.headers: Mapping[str, str] = {}
+        """Of the last request."""
         self.endless = False
         self.sent = False
         self.posted = False
@@ -77,6 +85,40 @@ class FetchState:
 _KEEPING_METHOD = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 Get = Callable[[FetchState, Mapping[str, str]], Awaitable[Response]]
 """Sends one request with these headers to the fetch's present URL. Raises `RefusedError`."""
+
+
+class FetchCookies:
+    """The cookies that the redirects of one fetch set: sent back within it by the rules of browsers, then forgotten."""
+
+    def __init__(self) -> None:
+        self._jar: CookieJar | None = None
+
+    async def take(self, url: str, lines: Sequence[str]) -> None:
+        """Takes the `Set-Cookie` headers of an answer from this URL; not those for a domain of several owners."""
+        if not lines:
+            return
+        host, own = host_of(url), ""
+        if any(_DOMAIN.search(line) for line in lines):  # the list of public suffixes is read from a file once
+            own = await asyncio.to_thread(registrable_domain, host)
+        usable = [line for line in lines if (domain := _DOMAIN.search(line)) is None or _within(domain[1], own)]
+        self._jar = self._jar or CookieJar(unsafe=True, quote_cookie=False)
+        self._jar.update_cookies_from_headers(usable, URL(url, encoded=True))
+
+    def added_to(self, headers: Mapping[str, str], url: str) -> Mapping[str, str]:
+        """Returns the headers of a request for the URL with its cookies; the site's own give way to those."""
+        if self._jar is None:
+            return headers
+        cookies = {name: cookie.value for name, cookie in self._jar.filter_cookies(URL(url, encoded=True)).items()}
+        if not cookies:
+            return headers
+        others = {name: value for name, value in headers.items() if name.lower() != "cookie"}
+        given = ";".join(value for name, value in headers.items() if name.lower() == "cookie").split(";")
+        kept = [one.strip() for one in given if one.strip() and one.partition("=")[0].strip() not in cookies]
+        return {**others, hdrs.COOKIE: "; ".join([*kept, *(f"{name}={value}" for name, value in cookies.items())])}
+
+
+def _within(domain: str, own: str) -> bool:
+    return f".{domain.strip().lower().strip('.')}".endswith(f".{own}")
 
 
 async def follow(
@@ -92,25 +134,29 @@ async def follow(
     """Returns the first response that is no redirect. `own` headers go to the same origin, `bare` ones anywhere.
 
     Both include the validators, which belong to the final page and mean nothing to others. `limit`: most redirects that
-    are followed. A request with a body is followed by GET, and not where it would be sent again. Raises `RefusedError`.
+    are followed. A request with a body is followed by GET, and not where it would be sent again. Cookies that are set
+    on the way are sent back. Raises `RefusedError`.
     """
-    visited = {state.url}
-    headers = own
+    cookies, headers = FetchCookies(), own
+    visited = {(state.url, own.get(hdrs.COOKIE))}
     while response.status in REDIRECT_STATUSES:
         location = response.headers.get(hdrs.LOCATION)
+        await cookies.take(state.url, response.headers.getall(hdrs.SET_COOKIE, ()))
         await discard_body(response)
         target = _target(state.url, response.status, location)
         if state.posted and response.status in _KEEPING_METHOD:
             why = f"redirect {response.status} of a POST, which is sent once only"
             raise RefusedError(OutcomeKind.PROTOCOL_ERROR, why)
         state.redirects.append(Redirect(response.status, target))
-        _refuse_endless(state, visited, limit)
         if origin_of(target) != origin_of(state.url):
             headers = bare
+        sent = cookies.added_to(headers, target)
+        visit = target, sent.get(hdrs.COOKIE)
+        _refuse_endless(state, visit in visited, limit)
         await _ask(state, may_follow, target)
-        visited.add(target)
+        visited.add(visit)
         state.url = target
-        response = await get(state, headers)
+        response = await get(state, sent)
     return response
 
 
@@ -123,12 +169,12 @@ def _target(base: str, status: int, location: str | None) -> str:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} refused: {error}") from error
 
 
-def _refuse_endless(state: FetchState, visited: set[str], limit: int) -> None:
+def _refuse_endless(state: FetchState, visited: bool, limit: int) -> None:
     target = state.redirects[-1].url
     if len(state.redirects) > limit:
         state.endless = True
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"more than {limit} redirects")
-    if target in visited:
+    if visited:
         state.endless = True
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect loop at {target}")
 
@@ -191,6 +237,7 @@ def robots_kind(status: int) -> RobotsKind:
 
 
 _EMPTY_STATUSES = frozenset({204, 205})
+_MAX_CUT_SHORT = 4_096
 
 
 class OutcomeBuilder:
@@ -198,6 +245,8 @@ class OutcomeBuilder:
 
     def __init__(self, clock: Callable[[], float], mono: Callable[[], float]) -> None:
         self._clock, self._mono = clock, mono
+        self._cut_short: dict[str, None] = {}
+        """URLs whose last body was compressed data that end too early, the latest last."""
 
     async def of_response(self, state: FetchState, response: Response, sent: Validators, most: int) -> Outcome:
         """Returns the outcome of a response that is no redirect; leaves its connection reusable or closed.
@@ -292,11 +341,16 @@ class OutcomeBuilder:
         )
 
     async def _body(self, state: FetchState, response: Response, most: int) -> Outcome:
+        detail = ""
         if response.status in _EMPTY_STATUSES:
             await discard_body(response)
             body = b""
         else:
-            body = await read_body(response, most)
+            try:
+                body = await read_body(response, most)
+                self._cut_short.pop(state.url, None)
+            except CutShortError as error:
+                body, detail = self._readable(state.url, error), f"{error}: what can be read of it was taken"
         headers = response.headers
         return self.build(
             state,
@@ -309,7 +363,22 @@ class OutcomeBuilder:
             robots_tags=robots_tags_of(headers.getall("X-Robots-Tag", ())),
             fresh_for=self._fresh_for(response),
             hub_links=hub_links_of(headers.getall(hdrs.LINK, ())),
+            detail=detail,
         )
+
+    def _readable(self, url: str, error: CutShortError) -> bytes:
+        """Returns what can be read of a body that is cut short for the second time in a row: it may always be.
+
+        Raises `RefusedError` at the first time, and if that is nothing.
+        """
+        again = url in self._cut_short
+        self._cut_short.pop(url, None)
+        self._cut_short[url] = None
+        if len(self._cut_short) > _MAX_CUT_SHORT:
+            del self._cut_short[next(iter(self._cut_short))]
+        if not (again and error.readable):
+            raise RefusedError(OutcomeKind.PROTOCOL_ERROR, str(error)) from error
+        return error.readable
 
     async def _failure(self, state: FetchState, response: Response) -> Outcome:
         size = await _drained(state, response)

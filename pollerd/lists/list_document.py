@@ -38,6 +38,7 @@ FORMATS = {
     "": "text",
     ".txt": "text",
     ".csv": "csv",
+    ".tsv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".opml": "opml",
@@ -55,6 +56,21 @@ NOT_SHOWN = "(not shown)"
 
 Entry = tuple[int, dict[str, Any] | InvalidValueError]
 """Number of the site in the file from 1, and its fields, or why it is invalid."""
+
+
+def utf_16_of(beginning: bytes) -> str | None:
+    """Returns the codec of a list in UTF-16, with a byte order mark or without; None: it is none."""
+    if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    return {(True, False): "utf-16-be", (False, True): "utf-16-le"}.get(
+        (beginning[:1] == b"\0", beginning[1:2] == b"\0")
+    )
+
+
+def as_utf_8(data: bytes) -> bytes:
+    """Returns a list in UTF-16 as UTF-8, any other as it is."""
+    codec = utf_16_of(data)
+    return data if codec is None else data.decode(codec, "replace").removeprefix("\ufeff").encode("utf-8", "replace")
 
 
 def format_of(file: Path) -> str:
@@ -93,6 +109,7 @@ def read_document(data: bytes, form: str, folder: Path) -> ListDocument:
         raise ConfigError(
             f"a list in {form.upper()} may have at most {MAX_BYTES} bytes; longer ones are .csv or .jsonl"
         )
+    data = as_utf_8(data)
     return _read(_toml(data) if form == "toml" else _yaml(data), folder)
 
 

@@ -7,16 +7,14 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from io import StringIO
 from itertools import islice
 from typing import Any
-from xml.etree.ElementTree import Element, ParseError, iterparse
 
 import msgspec
 from msgspec import Struct
 
 from pollerd.detection.feed import json_entries, xml_entries
-from pollerd.detection.media import to_utf8
+from pollerd.detection.media import is_utf8, strip_mark, to_utf8
 from pollerd.errors import InvalidValueError
 from pollerd.lists.links import page_links
 from pollerd.lists.readings import url_matcher
@@ -27,11 +25,26 @@ MAX_BYTES = 50 * 1024 * 1024
 """Both as in the protocol of sitemaps.org; the rest is not read."""
 MAX_NAMED = 50
 """Maximum number of sitemaps read from one robots.txt."""
-_NAMED = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*([^\s#]\S{0,2047})", re.IGNORECASE | re.MULTILINE)
+# Lines end in LF, CRLF or CR; a byte order mark stands where files were joined.
+_NAMED = re.compile(rb"(?:\A|[\r\n])(?:\xef\xbb\xbf|[ \t])*sitemap[ \t]*:[ \t]*([^\s#]\S{0,2047})", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?\Z")
-_HOSTILE = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
+_HOSTILE = re.compile("<!ENTITY", re.IGNORECASE)
 _GZIP = b"\x1f\x8b"
-_DEEPEST = 16
+_MAX_PACKED = 3
+"""Layers of gzip that are unpacked."""
+_TAG = re.compile(
+    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[(?P<data>.*?)(?:\]\]>|\Z)"
+    r"|<(?P<end>/?)(?P<prefix>[A-Za-z_][\w.-]*:)?(?P<name>[A-Za-z_][\w.-]*)(?:\s[^<>]*|/)?>",
+    re.DOTALL,
+)
+_ENTRIES = frozenset({"url", "sitemap"})
+_ROOTS = frozenset({"urlset", "sitemapindex"})
+_FIELDS = frozenset({"loc", "lastmod"})
+_LISTS = re.compile(r"<(?:[\w.-]+:)?(?:url|sitemap)[\s>]", re.IGNORECASE)
+_REFERENCE = re.compile(
+    r"&(?:#(?P<decimal>\d{1,7})|#[xX](?P<hexadecimal>[0-9A-Fa-f]{1,6})|(?P<name>amp|lt|gt|quot|apos));"
+)
+_NAMES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
 class Listed(Struct, frozen=True, gc=False):
@@ -50,31 +63,33 @@ class Sitemap(Struct, frozen=True, gc=False):
     """False: cut off, malformed behind the last entry, or beyond the limits; it lists more than is known here."""
 
 
-def read_sitemap(body: bytes, *, common_date: bool = False) -> Sitemap | None:
+def read_sitemap(body: bytes, content_type: str | None = None, *, common_date: bool = False) -> Sitemap | None:
     """Parses a sitemap in any form (XML, an index of others, lines of URLs; gzipped or not); None if it is none.
 
-    At most 50,000 entries of 50 MiB. Documents with a DTD are rejected: sitemaps need none, and entities could expand
-    them greatly. If all entries have the same date it is that of the sitemap, not of the pages, and is omitted. A
-    page's date is evidence of its age at that time, as far as the site is trusted. common_date: keep such a date, too.
-    Raises nothing.
+    At most 50,000 entries of 50 MiB. XML is not parsed but searched for its entries, so that a fault costs one of them
+    at most: a bare `&`, an undeclared prefix, a tag that is not closed, something in front. Of other elements nothing
+    is taken (`image:loc`). Documents that define entities are rejected. If all entries have the same date it is that of
+    the sitemap, not of the pages, and is omitted. A page's date is evidence of its age at that time, as far as the site
+    is trusted. common_date: keep such a date, too. Raises nothing.
     """
     unpacked = _unpacked(body)
-    if unpacked is None or _HOSTILE.search(unpacked[0]):
+    if unpacked is None:
         return None
     plain, complete = unpacked
-    text = plain.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
-    if not text.startswith("<"):
+    text = _decoded(plain, content_type).lstrip("\ufeff \t\r\n")
+    if _LISTS.search(text) is None:
         return _lines(text, complete)
-    pages, sitemaps = list[Listed](), list[Listed]()
-    try:
-        for kind, listed in _entries(text):
-            if len(pages) + len(sitemaps) >= MAX_ENTRIES:
-                complete = False
-                break
-            (pages if kind == "url" else sitemaps).append(listed)
-    except ParseError:
-        # Entries before the error still count.
-        complete = False
+    if _HOSTILE.search(text):
+        return None
+    found: dict[str, list[Listed]] = {"url": [], "sitemap": []}
+    entries = EntrySearch(text)
+    for number, (kind, listed) in enumerate(entries):
+        if number == MAX_ENTRIES:
+            complete = False
+            break
+        found[kind].append(listed)
+    pages, sitemaps = found["url"], found["sitemap"]
+    complete = complete and entries.whole
     if not pages and not sitemaps:
         return None
     if common_date:
@@ -88,6 +103,8 @@ def robots_sitemaps(robots: bytes, url: str) -> tuple[str, ...]:
     They apply to all robots, in any group (RFC 9309, section 2.2.4). Takes linear time, unlike parsing the rules.
     """
     found = dict[str, None]()
+    if strip_mark(robots)[1] not in (None, "utf-8"):
+        robots = to_utf8(robots, None)
     for named in islice(_NAMED.finditer(robots), MAX_NAMED):
         with suppress(InvalidValueError):
             found[join_url(url, named[1].decode("utf-8", "surrogateescape"))] = None
@@ -96,45 +113,103 @@ def robots_sitemaps(robots: bytes, url: str) -> tuple[str, ...]:
 
 def _unpacked(body: bytes) -> tuple[bytes, bool] | None:
     """Returns the first bytes of the document, and whether they are all of it."""
-    if not body.startswith(_GZIP):
-        return body[:MAX_BYTES], len(body) <= MAX_BYTES
-    try:
-        unpacking = zlib.decompressobj(wbits=31)
-        plain = unpacking.decompress(body, MAX_BYTES)
-    except zlib.error:
-        return None
-    return plain, unpacking.eof and not unpacking.unused_data.startswith(_GZIP)
+    complete = True
+    for _ in range(_MAX_PACKED):
+        if not body.startswith(_GZIP):
+            break
+        try:
+            unpacking = zlib.decompressobj(wbits=31)
+            body = unpacking.decompress(body, MAX_BYTES)
+        except zlib.error:
+            return None
+        complete = complete and unpacking.eof and not unpacking.unused_data.startswith(_GZIP)
+    return body[:MAX_BYTES], complete and len(body) <= MAX_BYTES
+
+
+def _decoded(plain: bytes, content_type: str | None) -> str:
+    """Returns the text: UTF-8 if it is, whatever is said, UTF-16 also without a mark, else as it is said."""
+    if plain[:1] == b"\0" and plain[1:2] != b"\0":
+        return plain.decode("utf-16-be", "replace")
+    if plain[1:2] == b"\0" and plain[:1] != b"\0":
+        return plain.decode("utf-16-le", "replace")
+    return (plain if is_utf8(plain) else to_utf8(plain, content_type)).decode("utf-8", "replace")
 
 
 def _lines(text: str, complete: bool) -> Sitemap | None:
-    urls = [line for raw in text.splitlines() if (line := raw.strip())]
+    lines = [line for raw in text.splitlines() if (line := raw.strip("\ufeff \t")) and not line.startswith("#")]
+    urls = [line.split(maxsplit=1)[0] for line in lines]
     if not urls or not all(url.lower().startswith(("http://", "https://")) for url in urls):
         return None
     return Sitemap(tuple(map(Listed, urls[:MAX_ENTRIES])), complete=complete and len(urls) <= MAX_ENTRIES)
 
 
-def _entries(text: str) -> Iterator[tuple[str, Listed]]:
-    """Yields ("url" or "sitemap", entry); frees each element after it."""
-    depth = 0
-    for event, element in iterparse(StringIO(text), ("start", "end")):
-        depth += 1 if event == "start" else -1
-        if depth > _DEEPEST:
-            raise ParseError("nested too deeply")
-        kind = _name(element)
-        if event == "end" and kind in ("url", "sitemap"):
-            if (listed := _listed(element)) is not None:
-                yield kind, listed
-            element.clear()
+class EntrySearch:
+    """The entries of a sitemap's text, ("url" or "sitemap", entry) each, in linear time."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.whole = False
+        """At the end: whether the last root was closed, and all entries before."""
+        self._entry = ""
+        self._depth = 0
+        """How many elements that are none of its own are open in the entry."""
+        self._field = ""
+        self._parts: list[str] = []
+        self._fields: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[tuple[str, Listed]]:
+        own: str | None = None
+        """The prefix of the sitemap's elements, once it is known."""
+        end = unclosed = 0
+        for tag in _TAG.finditer(self._text):
+            if self._field:
+                self._parts += [_resolved_references(self._text[end : tag.start()]), tag["data"] or ""]
+            end, closes = tag.end(), bool(tag["end"])
+            if tag["name"] is None:  # a comment, or text that was just taken
+                continue
+            name = tag["name"].lower()
+            prefix, empty = tag["prefix"] or "", tag[0].endswith("/>")
+            if own is None and name in _ENTRIES | _ROOTS:
+                own = prefix
+            if prefix == own and name in _ENTRIES | _ROOTS:
+                unclosed += bool(self._entry) and not (closes and name in _ENTRIES)
+                self._take_field()
+                yield from self._ended()
+                self._entry = name if name in _ENTRIES and not (closes or empty) else ""
+                self.whole = closes and not unclosed if name in _ROOTS else self.whole
+            elif self._entry:
+                self._inside(name if prefix == own else "", closes=closes, empty=empty)
+        yield from self._ended()
+
+    def _inside(self, name: str, *, closes: bool, empty: bool) -> None:
+        """Takes a tag within an entry; `name`: empty if it has another prefix."""
+        self._take_field()
+        if name in _FIELDS and not self._depth:
+            self._field = "" if closes or empty else name
+        elif not empty:
+            self._depth = max(0, self._depth + (-1 if closes else 1))
+
+    def _take_field(self) -> None:
+        if self._field:
+            self._fields.setdefault(self._field, "".join(self._parts).strip())
+        self._field, self._parts = "", []
+
+    def _ended(self) -> Iterator[tuple[str, Listed]]:
+        """Yields the entry, if it has a URL, and forgets it."""
+        if self._entry and (url := self._fields.get("loc")):
+            yield self._entry, Listed(url, moment(self._fields.get("lastmod", "")))
+        self._entry, self._field, self._depth, self._fields = "", "", 0, {}
 
 
-def _listed(element: Element) -> Listed | None:
-    elements = {_name(child): (child.text or "").strip() for child in element}
-    url = elements.get("loc")
-    return Listed(url, moment(elements.get("lastmod", ""))) if url else None
+def _resolved_references(text: str) -> str:
+    return _REFERENCE.sub(_character, text) if "&" in text else text
 
 
-def _name(element: Element) -> str:
-    return element.tag.rpartition("}")[2]
+def _character(reference: re.Match[str]) -> str:
+    if reference["name"]:
+        return _NAMES[reference["name"]]
+    number = int(reference["decimal"]) if reference["decimal"] else int(reference["hexadecimal"], 16)
+    return chr(number) if number < 0x110000 else reference[0]
 
 
 def _dated(entries: list[Listed]) -> tuple[Listed, ...]:
@@ -212,7 +287,7 @@ def read_listing(
         pages, unusable = _distinct_urls(base, (entry.url for entry in entries))
         complete = len(entries) < MAX_ENTRIES and _ENDED.search(plain[-_TAIL_BYTES:]) is not None
         return ListedDocument(tuple(filter(fits, pages)), (), len(pages), unusable, complete)
-    sitemap = read_sitemap(body)
+    sitemap = read_sitemap(body, content_type)
     if sitemap is None:
         return None
     pages, unusable = _distinct_urls(base, (entry.url for entry in sitemap.pages))
@@ -292,7 +367,7 @@ def _entries_by_kind(
 ) -> tuple[Iterable[Listed], bool, Sequence[Listed]] | None:
     """Returns the entries, whether the document says that there are no others, and which of them are sitemaps."""
     if kind == "sitemap":
-        sitemap = read_sitemap(body, common_date=True)
+        sitemap = read_sitemap(body, content_type, common_date=True)
         if sitemap is None:
             return None
         return (*sitemap.pages, *sitemap.sitemaps), sitemap.complete, sitemap.sitemaps

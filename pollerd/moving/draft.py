@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pollerd.moving.moved import SourceReport
+from pollerd.moving.selectors import css_as_xpath, xpath_within
 
 Step = dict[str, object]
 Condition = dict[str, object]
@@ -43,6 +45,8 @@ class Draft:
     """(key that it comes from, step)."""
     values: dict[str, object] = field(default_factory=dict)
     conditions: list[Condition] = field(default_factory=list)
+    reads_xml: bool = False
+    """Whether a filter reads the document as XML."""
     any_of: bool = False
     """Whether one of the conditions is enough."""
 
@@ -58,7 +62,7 @@ class Draft:
     def selection(self) -> dict[str, object]:
         """Returns the selection; reports each step that acts earlier than where it was written."""
         selection: dict[str, object] = {}
-        ordered = sorted(self._distinct(), key=lambda found: phase(found[1]))
+        ordered = self._as_pages(sorted(self._distinct(), key=lambda found: phase(found[1])))
         for key in self._moved_forward():
             self.report.approximated(key, "acts earlier here than where it stands: elements, then lines, then space")
         if ordered:
@@ -81,9 +85,32 @@ class Draft:
             seen.append(mark)
         return found
 
+    def _as_pages(self, steps: list[tuple[str, Step]]) -> list[tuple[str, Step]]:
+        """Returns the steps so that each keep step takes what the one before kept for its whole page.
+
+        They are in one language then: XPath, unless all are CSS.
+        """
+        picked = [keep for _, step in steps if isinstance(keep := step.get("keep"), Mapping)]
+        by_xpath = any("xpath" in keep for keep in picked)
+        found, first = list[tuple[str, Step]](), True
+        for key, step in steps:
+            keep = step.get("keep")
+            if by_xpath and isinstance(keep, Mapping) and ("css" in keep or "xpath" in keep):
+                path = str(keep["xpath"]) if "xpath" in keep else css_as_xpath(str(keep["css"]))
+                path = path if first or path is None or "css" in keep else xpath_within(path)
+                if path is None:
+                    self.report.lost_after_all(key, "cannot be written as an XPath for what the filter before it keeps")
+                    continue
+                step = {**step, "keep": {"xpath": path}}
+            first = first and keep is None
+            found.append((key, step))
+        return found
+
     def _moved_forward(self) -> list[str]:
         latest, moved = 0, list[str]()
         for key, step in self.steps:
+            if "as" in step:  # how a document is read stands first wherever it is said
+                continue
             now = phase(step)
             if now < latest and min(now, WHOLE_TEXT) < min(latest, WHOLE_TEXT):
                 moved.append(key)

@@ -70,6 +70,12 @@ class SourceReport:
         """The key is carried over, but otherwise than it is meant."""
         self.report.add(self.source, key, Fate.APPROXIMATED, how)
 
+    def lost_after_all(self, key: str, why: str) -> None:
+        """The key, which was said to be carried, is lost."""
+        carried = ReportLine(self.source, _shown(key), Fate.CARRIED)
+        self.report.lines = [line for line in self.report.lines if line != carried]
+        self.not_carried(key, why)
+
     def not_carried(self, key: str, why: str) -> None:
         """The key is lost."""
         self.report.add(self.source, key, Fate.NOT_CARRIED, why)

@@ -11,6 +11,8 @@ _XPATH_2 = re.compile(
     r"|empty|index-of|min|max|avg|abs|current-date|current-dateTime|format-date|serialize|parse-json)\s*(?:\(|\$)"
 )
 _EXSLT = re.compile(r"\b(re|regexp|str|set|math|exslt):[\w-]+\(")
+_STEP = re.compile(r"(?:\*|[A-Za-z_][\w.-]*)(?![\w.:(-])")
+_FROM_ROOT = re.compile(r"(?:^|\|)\s*/(?!/)|[(\[,=<>+]\s*/|\b(?:and|or|not)\s*\(?\s*/")
 _STRING = re.compile(r"\"[^\"]*\"|'[^']*'")
 _SEQUENCE = re.compile(r"^\s*\([^()]*,[^()]*\)\s*$")
 _JQ_PATH = re.compile(r"\.(?P<name>[A-Za-z_]\w*)|\.?\[\"(?P<quoted>[^\"\\]*)\"\]|\.?\[(?P<index>-?\d*)\]")
@@ -26,6 +28,33 @@ def css(text: str) -> str:
 def css_lacking(text: str) -> str | None:
     """Returns why the CSS selector cannot be carried over; None if it can."""
     return None if text.strip() else "is empty"
+
+
+def css_as_xpath(selector: str, *, xml: bool = False) -> str | None:
+    """Returns the XPath that matches the same elements of what it is evaluated at; None if there is none."""
+    from cssselect import GenericTranslator, HTMLTranslator, SelectorError
+
+    try:
+        return str((GenericTranslator() if xml else HTMLTranslator()).css_to_xpath(selector.strip()))
+    except SelectorError:
+        return None
+
+
+def xpath_within(expression: str) -> str | None:
+    """Returns the XPath for an element that was kept as the whole page before: `//a` is below it, or it is it.
+
+    None for a path from the page's root, and for what is more than paths.
+    """
+    if _FROM_ROOT.search(_STRING.sub('""', expression)):
+        return None
+    parts = []
+    for path in (part.strip() for part in expression.split("|")):
+        if path.count("[") != path.count("]") or path.count("(") != path.count(")"):
+            return None
+        parts.append(f".{path}" if path.startswith("//") else path)
+        if path.startswith("//") and _STEP.match(path, 2):
+            parts.append(f"self::{path[2:]}")
+    return " | ".join(parts)
 
 
 def xpath_lacking(text: str) -> str | None:

@@ -26,12 +26,21 @@ ANSWERS = 32_768
 _READ_ELSEWHERE = 8
 
 
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_DELAY = re.compile(
+    r"""^[ \t]*crawl[ _-]?delay[ \t]*[:= \t][ \t]*["'=]?(?P<number>[0-9]{1,9}(?:[.,][0-9]{1,9})?)
+    [ \t]*(?P<unit>(?:ms|millisec|s|m|min)[a-z]*\b)?[^0-9\n]*$""",
+    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
+)
+_MILLISECONDS = ("ms", "milli")
+
+
 class RobotsRules:
     """The parsed rules of one robots.txt for one agent."""
 
     def __init__(self, text: bytes, agent: str) -> None:
-        """Parses the text; bytes that are not UTF-8 are replaced."""
-        self._parser = Protego.parse(_by_product_token(text.decode("utf-8-sig", "replace"), agent))
+        """Parses the text: UTF-8, or UTF-16 with a byte order mark; bytes that fit neither are replaced."""
+        self._parser = Protego.parse(_with_plain_delays(_by_product_token(_decoded(text), agent)))
         self._agent = agent
 
     def allows(self, url: str) -> bool:
@@ -44,6 +53,23 @@ class RobotsRules:
         return float(delay) if delay is not None and math.isfinite(delay) and delay > 0 else 0.0
 
 
+def _decoded(text: bytes) -> str:
+    """Returns the lines without byte order marks, which also stand where files were joined."""
+    encoding = "utf-16" if text.startswith(_UTF_16_MARKS) else "utf-8"
+    return "\n".join(text.decode(encoding, "replace").replace("\ufeff", "").splitlines())
+
+
+def _with_plain_delays(text: str) -> str:
+    """Returns the text with Crawl-delays that have a unit, quotes or a comma as plain seconds, which Protego reads."""
+    return _DELAY.sub(_plain_delay, text)
+
+
+def _plain_delay(line: re.Match[str]) -> str:
+    unit = (line["unit"] or "s").lower()
+    seconds = 0.001 if unit.startswith(_MILLISECONDS) else 60.0 if unit.startswith("m") else 1.0
+    return f"Crawl-delay: {float(line['number'].replace(',', '.')) * seconds}"
+
+
 def _by_product_token(text: str, agent: str) -> str:
     """Returns the text with each User-agent line that names the agent, such as `pollerd/0.1.0 (+https://…)`, reduced to
     its product token (RFC 9309, section 2.2.1): Protego compares whole lines, and operators copy what their log shows.
@@ -51,7 +77,7 @@ def _by_product_token(text: str, agent: str) -> str:
     if agent not in text.lower():
         return text
     names_it = re.compile(rf"\s*user[- ]?agent\s*[:\s](?:[^#]*[\s(;,])?{re.escape(agent)}(?![\w-])", re.IGNORECASE)
-    return "\n".join(f"User-agent: {agent}" if names_it.match(line) else line for line in text.splitlines())
+    return "\n".join(f"User-agent: {agent}" if names_it.match(line) else line for line in text.split("\n"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,61 @@ def test_plain_text_has_a_url_a_line_and_comments() -> None:
         3: SiteSpec("https://a.org/x"),
         4: SiteSpec("https://b.org/"),
         5: "url",
-        6: "url",
+        6: "line",
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "urls"),
+    [
+        ("https://a.org https://b.org", ["https://a.org/", "https://b.org/"]),
+        ("https://a.org/x\thttp://b.org # both", ["https://a.org/x", "http://b.org/"]),
+        ("https://a.org/, https://b.org/; https://c.org/", ["https://a.org/", "https://b.org/", "https://c.org/"]),
+        ("https://a.org/,https://b.org/;https://c.org/", ["https://a.org/", "https://b.org/", "https://c.org/"]),
+        ("https://a.org/?u=x,https://b.org/", ["https://a.org/?u=x,https://b.org/"]),
+        ("https://a.org/?u=x, https://b.org/", ["https://a.org/?u=x", "https://b.org/"]),
+        ("https://a.org/web/https://b.org/", ["https://a.org/web/https://b.org/"]),
+        ("<https://a.org/> <https://b.org/>", ["https://a.org/", "https://b.org/"]),
+        ("feed://a.org/rss feed:https://b.org/rss", ["http://a.org/rss", "https://b.org/rss"]),
+        ("https://a.org/x;y,z", ["https://a.org/x;y,z"]),
+    ],
+)
+def test_several_urls_in_a_line(line: str, urls: list[str]) -> None:
+    assert list(parse_list(f"\n{line}\n".encode(), "text/plain")) == [(2, SiteSpec(url)) for url in urls]
+
+
+@pytest.mark.parametrize("line", ["https://a.org/\tNews", "News https://a.org/", "https://a.org/ weight=2"])
+def test_what_stands_beside_a_url_is_refused_with_the_way_out(line: str) -> None:
+    ((_, found),) = parse_list(line.encode(), "text/plain")
+    assert isinstance(found, InvalidValueError)
+    assert "settings need a .csv with a header" in str(found)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_encodings(encoding: str) -> None:
+    text = "https://a.org/é\r\nhttps://b.org/\r\n" * 3_000
+    a, b = SiteSpec("https://a.org/%C3%A9"), SiteSpec("https://b.org/")
+    found = list(parse_list(text.encode(encoding), "text/plain"))
+    assert found == [(number + 1, b if number % 2 else a) for number in range(6_000)]
+    csv = "url;title\nhttps://b.org/;Köln\n".encode(encoding)
+    assert parsed(csv, "text/csv") == {2: SiteSpec("https://b.org/", title="Köln")}
+    line = '{"url": "https://b.org/", "title": "Köln"}\n'.encode(encoding)
+    assert parsed(line, "application/x-ndjson") == {1: SiteSpec("https://b.org/", title="Köln")}
+
+
+@pytest.mark.parametrize("between", [";", "\t"])
+def test_csv_of_spreadsheets_has_other_marks_between_its_cells(between: str) -> None:
+    lines = ["url,weight,tags", 'https://a.org/,2,"x;y"', "https://b.org/,,x"]
+    data = "\r\n".join(line.replace(",", between) for line in lines).encode()
+    assert parsed(data, "text/csv") == {
+        2: SiteSpec("https://a.org/", 2.0, tags=("x", "y")),
+        3: SiteSpec("https://b.org/", tags=("x",)),
+    }
+
+
+def test_csv_without_a_header_says_what_is_missing() -> None:
+    with pytest.raises(InvalidValueError, match="a line before the first site has to hold the names of the columns"):
+        parse_list(b"https://a.org/,2\n", "text/csv")
 
 
 def test_bytes_that_are_no_text_spoil_their_line_alone() -> None:

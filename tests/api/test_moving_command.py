@@ -98,6 +98,26 @@ async def test_a_dry_run_adds_nothing_and_shows_no_secret(tmp_path: Path) -> Non
     assert await sites() == []
 
 
+async def test_a_dry_run_refuses_what_the_import_refuses(tmp_path: Path) -> None:
+    """And says the most important things first."""
+    file = tmp_path / "urls.yaml"
+    jobs = ["url: https://a.org/\nfilter: [{css: 'p::before'}, html2text]", "url: https://b.org/\nfilter: [html2text]"]
+    file.write_text("\n---\n".join(jobs))
+    shown = await invoke("import", str(file), "--from", "urlwatch", "--dry-run")
+    first, second, third, refused, *_ = shown.stderr.splitlines()
+    assert (first, shown.exit_code) == ("pollerd: 1 site can be added, 1 more would be refused", 1)
+    assert second == "pollerd: 5 keys carried, 2 approximated, 0 not carried"
+    assert third.startswith("pollerd: what was refused, approximated or not carried follows")
+    assert refused.startswith("entry 1 (https://a.org/): selections.default.steps[0].keep.css")
+    done = await invoke("import", str(file), "--from", "urlwatch")
+    assert (done.exit_code, done.stdout) == (1, "1 added, 0 existed already, 1 rejected\n")
+    assert refused.split("): ", 1)[1] in done.stderr
+    file.write_text("url: https://c.org/\nfilter: [{re.sub: a}]\n")
+    shown = await invoke("import", str(file), "--from", "urlwatch", "--exact", "--dry-run")
+    assert shown.stderr.splitlines()[-1] == "pollerd: nothing was lost"
+    assert shown.exit_code == 0
+
+
 async def test_watches_come_from_the_api_of_the_other_program(source: str, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text(f"{KEY}\n")

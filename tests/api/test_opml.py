@@ -38,6 +38,20 @@ def test_a_feed_readers_list_with_folders_and_categories() -> None:
     ]
 
 
+@pytest.mark.parametrize("before", ["\n", " \r\n\n", "\ufeff\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_blank_lines_stand_before_the_declaration(before: str, encoding: str) -> None:
+    """And are counted."""
+    text = f"{before}<?xml version='1.0' encoding='{encoding}'?>\n<opml><outline xmlUrl='feed://a.org/é'/></opml>"
+    line = 2 + before.count("\n")
+    assert parsed(text.encode(encoding)) == [(line, SiteSpec("http://a.org/%C3%A9"))]
+
+
+def test_a_bare_ampersand_is_one() -> None:
+    body = '<outline text="A&nbsp;&B" xmlUrl="https://a.org/?x=1&y=2&amp;z=3"/>'
+    assert [found for _, found in parsed(body)] == [SiteSpec("https://a.org/?x=1&y=2&z=3")]
+
+
 def test_what_is_commented_out_is_left_out() -> None:
     body = """<outline text="x" isComment="true"><outline xmlUrl="https://a.org/"/></outline>
     <outline xmlUrl="https://b.org/"/>"""
@@ -66,7 +80,7 @@ def test_a_bad_outline_is_named_by_its_line_and_stops_no_other() -> None:
 
 def test_a_document_that_breaks_off_keeps_what_came_before() -> None:
     before = b"<opml><body>\n<outline xmlUrl='https://a.org/'/>\n"
-    for end in (b"<outline xmlUrl='https://b.org/?x&y'/>", b"", b"</opml>", b"\xff", b"&nbsp;"):
+    for end in (b"<outline xmlUrl='https://b.org/?x<y'/>", b"", b"</opml>", b"\xff", b"&#0;"):
         found = parsed(before + end)
         assert (found[0], found[-1][1], len(found)) == ((2, SiteSpec("https://a.org/")), "document", 2), end
     long = before + b"<outline xmlUrl='https://b.org/'/>\n" * 10_000 + b"<outline"

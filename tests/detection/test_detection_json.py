@@ -31,6 +31,8 @@ def test_spelling_does_not_count(one: bytes, other: bytes) -> None:
         (b"[123456789012345678901234567890]", b"[123456789012345678901234567891]"),
         (b"[18446744073709551615]", b"[18446744073709551614]"),
         (b"[0.1234567890123456789]", b"[0.1234567890123456788]"),
+        (rb'["cut \ud83d"]', rb'["cut \ud83e"]'),
+        (rb'["cut \ud83d"]', rb'["cut \\ud83d"]'),
     ],
 )
 def test_values_and_the_order_of_arrays_count(one: bytes, other: bytes) -> None:
@@ -39,10 +41,29 @@ def test_values_and_the_order_of_arrays_count(one: bytes, other: bytes) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"hello", b"[1,]", b'"\\ud800"', b"\xff", b"[" * 10_000 + b"]" * 10_000, b"[" * 300 + b"]" * 300],
+    [b"", b"{", b"hello", b"[1,]", b"\xff", b"[" * 10_000 + b"]" * 10_000, b"[" * 300 + b"]" * 300],
 )
 def test_what_cannot_be_read_is_none(body: bytes) -> None:
     assert canonical(body) is None
+
+
+def test_halves_of_surrogate_pairs_spoil_nothing() -> None:
+    """A text was cut within an emoji."""
+    whole = rb'{"a": "\ud83d\ude00", "b": "cut \ud83d", "c": "\udc00\\", "d": 1}'
+    assert parsed(whole) == {"a": "\U0001f600", "b": "cut \ufffdd83d", "c": "\ufffddc00\\", "d": 1}
+    assert canonical(whole) is not None
+
+
+@pytest.mark.parametrize("guard", [")]}',\n", ")]}'\n\n", ")]}\n", "for(;;);", "while(1);"])
+def test_a_guard_in_front_does_not_count(guard: str) -> None:
+    assert canonical(f'{guard}{{"a": 1}}'.encode()) == canonical(b'{"a": 1}')
+
+
+def test_json_lines_have_values() -> None:
+    """As a page they are lines of text; a JSONPath finds what is in them."""
+    assert parsed(b'{"a": 1}\n\n{"a": 2}\r\n') == [{"a": 1}, {"a": 2}]
+    assert canonical(b'{"a": 1}\n{"a": 2}\n') is None
+    assert parsed(b'{"a": 1}\nno JSON\n') is None
 
 
 def test_ten_thousand_deep_objects_are_survived() -> None:

@@ -55,6 +55,17 @@ JSON_FEED = b'{"version":"https://jsonfeed.org/version/1.1","items":[{"id":"1"}]
         (b"\x89PNG\r\n\x1a\n", "image/png", Media.BINARY),
         (b"{}", "image/png", Media.BINARY),
         (b"\xff\xfeh\0i\0", None, Media.TEXT),
+        (HTML, "html", Media.HTML),
+        (b"hello", "html", Media.TEXT),
+        (HTML, "text/html, text/html", Media.HTML),
+        (HTML, "text/html,text/html; charset=utf-8", Media.HTML),
+        (HTML, "application/force-download", Media.TEXT),
+        (b"a;b\n1;2\n", "application/csv", Media.TEXT),
+        (b"version 1", "application/rss", Media.TEXT),
+        (RSS, "application/rss", Media.FEED),
+        (b"PK\x03\x04\0\0", "application/zip", Media.BINARY),
+        (b"\xd0\xcf\x11\xe0", "application/msword", Media.BINARY),
+        (b"%PDF-1.4\n1 0 obj\n", "application/pdf", Media.BINARY),
     ],
 )
 def test_how_a_body_is_read(body: bytes, content_type: str | None, media: Media) -> None:

@@ -5,7 +5,7 @@ import zlib
 import brotli
 import pytest
 
-from pollerd.fetching.headers import DecodingError, TooLargeError, decode
+from pollerd.fetching.headers import CutShortError, DecodingError, TooLargeError, decode, unsaid_gzip
 
 PAGE = b"<p>hello, world</p>\n" * 500
 LIMIT = 1_000_000
@@ -32,6 +32,11 @@ def _raw_deflate(data: bytes) -> bytes:
         ("br", brotli.compress(PAGE)),
         ("gzip, br", brotli.compress(gzip.compress(PAGE, mtime=0))),
         ("identity , gzip", gzip.compress(PAGE, mtime=0)),
+        ('"gzip"', gzip.compress(PAGE, mtime=0)),
+        ("'br'; q=1", brotli.compress(PAGE)),
+        ("aws-chunked", PAGE),
+        ("windows-1251", PAGE),
+        ("text/html, gzip", gzip.compress(PAGE, mtime=0)),
     ],
 )
 def test_decodes(encoding: str, body: bytes) -> None:
@@ -72,6 +77,31 @@ def test_tiny_bodies(content: bytes) -> None:
 def test_damage_is_told(encoding: str, body: bytes) -> None:
     with pytest.raises(DecodingError):
         decode(body, encoding, LIMIT)
+
+
+def test_what_can_be_read_of_a_cut_body_is_kept() -> None:
+    with pytest.raises(CutShortError) as found:
+        decode(gzip.compress(PAGE, mtime=0)[:-8], "gzip", LIMIT)
+    assert found.value.readable == PAGE
+    with pytest.raises(CutShortError) as found:  # the outer layer: what it holds is damaged, too
+        decode(gzip.compress(gzip.compress(PAGE, mtime=0), mtime=0)[:-8], "gzip, gzip", LIMIT)
+    assert found.value.readable == b""
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "unsaid"),
+    [
+        (gzip.compress(PAGE), "text/html; charset=utf-8", True),
+        (gzip.compress(PAGE), "application/rss+xml", True),
+        (gzip.compress(PAGE), "application/json", True),
+        (gzip.compress(PAGE), None, True),
+        (gzip.compress(PAGE), "application/gzip", False),
+        (gzip.compress(PAGE), "application/octet-stream", False),
+        (PAGE, "text/html", False),
+    ],
+)
+def test_gzip_under_the_type_of_text(body: bytes, content_type: str | None, unsaid: bool) -> None:
+    assert unsaid_gzip(body, content_type) is unsaid
 
 
 def test_partial_takes_what_is_there() -> None:

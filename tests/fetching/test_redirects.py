@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from pollerd.fetching.fetcher import Fetcher
+from pollerd.fetching.outcomes import FetchCookies
 from pollerd.fetching.request import Request
 from pollerd.model import OutcomeKind, Redirect, Validators
 from tests.fetching.conftest import NewFetcher, Serve
@@ -160,3 +161,55 @@ async def test_failure_after_a_redirect_keeps_the_trail(serve: Serve, fetcher: F
     outcome = await fetcher.fetch(Request(site.url()))
     assert (outcome.kind, outcome.status) == (OutcomeKind.DNS_ERROR, None)
     assert outcome.redirects == (Redirect(302, "http://nowhere.invalid/"),)
+
+
+def cookies(seen: Seen) -> set[str]:
+    return {one.strip() for one in seen.headers.get("cookie", "").split(";") if one.strip()}
+
+
+async def test_cookies_are_sent_back_within_the_poll_and_then_forgotten(serve: Serve, fetcher: Fetcher) -> None:
+    async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        page = message("200 OK", "Set-Cookie: late=1", body=b"here")
+        writer.write(page if "seen=1" in cookies(seen) else message("302 Found", "Location: /", "Set-Cookie: seen=1"))
+        await writer.drain()
+
+    site = await serve(answer)
+    for _ in range(2):
+        assert (await fetcher.fetch(Request(site.url()))).body == b"here"
+    assert [cookies(seen) for seen in site.seen] == [set(), {"seen=1"}] * 2
+
+
+async def test_a_cookie_that_is_never_taken_is_a_loop(serve: Serve, fetcher: Fetcher) -> None:
+    site = await serve(says(message("302 Found", "Location: /", "Set-Cookie: seen=1")))
+    outcome = await fetcher.fetch(Request(site.url()))
+    assert outcome.detail.startswith("redirect loop")
+    assert len(site.seen) == 2
+
+
+async def test_cookies_go_where_a_browser_sends_them(serve: Serve, fetcher: Fetcher) -> None:
+    """By host, path, Secure and expiry; the site's own cookies stay with its origin, and give way to new ones."""
+    other = await serve(by_path({"/": message("200 OK", body=b"here")}))
+    set_cookies = [
+        "Set-Cookie: here=1",
+        "Set-Cookie: path=1; Path=/elsewhere",
+        "Set-Cookie: safe=1; Secure",
+        "Set-Cookie: gone=1; Max-Age=0",
+        "Set-Cookie: foreign=1; Domain=example.org",
+        "Set-Cookie: public=1; Domain=0.0.1",
+        "Set-Cookie: mine=new",
+    ]
+    first = message("302 Found", "Location: /second", *set_cookies)
+    second = message("302 Found", f"Location: http://localhost:{other.port}/")
+    site = await serve(by_path({"/": first, "/second": second}))
+    own = (("Cookie", "mine=old; kept=1"),)
+    assert (await fetcher.fetch(Request(site.url(), headers=own))).body == b"here"
+    assert [cookies(seen) for seen in site.seen] == [{"mine=old", "kept=1"}, {"here=1", "mine=new", "kept=1"}]
+    assert [cookies(seen) for seen in other.seen] == [set()]
+
+
+async def test_a_cookie_for_all_of_a_public_suffix_is_not_taken() -> None:
+    cookies = FetchCookies()
+    await cookies.take("http://x.a.co.uk/", ["wide=1; Domain=co.uk", "own=1; Domain=.a.co.uk", "host=1"])
+    assert cookies.added_to({}, "http://x.a.co.uk/") == {"Cookie": "own=1; host=1"}
+    assert cookies.added_to({}, "http://y.a.co.uk/") == {"Cookie": "own=1"}
+    assert cookies.added_to({}, "http://b.co.uk/") == {}

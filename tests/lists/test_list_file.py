@@ -81,6 +81,41 @@ def test_what_is_broken_as_a_whole_is_told_at_the_start(tmp_path: Path) -> None:
         check_list(file)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sites.txt", "example.org\nhtps://a.invalid/\n"),
+        ("sites.csv", "url,weight\nhttps://a.invalid/,much\n"),
+        ("sites.yaml", "sites: [example.org]\n"),
+        ("sites.opml", '<opml><outline xmlUrl="nonsense"/></opml>'),
+    ],
+)
+def test_a_list_of_which_nothing_can_be_used_is_refused_at_the_start(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match="has no line that can be used; the first: "):
+        check_list(tmp_path / name)
+
+
+@pytest.mark.parametrize(("text", "said_so"), [("# later\n\n", True), (f"{A}\n", False)])
+async def test_a_list_without_sites_says_so(
+    start: Start, tmp_path: Path, said: CapturingLogger, text: str, said_so: bool
+) -> None:
+    file = tmp_path / "sites.txt"
+    file.write_text(text)
+    check_list(file)
+    async with start() as running:
+        await read_list(file, running.control, sync=False)
+    assert [event["reason"] for event in events(said, "list_without_sites")] == ["it has none"] * said_so
+
+
+async def test_a_list_in_utf_16_of_a_pipe_or_a_document(start: Start, tmp_path: Path) -> None:
+    for name in ("sites.txt", "sites.toml", "sites.yaml", "sites.csv"):
+        (tmp_path / name).write_bytes(LISTS[name.rpartition(".")[2]].encode("utf-16"))
+        async with start() as running:
+            await read_list(tmp_path / name, running.control, sync=False)
+            assert list(await sites_of(running.store)) == [A, B]
+
+
 async def settled(running: Running, file: Path, text: str) -> dict[str, Site]:
     file.write_text(text)
     await read_list(file, running.control, sync=True)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pollerd.errors import ConfigError
 from pollerd.moving.moved import Fate, Moved
+from pollerd.moving.selectors import xpath_within
 from pollerd.moving.urlwatch import documents
 from pollerd.moving.urlwatch.dialect import URLWATCH, WEBCHANGES, Dialect
 from pollerd.moving.urlwatch.directives import DIRECTIVES
@@ -321,3 +322,31 @@ def test_no_secret_of_a_job_is_in_the_report() -> None:
     found = moved(text, WEBCHANGES)
     assert len(found.report) > 8
     assert SECRET not in "\n".join(map(str, found.report))
+
+
+@pytest.mark.parametrize(
+    ("expression", "within"),
+    [
+        ("//a", ".//a | self::a"),
+        ("//a/@href | //b[@c='|/x']", None),
+        ("//a/@href | //b", ".//a/@href | self::a/@href | .//b | self::b"),
+        ("//*[@id='x']/p", ".//*[@id='x']/p | self::*[@id='x']/p"),
+        ("//text()", ".//text()"),
+        ("p/a", "p/a"),
+        ("/html/body", None),
+        ("//a | /html", None),
+        ("(//a)[1]", None),
+        ("//a[//b]", None),
+        ("count(//a)", None),
+        ("//a[contains(., '/b')]", ".//a[contains(., '/b')] | self::a[contains(., '/b')]"),
+    ],
+)
+def test_an_xpath_for_what_another_kept(expression: str, within: str | None) -> None:
+    assert xpath_within(expression) == within
+
+
+def test_a_filter_that_cannot_act_on_what_another_kept_is_lost_and_not_said_to_be_carried() -> None:
+    text = "filter: [{css: ul}, {xpath: /html/body/ul/li}, html2text]\n"
+    assert default(text)["steps"][:1] == [{"keep": {"xpath": "descendant-or-self::ul"}}]
+    fates = [line.fate for line in moved(f"url: https://a.org/\n{text}").report if line.key == "filter[1].xpath"]
+    assert fates == [Fate.NOT_CARRIED]

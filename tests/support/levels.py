@@ -197,8 +197,8 @@ def _imported(file: str, module: str, modules: dict[str, str]) -> Iterator[str]:
         names.update([base, *(f"{base}.{name}" for name in _WORD.findall(listed))])
     names.update(name for listed in _IMPORT.findall(source) for name in _WORD.findall(listed))
     if not file.startswith("pollerd/"):
-        # Scripts of benchmarks import each other by their bare names, and tests run `python -m pollerd`.
-        names.update(f"benchmarks.{name}" for name in list(names))
+        # Scripts of these folders import each other by their bare names, and tests run `python -m pollerd`.
+        names.update([f"{folder}.{name}" for folder in ("benchmarks", "tests.cases") for name in names])
         names.update(f"{name}.__main__" for name in _TEXT.findall(source))
     for name in set(_TEXT.findall(source)):
         # Lazily loaded commands and experiments are named below their room or package.

@@ -35,6 +35,9 @@ from pollerd.urls import NORMAL, host_of, join_url, made_normal, normalise_url, 
         ("http://１２７.0.0.1/", "http://127.0.0.1/"),
         ("http://1.2.3.4.", "http://1.2.3.4/"),
         ("http://localhost/", "http://localhost/"),
+        ("feed://example.org/rss", "http://example.org/rss"),
+        ("Feed:https://example.org/rss", "https://example.org/rss"),
+        ("feed://https://example.org/rss", "https://example.org/rss"),
     ],
 )
 def test_normalises(text: str, normal: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,7 +15,7 @@ from msgspec import Struct
 
 from pollerd.detection import feed
 from pollerd.detection.feed import feed_ttl
-from pollerd.detection.media import classify, to_utf8
+from pollerd.detection.media import classify, parsed, to_utf8
 from pollerd.detection.normalise import normalise
 from pollerd.detection.selection.conditions.condition import Condition, parse_conditions
 from pollerd.detection.selection.conditions.logic import Least, parse_least
@@ -251,7 +252,9 @@ class _Reader:
                 if not found.missing or self._plan.keeps:
                     return found
         if self._plan.keeps or self._plan.removals:
-            return self._xml(text) if text.lstrip()[:1] == b"<" and self._by_xpath() else self._unfit(candidates[-1])
+            if text.lstrip()[:1] == b"<" and self._by_xpath():
+                return self._xml(text)
+            return self._unfit(candidates[0] if candidates[0] is Media.FEED else candidates[-1])
         plain = normalise(self._body, self._type)
         return Selected(plain.media, plain.content, plain.entries, plain.ttl)
 
@@ -264,7 +267,8 @@ class _Reader:
 
     def _unfit(self, media: Media) -> Selected:
         field = self._plan.keeps[0].field if self._plan.keeps else "steps"
-        return _nothing(f"{field} does not fit the page, which is {media.value}")
+        advice = f"; {_IN_FEEDS}" if media is Media.FEED else ""
+        return _nothing(f"{field} does not fit the page, which is {media.value}{advice}")
 
     def _html(self, text: bytes) -> Selected:
         plan = self._plan
@@ -295,7 +299,7 @@ class _Reader:
         if any(kinds - {"jsonpath"} for kinds in (keep.kinds for keep in self._plan.keeps)) or self._plan.removals:
             return self._unfit(Media.JSON)
         plain = normalise(text, "application/json")
-        if plain.media is not Media.JSON:
+        if plain.media is not Media.JSON and parsed(text) is None:
             return _nothing("the page is no JSON")
         readings = {
             value.name: read_value(texts_in_json(text, value.expression), value.form, machine=True)
@@ -304,7 +308,7 @@ class _Reader:
         }
         readings |= self._unread("JSON has no elements", readings)
         if not self._plan.keeps:
-            return Selected(Media.JSON, plain.content, readings=readings)
+            return Selected(plain.media, plain.content, readings=readings)
         content, missing = kept_of_json(text, self._plan.keeps)
         return Selected(Media.JSON, content, readings=readings, missing=_unmatched(missing))
 
@@ -313,15 +317,18 @@ class _Reader:
             document = XmlDocument(text)
         except ValueError as error:
             return _nothing(f"the page is no XML: {error}")
-        readings = {
-            value.name: read_value(document.texts_at(value.expression, value.attribute), value.form)
-            for value in self._values
-            if value.expression is not None and not isinstance(value.expression, JsonPath | CssSelector)
-        }
-        readings |= self._unread("XML is read by xpath", readings)
+        readings = self._xml_values(document)
         document.remove(self._plan.removals)
         content, missing = document.kept(self._plan.keeps) if self._plan.keeps else (document.whole(), "")
         return Selected(Media.TEXT, content, readings=readings, missing=_unmatched(missing))
+
+    def _xml_values(self, document: XmlDocument) -> dict[str, Reading]:
+        readings = {
+            value.name: read_value(document.texts_at(value.expression, value.attribute), value.form)
+            for value in self._values
+            if isinstance(value.expression, XPathExpression)
+        }
+        return readings | self._unread("XML is read by xpath", readings)
 
     def _feed(self, text: bytes, items: FeedItems) -> Selected:
         entries = feed_entries(text, full_text=items.full_text)
@@ -329,7 +336,13 @@ class _Reader:
             return _nothing("the page is no feed")
         kept = items.kept(entries)
         content = items.lines(kept) if items.fields else feed.content(kept)
-        return Selected(Media.FEED, content, kept, feed_ttl(text), self._unread("a feed has no elements", {}))
+        return Selected(Media.FEED, content, kept, feed_ttl(text), self._feed_values(text))
+
+    def _feed_values(self, text: bytes) -> dict[str, Reading]:
+        if any(isinstance(value.expression, XPathExpression) for value in self._values):
+            with suppress(ValueError):
+                return self._xml_values(XmlDocument(text))
+        return self._unread(_IN_FEEDS, {})
 
     def _pdf(self) -> Selected:
         if self._plan.keeps or self._plan.removals:
@@ -342,6 +355,9 @@ class _Reader:
 
     def _unread(self, why: str, known: Mapping[str, Reading]) -> dict[str, Reading]:
         return {value.name: Reading(problem=why) for value in self._values if value.name not in known}
+
+
+_IN_FEEDS = 'in a feed, CSS selects nothing: use the step items, or xpath as in "//item/title" or "//entry/title"'
 
 
 def _nothing(why: str) -> Selected:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pollerd.moving.draft import Step
-from pollerd.moving.selectors import css, css_lacking, xpath_lacking
+from pollerd.moving.selectors import css, css_as_xpath, css_lacking, xpath_lacking
 from pollerd.moving.urlwatch.filter_parts import FilterCall, Handler
 
 _PROGRAMS = frozenset({"lynx", "pyhtml2text", "html2text"})
@@ -28,9 +28,12 @@ def _pick(call: FilterCall, selector: Mapping[str, str], wrong: str | None, lang
     if wrong is not None:
         call.not_carried(wrong)
         return
+    call.draft.reads_xml = call.draft.reads_xml or xml
     exclude = call.text("exclude")
     if exclude:
         _exclude(call, exclude, language)
+    if xml and language == "css" and (path := css_as_xpath(selector["css"], xml=True)) is not None:
+        selector = {"xpath": path}
     step: Step = {"keep": dict(selector)}
     skip, most = _count(call, "skip"), _count(call, "maxitems")
     step |= {name: number for name, number in (("skip", skip), ("limit", most)) if number}
@@ -45,7 +48,10 @@ def _exclude(call: FilterCall, exclude: str, language: str) -> None:
     if wrong is not None:
         call.draft.report.not_carried(f"{call.key}.exclude", wrong)
         return
-    call.draft.add_step(call.key, {"remove": {language: css(exclude) if language == "css" else exclude.strip()}})
+    removed = {language: css(exclude) if language == "css" else exclude.strip()}
+    if call.draft.reads_xml and language == "css" and (path := css_as_xpath(exclude, xml=True)) is not None:
+        removed = {"xpath": path}
+    call.draft.add_step(call.key, {"remove": removed})
     call.draft.report.carried(f"{call.key}.exclude")
 
 
@@ -69,6 +75,9 @@ def _element(parameter: str, selector: str) -> Handler:
 
 def _html2text(call: FilterCall) -> None:
     method = str(call.take("method", "html2text" if call.dialect.markdown else "re"))
+    if call.draft.reads_xml:
+        call.step({"replace": {"re": "<[^>]*>", "with": ""}}, "tags of XML are left out")
+        return
     markdown = method == "pyhtml2text" or (call.dialect.markdown and method == "html2text")
     links = "yes" if markdown and not call.take("ignore_links") else "no"
     if markdown:

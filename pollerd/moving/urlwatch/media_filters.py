@@ -24,7 +24,7 @@ def _jq(call: FilterCall) -> None:
         call.not_carried("only paths of jq (.a.b[0], .a[], .[] | .x) can be written as JSONPath")
     else:
         call.draft.add_step(call.key, {"as": "json"})
-        call.step({"keep": {"jsonpath": path}})
+        call.step({"keep": {"jsonpath": path}}, "one text is kept without quotes, several matches as a JSON list")
 
 
 def _json(call: FilterCall) -> None:
@@ -35,7 +35,7 @@ def _json(call: FilterCall) -> None:
 
 def _xml(call: FilterCall) -> None:
     call.take("indentation")
-    call.step({"as": "xml"})
+    call.step({"as": "xml"}, "" if call.dialect.markdown else "without an XML declaration")
 
 
 def _yaml(call: FilterCall) -> None:

@@ -18,7 +18,7 @@ import orjson
 import structlog
 from msgspec import Struct
 
-from pollerd.errors import InvalidValueError, refusal
+from pollerd.errors import InvalidValueError, refusal, unknown_name
 from pollerd.fetching.guard import (
     DIALLING_FAULTS,
     Address,
@@ -261,6 +261,31 @@ _SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9]{0,31})://[!-~]{1,4000}")
 _URL_ALLOWED = "an Apprise URL: service://…, printable ASCII, at most 4,000 characters"
 
 
+_SCHEMES: Final = """
+    46elks acs amqp amqps apprise apprises aprs atalk awswhatsapp azure bale bark barks betterstack blink1 bluesky
+    brevo bsky bulksms bulkvs burstsms chanify clickatell clicksend cliq cm d7sms dapnet dbus deltachat deltachats
+    dingtalk discord dot eight00com elks emby embys enigma2 enigma2s evolution evolutions exotel fcm feishu
+    firehydrant flock flowtriq flowtriqs fluxer fluxers form forms freemobile gchat gio github glib gnome goalert
+    goalerts gorush gorushs gotify gotifys groundmail groupme growl guilded gupshup hassio hassios httpsms humhub
+    humhubs ifttt ilert incidentio infobip instagram irc ircs jellyfin jellyfins jira join json jsons kakao
+    kakaotalk kaleyra kavenegar kde klr kodi kodis kook kudosity kumulos lametric lametrics lark lauther lfg line
+    macosx mailersend mailgun mailto mailtos mastodon mastodons matrix matrixs misskey misskeys mmost mmosts
+    mobilemessage mobilemsg mqtt mqtts msg91 msgbird ncloud nclouds nctalk nctalks nexmo nostr notica noticas
+    notifiarr notifico notificos notifyapp notifyre ntfy ntfys o365 octopush onebot onebots onesignal opsgenie
+    opsimate opsimates pagerduty pagertree parsep parseps pbul pinglet pinglets pingram pjet pjets plivo postmark
+    pover prowl psafer psafers push pushdeer pushdeers pushed pushme pushplus pushward pushy qq qt reddit resend
+    revolt ringc rocket rockets rsyslog ryver schan sendgrid sendpulse serwersms ses session sessions seven sfr
+    signal signalgrid signals signl4 simplepush sinch slack smpp smpps smsc smseagle smseagles smsmanager smsmgr
+    smstunnel smtp2go sns sogs sparkpost spike splunk spugpush spush squadcast stackfield strmlabs synology
+    synologys syslog telesign telnyx tgram threema toot toots trigv trigvs tweet twilio twist twitter vapid viber
+    victorops voipms vonage webex wechat wecom wecombot whapi whatsapp windows workflow workflows wpush wxpusher
+    wxteams x xbmc xbmcs xmatters xml xmls xmpp xmpps youlmk zalo zcliq zohocliq zoom zulip
+"""
+SCHEMES: Final = frozenset(_SCHEMES.split())
+"""The services that Apprise 2.3 knows; a page's address (http, https) may be one of theirs, too."""
+_PAGES = ("http", "https")
+
+
 class AppriseSettings(Struct, frozen=True):
     """What may be shown of an Apprise URL."""
 
@@ -289,6 +314,8 @@ def apprise_settings(given: Mapping[str, Any]) -> tuple[AppriseSettings, dict[st
     if shape is None:
         fields.refuse("url", _URL_ALLOWED)
     service = shape[1].lower()
+    if service not in SCHEMES and service not in _PAGES:
+        raise unknown_name("url", "service of Apprise", service, sorted(SCHEMES))
     given_service = fields.raw("service")
     if given_service not in (None, service):
         raise refusal("service", f"the URL is one of {service}: leave service out, or give that")

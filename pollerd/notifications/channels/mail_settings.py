@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from email.utils import getaddresses
 from typing import Any
 
 from msgspec import Struct
@@ -18,7 +19,8 @@ _PORTS = {STARTTLS: 587, TLS: 465, PLAIN: 25}
 _KNOWN = ("host", "port", "security", "sender", "recipients", "username", "password")
 _MAX_RECIPIENTS = 50
 _ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-_ADDRESS_ALLOWED = "an address like name@example.org, in ASCII"
+_SEMICOLON = re.compile(r';(?=(?:[^"]*"[^"]*")*[^"]*\Z)')  # outside quotes
+_ADDRESS_ALLOWED = "an address like name@example.org, in ASCII; commas between several"
 
 
 class MailSettings(Struct, frozen=True):
@@ -49,7 +51,7 @@ def mail_settings(given: Mapping[str, Any]) -> tuple[MailSettings, dict[str, str
         host=fields.host("host"),
         port=fields.port(_PORTS[security]),
         security=security,
-        sender=_address(fields, "sender", fields.raw("sender")),
+        sender=_sender(fields),
         recipients=_recipients(fields),
         username=fields.text("username", "1 to 320 printable characters", 320),
     )
@@ -61,10 +63,25 @@ def mail_settings(given: Mapping[str, Any]) -> tuple[MailSettings, dict[str, str
 
 def _recipients(fields: GivenFields) -> tuple[str, ...]:
     given = fields.raw("recipients")
-    if not isinstance(given, list | tuple) or not 0 < len(given) <= _MAX_RECIPIENTS:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list | tuple) or not 0 < len(texts) <= _MAX_RECIPIENTS:
         fields.refuse("recipients", f"a list of 1 to {_MAX_RECIPIENTS} addresses")
-    return tuple(dict.fromkeys(_address(fields, "recipients", one) for one in given))
+    addresses = list(dict.fromkeys(address for one in texts for address in _addresses(fields, "recipients", one)))
+    if len(addresses) > _MAX_RECIPIENTS:
+        fields.refuse("recipients", f"a list of 1 to {_MAX_RECIPIENTS} addresses")
+    return tuple(addresses)
 
 
-def _address(fields: GivenFields, name: str, given: object) -> str:
-    return given if isinstance(given, str) and _ADDRESS.fullmatch(given) else fields.refuse(name, _ADDRESS_ALLOWED)
+def _sender(fields: GivenFields) -> str:
+    addresses = _addresses(fields, "sender", fields.raw("sender"))
+    return addresses[0] if len(addresses) == 1 else fields.refuse("sender", _ADDRESS_ALLOWED)
+
+
+def _addresses(fields: GivenFields, name: str, given: object) -> list[str]:
+    """Returns the addresses of a text: `a@example.org, Name <b@example.org>`; names are not kept."""
+    if not isinstance(given, str) or not given.isprintable():
+        return fields.refuse(name, _ADDRESS_ALLOWED)
+    found = [address for _, address in getaddresses([_SEMICOLON.sub(",", given).strip(" ,")])]
+    if not found or not all(map(_ADDRESS.fullmatch, found)):
+        return fields.refuse(name, _ADDRESS_ALLOWED)
+    return found

@@ -13,7 +13,7 @@ import msgspec
 
 from pollerd.errors import InvalidValueError, refusal, unknown_name
 from pollerd.masking import NOT_SHOWN
-from pollerd.notifications.channels.apprise import APPRISE, AppriseSettings, apprise_settings
+from pollerd.notifications.channels.apprise import APPRISE, SCHEMES, AppriseSettings, apprise_settings
 from pollerd.notifications.channels.channel import ChannelEnvironment, MessageChannel
 from pollerd.notifications.channels.jetstream_settings import JETSTREAM, JetStreamSettings, jetstream_settings
 from pollerd.notifications.channels.mail_settings import MAIL, MailSettings, mail_settings
@@ -46,7 +46,7 @@ _BY_APPRISE = frozenset(["slack", "telegram", "discord", "teams", "matrix", "ntf
 def parse_channel(kind: str, given: Mapping[str, Any]) -> ParsedChannel:
     """Returns settings and secrets of what a user gave. Raises `InvalidValueError`."""
     if kind not in KINDS:
-        if str(kind).lower() in _BY_APPRISE:
+        if str(kind).lower() in _BY_APPRISE | SCHEMES:
             raise refusal("kind", f"{kind} is a service of Apprise: use kind apprise")
         raise unknown_name("kind", "kind of channel", str(kind), list(KINDS), "known: " + ", ".join(KINDS))
     settings, secrets = KINDS[kind](given)

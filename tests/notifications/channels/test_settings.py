@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from pollerd.errors import InvalidValueError
+from pollerd.notifications.channels.apprise import SCHEMES
+from pollerd.notifications.channels.mail_settings import MailSettings
 from pollerd.notifications.channels.settings import change_channel, complete_channel, parse_channel, shown_settings
 from tests.support.process import environment
 
@@ -91,7 +93,10 @@ def test_another_address_needs_the_secret_again(kind: str) -> None:
         ("webhook", "headers", {"X": 1}),
         ("email", "recipients", []),
         ("email", "recipients", ["a@b\r\nRCPT TO:<c@d>"]),
-        ("email", "sender", "Ann <a@b.example>"),
+        ("email", "recipients", "a@a.example b@b.example"),
+        ("email", "recipients", ["Ann"]),
+        ("email", "recipients", [f"{number}@a.example" for number in range(51)]),
+        ("email", "sender", "a@a.example, b@b.example"),
         ("email", "port", 0),
         ("email", "port", True),
         ("email", "security", "startls"),
@@ -104,6 +109,7 @@ def test_another_address_needs_the_secret_again(kind: str) -> None:
         ("nats", "tls", "yes"),
         ("apprise", "url", "json://a b"),
         ("apprise", "url", "sesame"),
+        ("apprise", "url", "slak://sesame/x"),
         ("apprise", "format", "htm"),
     ],
 )
@@ -113,6 +119,36 @@ def test_what_is_refused_names_its_field(kind: str, field: str, value: object) -
         parse_channel(kind, given)
     assert caught.value.field in (field, "previous_until")
     assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "recipients"),
+    [
+        (["Ann <a@a.example>", "b@b.example"], ("a@a.example", "b@b.example")),
+        (['"Lee, Ann; B" <a@a.example>;b@b.example, a@a.example'], ("a@a.example", "b@b.example")),
+        ("a@a.example , b@b.example;", ("a@a.example", "b@b.example")),
+    ],
+)
+def test_addresses_as_mail_programs_write_them(given: object, recipients: tuple[str, ...]) -> None:
+    settings = parse_channel("email", {**GOOD["email"], "sender": "Ann <a@a.example>", "recipients": given}).settings
+    assert isinstance(settings, MailSettings)
+    assert (settings.sender, settings.recipients) == ("a@a.example", recipients)
+
+
+def test_unknown_services_are_refused_at_once() -> None:
+    with pytest.raises(InvalidValueError, match=r"unknown service of Apprise 'slak'; did you mean slack\?"):
+        parse_channel("apprise", {"url": "slak://sesame/x"})
+    for kind in ("slack", "tgram", "Telegram"):
+        with pytest.raises(InvalidValueError, match="is a service of Apprise: use kind apprise"):
+            parse_channel(kind, {})
+    assert parse_channel("apprise", {"url": "https://hooks.slack.com/services/sesame"}).secrets
+
+
+def test_the_services_are_those_of_the_library() -> None:
+    """In a process of its own: it loads them all."""
+    code = "from apprise.manager_plugins import NotificationManager; print(*sorted(NotificationManager().schemas()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == sorted(SCHEMES)
 
 
 def test_unknown_names() -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -132,6 +133,12 @@ def _written(found: list[Any]) -> bytes:
 # XML: elements removed and kept by XPath, written with one element a line.
 
 
+_COPIED_MAX = 50_000
+"""Elements of the longest document that is also read by local names."""
+_NOTHING = ([""], ["0"], ["false"], ["NaN"])
+"""Results of expressions that yield no elements, where they found none."""
+
+
 class XmlDocument:
     """One XML document, from which steps remove and keep elements."""
 
@@ -142,12 +149,15 @@ class XmlDocument:
         self._root = parse_xml(xml)
         if self._root is None:
             raise ValueError("it has no element that can be read")
+        self._by_local_names = False
+        """Whether an expression matched by local names alone."""
+        self._bare: list[tuple[dict[Any, Any], dict[Any, Any]]] | None = None
 
     def texts_at(self, expression: Expression, attribute: str | None) -> list[str]:
         """Returns the text of what an XPath matches, each on one line, or an attribute where it is there."""
         assert isinstance(expression, XPathExpression)
         texts = []
-        for one in expression.evaluate(self._root):
+        for one in self._found(expression, self._root):
             if isinstance(one, str):
                 texts.append(one)
             elif attribute is None:
@@ -160,13 +170,14 @@ class XmlDocument:
         """Removes what the expressions match."""
         for expression in expressions:
             assert isinstance(expression, XPathExpression)
-            for found in expression.evaluate(self._root):
+            for found in self._found(expression, self._root):
                 if not isinstance(found, str) and (parent := found.getparent()) is not None:
                     parent.remove(found)
+                    self._bare = None
 
     def whole(self) -> bytes:
         """Returns the document with an element a line."""
-        return _pretty(self._root)
+        return self._written(self._root)
 
     def kept(self, keeps: Sequence[Keep]) -> tuple[bytes, str]:
         """Returns what is kept, and the position of a step that matched nothing; empty: all matched."""
@@ -177,19 +188,56 @@ class XmlDocument:
             for one in found:
                 for expression in keep.expressions:
                     assert isinstance(expression, XPathExpression)
-                    matches += [] if isinstance(one, str) else expression.evaluate(one)
+                    matches += [] if isinstance(one, str) else self._found(expression, one)
             found = keep.cut(matches)
             missing = missing or ("" if found or keep.optional else keep.field)
-        return b"\n".join(" ".join(one.split()).encode() if isinstance(one, str) else _pretty(one) for one in found), (
-            missing
-        )
+        lines = [" ".join(one.split()).encode() if isinstance(one, str) else self._written(one) for one in found]
+        return b"\n".join(lines), missing
+
+    def _found(self, expression: XPathExpression, context: Any) -> list[Any]:
+        """Returns what the expression matches in the context; if that is nothing, what it matches by local names.
+
+        First elements of the root's namespace count as having none (`//entry` in Atom), then all (`//creator`).
+        """
+        found = expression.evaluate(context)
+        if found and found not in _NOTHING:
+            return found
+        for copies, originals in self._copies():
+            matches = expression.evaluate(copies[context])
+            if matches and matches not in _NOTHING:
+                self._by_local_names = True
+                return [one if isinstance(one, str) else originals[one] for one in matches]
+        return found
+
+    def _copies(self) -> list[tuple[dict[Any, Any], dict[Any, Any]]]:
+        """Returns the copies without namespaces: of each element its copy, and the other way round."""
+        namespace = self._root.tag.rpartition("}")[0]
+        if self._bare is None:
+            self._bare = []
+            few = sum(1 for _ in islice(self._root.iter("*"), _COPIED_MAX + 1)) <= _COPIED_MAX
+            for one in ((namespace, None) if namespace else (None,)) if few else ():
+                copy = deepcopy(self._root)
+                copies = dict(zip(self._root.iter("*"), copy.iter("*"), strict=True))
+                for element in copies.values():
+                    prefix, _, name = element.tag.rpartition("}")
+                    element.tag = name if one in (None, prefix) else element.tag
+                self._bare.append((copies, {copied: original for original, copied in copies.items()}))
+        return self._bare
+
+    def _written(self, element: Any) -> bytes:
+        return _pretty(element, bare=self._by_local_names)
 
 
-def _pretty(element: Any) -> bytes:
-    """Returns the element by itself, without the namespaces that the document declares for other elements."""
+def _pretty(element: Any, *, bare: bool) -> bytes:
+    """Returns the element by itself, without the namespaces that the document declares for other elements.
+
+    bare: also without those of its own.
+    """
     from lxml import etree
 
     alone = deepcopy(element)
+    for one in alone.iter("*") if bare else ():
+        one.tag = one.tag.rpartition("}")[2]
     etree.cleanup_namespaces(alone)
     etree.indent(alone)
     written: bytes = etree.tostring(alone, encoding="utf-8", with_tail=False)

@@ -142,6 +142,59 @@ def test_an_element_of_xml_is_kept_with_its_own_namespaces_only() -> None:
     assert kept("xmlns:media='http://media/'") == kept("")
 
 
+ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom" xmlns:media="urn:m"><title>All</title>
+<entry><id>1</id><title>Release 1</title><media:group><media:title>Clip</media:title></media:group></entry></feed>"""
+
+
+@pytest.mark.parametrize(
+    ("xpath", "kept"),
+    [
+        ("//entry/title", "<title>Release 1</title>"),
+        ("//entry/title/text()", "Release 1"),
+        ("/feed/entry[1]/id", "<id>1</id>"),
+        ("//title[. = 'Clip']", "<title>Clip</title>"),
+        ("//title", "<title>All</title>\n<title>Release 1</title>"),
+        ("//group", "<group>\n  <title>Clip</title>\n</group>"),
+        ("count(//entry)", "1"),
+        ("string(//entry/id)", "1"),
+        ("//*[local-name()='id']", '<id xmlns="http://www.w3.org/2005/Atom">1</id>'),
+    ],
+)
+def test_xpath_finds_elements_of_namespaces_by_their_local_names(xpath: str, kept: str) -> None:
+    """What an expression matches as it is written comes first."""
+    found = read([{"keep": {"xpath": xpath}}], ATOM, "application/atom+xml")
+    assert (found.content.decode(), found.missing) == (kept, "")
+
+
+def test_xpath_by_local_names_in_several_steps_and_values() -> None:
+    steps = [{"remove": {"xpath": "//group"}}, {"keep": {"xpath": "//entry"}}, {"keep": {"xpath": ".//title"}}]
+    found = read(steps, ATOM, "text/xml", values={"id": {"kind": "number", "from": {"xpath": "//entry/id"}}})
+    assert found.content == b"<title>Release 1</title>"
+    assert found.readings["id"].text == "1"
+    rss = b"<rss xmlns:dc='urn:dc'><channel><item><title>A</title><dc:creator>me</dc:creator></item></channel></rss>"
+    values = {"by": {"kind": "text", "from": {"xpath": "//creator"}}, "css": {"kind": "text", "from": {"css": "b"}}}
+    readings = read([], rss, "application/rss+xml", values=values).readings
+    assert (readings["by"].text, readings["css"].text) == ("me", "")
+    assert readings["css"].problem
+
+
+def test_css_on_a_feed_says_what_to_use() -> None:
+    for steps in ([{"keep": {"css": "entry > title"}}], [{"remove": {"css": "media"}}]):
+        missing = read(steps, ATOM, "application/atom+xml").missing
+        assert "which is feed; in a feed, CSS selects nothing: use the step items, or xpath" in missing
+    readings = read([], ATOM, "text/xml", values={"id": {"kind": "number", "from": {"css": "id"}}}).readings
+    assert "use the step items, or xpath" in readings["id"].problem
+
+
+def test_json_lines_are_read_by_jsonpath() -> None:
+    lines = b'{"id": 1}\n{"id": 2}\n'
+    assert read([{"keep": {"jsonpath": "$[1].id"}}], lines, "application/json").content == b"2"
+    values = {"id": {"kind": "number", "from": {"jsonpath": "$[0].id"}}}
+    for content_type in ("application/json", "application/x-ndjson", "text/plain"):
+        found = read([], lines, content_type, values=values)
+        assert (found.readings["id"].text, found.content) == ("1", lines)
+
+
 def test_bytes_are_kept_as_they_are() -> None:
     found = read([{"as": "bytes"}], b"\0\1", "text/html")
     assert (found.content, found.media) == (b"\0\1", Media.BINARY)
