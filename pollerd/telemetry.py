@@ -278,6 +278,7 @@ class ClusterInstruments:
             return Gauge(f"pollerd_cluster_{name}", text, registry=registry)
 
         self.nodes = gauge("nodes", "Nodes that this one sees, itself included")
+        self.drained = gauge("drained", "1: this node is drained, and holds nothing")
         self.partitions_held = gauge("partitions_held", "Partitions that this node holds")
         self.partitions_free = gauge("partitions_free", "Partitions that no node holds")
         self.partitions_taken = counter("partitions_taken_total", "Times that this node took a partition")

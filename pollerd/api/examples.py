@@ -613,11 +613,12 @@ BODIES: dict[str, dict[str, Any]] = {
             {
                 "id": 7,
                 "name": "alpha",
-                "address": "http://alpha:8080",
                 "version": "0.1.0",
                 "started_at": "2026-05-04T08:00:00Z",
                 "here": True,
+                "drained": False,
                 "partitions": 32,
+                "sites": 4_812,
                 "roles": ["delivery", "jobs"],
                 "grant": 12.5,
                 "target": 12.5,

@@ -269,8 +269,12 @@ class NodeView:
     started_at: Moment
     here: bool
     """Whether it is the one that was asked."""
+    drained: bool
+    """Whether it is to hold nothing."""
     partitions: int
     """How many it holds."""
+    sites: int
+    """Of these partitions, as last counted."""
     roles: tuple[str, ...]
     """What it does for all: delivery, sources, jobs, retention."""
     grant: float | None

@@ -37,9 +37,9 @@ _TAKE_AGAIN = (
     "SELECT pg_try_advisory_lock($1, $2) AND"
     " (EXISTS (SELECT 1 FROM holding WHERE unit = $2 AND node_id = $3) OR NOT pg_advisory_unlock($1, $2))"
 )
-_ADD_NODE = "INSERT INTO node (name, address, version, started_at) VALUES ($1, '', $2, $3) RETURNING id"
+_ADD_NODE = "INSERT INTO node (name, address, version, started_at, revision) VALUES ($1, '', $2, $3, $4) RETURNING id"
 _ADD_AGAIN = (
-    "INSERT INTO node (id, name, address, version, started_at, joined) VALUES ($1, $2, '', $3, $4, $5)"
+    "INSERT INTO node (id, name, address, version, started_at, revision, joined) VALUES ($1, $2, '', $3, $4, $5, $6)"
     " ON CONFLICT (id) DO NOTHING"
 )
 
@@ -158,7 +158,7 @@ class NodeSession(SessionLock):
     async def _introduce(self, connection: asyncpg.Connection, place: str) -> None:
         """Adds the node's row, and takes its lock before anybody sees the row: a row without lock is a dead node's."""
         info = self.info
-        row = info.name, info.version, self._started_at
+        row = info.name, info.version, self._started_at, head()
         async with connection.transaction():
             if self.node_id:  # while the session was lost, another node may have tidied up
                 await connection.execute(_ADD_AGAIN, self.node_id, *row, self.joined)

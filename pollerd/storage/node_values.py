@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import Double, cast, extract, func
 
@@ -29,16 +29,26 @@ class LivingNode:
     name: str
     version: str
     started_at: float
+    revision: str | None = None
+    """The newest schema that it knows; None: of a version that asked other nodes over HTTP."""
+    drained: bool = False
+    """Whether it is to hold nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockTable:
-    """Who is here and holds what, as the database server's table of locks has it."""
+    """Who is here and holds what, as the database server's table of locks has it, and how large partitions are."""
 
     nodes: frozenset[int]
     """Ids of the living nodes."""
     holders: Mapping[int, int]
     """Unit -> id of the node that holds it."""
+    drained: frozenset[int] = frozenset()
+    """Ids of living nodes that are to hold nothing."""
+    older: frozenset[int] = frozenset()
+    """Ids of living nodes of a version that knows neither of drained nodes, nor of sizes, nor of shared hosts."""
+    sites: Mapping[int, int] = field(default_factory=dict)
+    """Partition -> how many sites it had when its holder last counted them."""
 
     def held_by(self, node: int) -> list[int]:
         """Returns the units that the node holds, ascending."""

@@ -405,7 +405,9 @@ async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatc
         version="1.2.3",
         started_at=1.0,
         here=True,
+        drained=True,
         partitions=61,
+        sites=1234,
         roles=("jobs",),
         grant=4.5,
         target=None,
@@ -415,7 +417,7 @@ async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatc
     monkeypatch.setattr(busy.api.control.cluster, "view", AsyncMock(return_value=view))
     text = (await busy.get("/system")).text
     assert 'name="budget" min="0.001" step="any" value="9.0"' in text, "that of all nodes is set, not a share of it"
-    assert "&lt;b&gt;north&lt;/b&gt; (this one)" in text
+    assert "&lt;b&gt;north&lt;/b&gt; (this one) (drained)" in text
     assert "3 partitions of 64 held by no node" in text
 
 

@@ -68,6 +68,10 @@ class PartitionLoader:
         """Returns whether the partition's sites are in memory."""
         return partition in self._sites_of
 
+    def sizes(self) -> dict[int, int]:
+        """Returns the number of sites of each loaded partition."""
+        return {partition: len(sites) for partition, sites in self._sites_of.items()}
+
     def sites_of(self, partition: int) -> frozenset[int]:
         """Returns the ids of the partition's sites in memory."""
         return frozenset(self._sites_of.get(partition, ()))
