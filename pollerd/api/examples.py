@@ -609,6 +609,9 @@ BODIES: dict[str, dict[str, Any]] = {
         "unheld": 0,
         "budget": 20.0,
         "in_force": 20.0,
+        "nodes_wanted": 3,
+        "connections": 31,
+        "max_connections": 97,
         "nodes": [
             {
                 "id": 7,
@@ -623,6 +626,10 @@ BODIES: dict[str, dict[str, Any]] = {
                 "grant": 12.5,
                 "target": 12.5,
                 "price": 0.4,
+                "spent": 12.0,
+                "silent_seconds": 1.4,
+                "clock_ahead": 0.0,
+                "starts": 1,
             }
         ],
     },

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 
 from pollerd.errors import ConfigError, DatabaseInUseError, SchemaError
 from pollerd.storage.migrate import head
-from pollerd.storage.node_values import SILENT_SECONDS, LockTable, NodeInfo
+from pollerd.storage.node_values import SILENT_SECONDS, LockTable, NodeInfo, clock_ahead
 from pollerd.storage.session_lock import OpenConnection, SessionLock, class_here, key_here, try_for_a_while
 
 _SERVER_PATIENCE_SECONDS = 15
@@ -144,7 +144,7 @@ class NodeSession(SessionLock):
         before = wall_clock()
         server = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
         after = wall_clock()
-        ahead = 0.0 if before <= server <= after else min(before - server, after - server, key=abs)
+        ahead = clock_ahead(before, server, after)
         if abs(ahead) < _CLOCK_WARNS_SECONDS:
             return
         said = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} that of the database's server"

@@ -7,10 +7,20 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Double, cast, extract, func
 
+from pollerd.errors import InvalidValueError
+
 SERVER_NOW = cast(extract("epoch", func.clock_timestamp()), Double)
 """PostgreSQL's present time, epoch s, in a statement."""
 SILENT_SECONDS = 10.0
 """Silence of the server after which a node starts no poll."""
+
+
+def clock_ahead(before: float, server: float, after: float) -> float:
+    """Returns how far a clock is ahead of the server's, s; below 0: behind.
+
+    before, after: its times, epoch s, between which the server's time was asked; 0 where they do not say.
+    """
+    return 0.0 if before <= server <= after else min(before - server, after - server, key=abs)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,6 +29,22 @@ class NodeInfo:
 
     name: str
     version: str
+    wanted: int = 0
+    """How many nodes there should be; 0: any number."""
+
+    def __post_init__(self) -> None:
+        if self.wanted < 0:
+            raise InvalidValueError("nodes_wanted", "a whole number, 0 or more", self.wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConnections:
+    """Connections of the database server."""
+
+    open: int
+    """Of all databases and programs."""
+    most: int
+    """That it allows to who is no superuser."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

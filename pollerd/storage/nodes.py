@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, func, select, text, update
 
-from pollerd.errors import ConflictError, DatabaseUnavailableError, InvalidValueError, NotFoundError
+from pollerd.errors import ConflictError, InvalidValueError, NotFoundError
 from pollerd.partitions import PARTITIONS, PARTITIONS_MOST, partition_of
 from pollerd.storage import migrate
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.hosts import HostStore
 from pollerd.storage.node_news import News, NewsListener, create_triggers
-from pollerd.storage.node_values import SERVER_NOW, LivingNode, LockTable, TakenUnit
+from pollerd.storage.node_values import SERVER_NOW, LivingNode, LockTable, ServerConnections, TakenUnit
 from pollerd.storage.schema import (
     drained_node,
     holding,
@@ -117,6 +116,12 @@ async def set_number_of_partitions(url: str, number: int) -> None:
 _HOSTS_AT_ONCE = 500
 _STATE_SECONDS = 30 * 86_400.0
 """How long what a node learned in common is kept for one of its name, since it was stored."""
+_GONE_SECONDS = 3_600.0
+"""How long starts of nodes are remembered."""
+_CONNECTIONS = text(
+    "SELECT (SELECT sum(numbackends)::int FROM pg_stat_database),"
+    " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+)
 _QUESTION_SECONDS = 60.0
 """After which nobody waits for an answer any more."""
 _MAX_KNOWN = 10_000
@@ -151,6 +156,11 @@ class ClusterStore(Subject):
     def name(self) -> str:
         """This node's name."""
         return self._session.info.name
+
+    @property
+    def wanted(self) -> int:
+        """How many nodes there should be; 0: any number."""
+        return self._session.info.wanted
 
     @property
     def held(self) -> frozenset[int]:
@@ -266,12 +276,16 @@ class ClusterStore(Subject):
 
     @writes
     def forget_dead(self, connection: Connection) -> None:
-        """Deletes nodes that are gone and hold nothing any more, what those long gone learned, and old questions."""
+        """Deletes nodes that are gone and hold nothing any more, what those long gone learned, and old questions.
+
+        For an hour after their starts they stay: `starts` counts them.
+        """
         # In this order: each node has its lock before its row is seen, so a new one is not taken for dead.
         known = set(connection.execute(select(node.c.id)).scalars())
         gone = known - self._session.look(connection).nodes
         held = select(holding.c.node_id)
-        connection.execute(delete(node).where(node.c.id.in_(gone), node.c.id.not_in(held)))
+        old = node.c.started_at < SERVER_NOW - _GONE_SECONDS
+        connection.execute(delete(node).where(node.c.id.in_(gone), node.c.id.not_in(held), old))
         connection.execute(delete(node_state).where(node_state.c.saved_at < SERVER_NOW - _STATE_SECONDS))
         connection.execute(delete(node_question).where(node_question.c.asked_at < SERVER_NOW - _QUESTION_SECONDS))
 
@@ -395,11 +409,13 @@ class ClusterStore(Subject):
         known = known.order_by((c.name == self.name).desc(), c.saved_at.desc()).limit(1)
         return connection.execute(known).scalar_one_or_none()
 
-    async def leave(self) -> None:
-        """Deletes this node's row at a clean end, when it holds nothing. A failure is left to the others' tidying."""
-        with suppress(DatabaseUnavailableError):
-            await self._delete_own()
+    @reads
+    def starts(self, connection: Connection) -> dict[str, int]:
+        """Returns how often nodes of each name were started within the last hour."""
+        lately = node.c.started_at > SERVER_NOW - _GONE_SECONDS
+        return dict(connection.execute(select(node.c.name, func.count()).where(lately).group_by(node.c.name)).all())
 
-    @writes
-    def _delete_own(self, connection: Connection) -> None:
-        connection.execute(delete(node).where(node.c.id == self._session.node_id))
+    @reads
+    def connections(self, connection: Connection) -> ServerConnections:
+        """Returns how many connections the server has, and may have."""
+        return ServerConnections(*connection.execute(_CONNECTIONS).one())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from unittest.mock import AsyncMock
 
 import pytest
 
-from pollerd.daemon.nodes.views import view_of
-from pollerd.daemon.views import ClusterView, NodeView
+from pollerd.daemon.nodes.views import ALONE, with_nodes
+from pollerd.daemon.views import NodeView
 from pollerd.errors import ConflictError
 from pollerd.partitions import NodeRole
 from pollerd.storage.grants import BudgetStatus, GrantRow
@@ -21,7 +22,16 @@ async def test_a_daemon_that_runs_alone_has_no_nodes(api: Api) -> None:
     reply = await api("GET", "/cluster")
     assert (reply.status, reply.json) == (
         200,
-        {"partitions": 0, "unheld": 0, "budget": None, "in_force": None, "nodes": []},
+        {
+            "partitions": 0,
+            "unheld": 0,
+            "budget": None,
+            "in_force": None,
+            "nodes_wanted": 0,
+            "connections": 0,
+            "max_connections": 0,
+            "nodes": [],
+        },
     )
 
 
@@ -31,13 +41,16 @@ def test_lock_table_rows_and_grants_are_put_together() -> None:
         LivingNode(id=3, name="a", version="1", started_at=1.0),
         LivingNode(id=5, name="b", version="1", started_at=2.0, drained=True),
     ]
-    grant = GrantRow("3", 4.0, 3.0, 5.0, 0.25, 1.0, None, 9.0, None)
-    view = view_of(table, living, BudgetStatus(6.0, 6.5, (grant,)), 4, 5)
+    grant = GrantRow("3", 4.0, 3.0, 5.0, 0.25, 1.0, None, 9.0, None, 3.5, 2.5, -0.25)
+    whole = replace(ALONE, partitions=4)
+    view = with_nodes(whole, table, living, BudgetStatus(6.0, 6.5, (grant,), 11.0), {"a": 2}, 5)
     assert (view.partitions, view.unheld, view.budget, view.in_force) == (4, 1, 6.0, 6.5)
     a, b = view.nodes
     assert (a.partitions, a.roles, a.here, a.grant, a.target, a.price) == (2, (), False, 4.0, 5.0, 0.25)
     assert (b.partitions, b.roles, b.here, b.grant) == (1, ("jobs",), True, None)
-    assert [(one.sites, one.drained) for one in (a, b)] == [(9, False), (0, True)]
+    assert [(one.sites, one.drained, one.starts) for one in (a, b)] == [(9, False, 2), (0, True, 0)]
+    assert (a.spent, a.silent_seconds, a.clock_ahead) == (2.5, 2.0, -0.25)
+    assert (b.spent, b.silent_seconds, b.clock_ahead) == (None, None, None)
 
 
 async def test_a_node_is_drained_over_rest_and_by_command(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,8 +69,12 @@ async def test_a_node_is_drained_over_rest_and_by_command(api: Api, monkeypatch:
         grant=None,
         target=None,
         price=None,
+        spent=None,
+        silent_seconds=None,
+        clock_ahead=None,
+        starts=1,
     )
-    view = ClusterView(partitions=64, unheld=2, budget=9.0, in_force=9.0, nodes=(node,))
+    view = replace(ALONE, partitions=64, unheld=2, budget=9.0, in_force=9.0, nodes=(node,))
     drain = AsyncMock(return_value=view)
     monkeypatch.setattr(api.control.cluster, "drain", drain)
     monkeypatch.setattr(api.control.cluster, "view", AsyncMock(return_value=view))

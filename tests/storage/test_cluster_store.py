@@ -70,7 +70,7 @@ async def test_the_lock_table_says_who_is_here_and_holds_what(join: Join) -> Non
     assert 5.0 <= taken[1].noticed_ago < 60.0
 
 
-async def test_what_a_dead_node_held_is_free_and_said_to_be_after_a_death(join: Join) -> None:
+async def test_what_a_dead_node_held_is_free_and_said_to_be_after_a_death(join: Join, postgres_url: str) -> None:
     a, b = await join("a"), await join("b")
     await cluster(a).prepare()
     await cluster(a).take([3, 4], 5.0)
@@ -83,7 +83,24 @@ async def test_what_a_dead_node_held_is_free_and_said_to_be_after_a_death(join: 
     await until_found(is_gone)
     assert [(one.unit, one.after_death) for one in await cluster(b).take([3, 4], 6.0)] == [(3, True), (4, True)]
     await cluster(b).forget_dead()
+    assert await cluster(b).starts() == {"a": 1, "b": 1}, "starts are counted for an hour"
+    await query(postgres_url, "UPDATE node SET started_at = started_at - 3601")
+    await cluster(b).forget_dead()
+    assert await cluster(b).starts() == {}
     assert [one.name for one in await cluster(b).living([dead, cluster(b).node_id])] == ["b"]
+
+
+async def test_connections_of_the_server_are_counted(join: Join) -> None:
+    a = await join("a")
+    before = await cluster(a).connections()
+    assert 0 < before.open < before.most < 10_000
+    more = [await join(name) for name in "bcd"]
+    assert len((await cluster(a).look()).nodes) == len(more) + 1
+
+    async def counted() -> bool:
+        return (await cluster(a).connections()).open >= before.open + len(more)
+
+    await until_found(counted)
 
 
 async def test_a_node_that_joins_while_another_tidies_up_stays_known(join: Join) -> None:

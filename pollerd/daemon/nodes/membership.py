@@ -28,7 +28,7 @@ LOOK_SECONDS = 1.0
 _WATCH_SECONDS = 0.25
 _DRAIN_SECONDS = 6.0
 """How long polls in flight may take to end before their partition is handed over."""
-_TIDY_LOOKS = 300
+_TIDY_LOOKS, _CONNECTIONS_LOOKS = 300, 15
 _SIZE_CHANGE = 20
 """Sites by which a partition has to grow or shrink, and by a tenth, before the others are told."""
 _MAX_SILENT_SECONDS = 86_400.0
@@ -77,7 +77,6 @@ class Membership:
         held = sorted(self._cluster.held)
         if held:
             await self._cluster.release(held, self._unsettled(held))
-        await self._cluster.leave()
 
     async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
         while True:
@@ -121,6 +120,8 @@ class Membership:
         table = await self._cluster.look()
         held = [unit for unit in table.holders if unit not in ROLE_OF_UNIT]
         self._instruments.nodes.set(len(table.nodes))
+        self._instruments.nodes_wanted.set(self._cluster.wanted)
+        self._instruments.sites.set(sum(self._loader.sizes().values()))
         self._instruments.partitions_free.set(self._partitions - len(held))
         self._instruments.partitions_held.set(sum(unit not in ROLE_OF_UNIT for unit in self._cluster.held))
         self._note_drained(self._cluster.node_id in table.drained)
@@ -131,6 +132,10 @@ class Membership:
             await self._even_out(table, weights)
         await self._load_taken()
         await self._note_sizes(table.sites)
+        if self._looks % _CONNECTIONS_LOOKS == 0:
+            connections = await self._cluster.connections()
+            self._instruments.connections.set(connections.open)
+            self._instruments.max_connections.set(connections.most)
         self._looks += 1
         if self._looks % _TIDY_LOOKS == 1:
             await self._cluster.forget_dead()
