@@ -1,4 +1,4 @@
-"""What nodes know of one another: their schema, who is drained, how large partitions are, what each really spends."""
+"""What nodes know of one another: the schema of each, who is drained, sizes of partitions, what each spends."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ def upgrade() -> None:
         sa.Column("sites", sa.Integer, nullable=False),
         sa.PrimaryKeyConstraint("partition", name="pk_partition_size"),
     )
+    op.create_table(
+        "schema_support",
+        sa.Column("id", sa.Integer, autoincrement=False, nullable=False),
+        sa.Column("oldest", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_schema_support"),
+        sa.CheckConstraint("id = 1", name="ck_schema_support_single"),
+    )
     for name in ("able", "spent", "clock_ahead"):
         op.add_column("budget_grant", sa.Column(name, sa.Double))
 
@@ -32,6 +39,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     for name in ("clock_ahead", "spent", "able"):
         op.drop_column("budget_grant", name)
+    op.drop_table("schema_support")
     op.drop_table("partition_size")
     op.drop_table("drained_node")
     op.drop_column("node", "revision")

@@ -37,6 +37,7 @@ _TAKE_AGAIN = (
     "SELECT pg_try_advisory_lock($1, $2) AND"
     " (EXISTS (SELECT 1 FROM holding WHERE unit = $2 AND node_id = $3) OR NOT pg_advisory_unlock($1, $2))"
 )
+_OLDEST_SUPPORTED = "SELECT coalesce(max(oldest), '9999') FROM schema_support"
 _ADD_NODE = "INSERT INTO node (name, address, version, started_at, revision) VALUES ($1, '', $2, $3, $4) RETURNING id"
 _ADD_AGAIN = (
     "INSERT INTO node (id, name, address, version, started_at, revision, joined) VALUES ($1, $2, '', $3, $4, $5, $6)"
@@ -119,9 +120,11 @@ class NodeSession(SessionLock):
             raise DatabaseInUseError(f"a daemon that runs alone holds the database {place}, {why}")
         # Under the lock nobody migrates. While this node had no session, another program may have.
         revision = await connection.fetchval("SELECT version_num FROM alembic_version")
-        if revision != head():
+        newer = revision > head()
+        if revision != head() and not (newer and await connection.fetchval(_OLDEST_SUPPORTED) <= head()):
             raise SchemaError(
                 f"the database's schema is {revision}, not {head()}, as this node ({self.info.name}) needs it"
+                + (": upgrade this node" if newer else "")
             )
         await self._compare_clocks(connection)
         self._classes = await class_here(connection, "pollerd nodes"), await class_here(connection, "pollerd units")

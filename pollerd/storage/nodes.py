@@ -146,6 +146,8 @@ class ClusterStore(Subject):
         self.partitions = partitions
         """How many there are, and of which hosts."""
         self._known_partitions: dict[str, int] = {}
+        self.older_there = True
+        """Whether a node of an older version is there, which knows no shared hosts; until the first look: yes."""
 
     @property
     def node_id(self) -> int:
@@ -203,10 +205,12 @@ class ClusterStore(Subject):
         table = self._session.look(connection)
         sizes = connection.execute(select(partition_size.c.partition, partition_size.c.sites)).all()
         living = self.living.within(connection, sorted(table.nodes))
+        older = frozenset(one.id for one in living if one.revision is None)
+        self.older_there = bool(older)
         return replace(
             table,
             drained=frozenset(one.id for one in living if one.drained),
-            older=frozenset(one.id for one in living if one.revision is None),
+            older=older,
             sites=dict(sizes),
         )
 

@@ -890,6 +890,15 @@ node = Table(
     sqlite_autoincrement=True,
 )
 
+# The oldest schema whose programs work with this one, as nodes do while they are upgraded one by one.
+schema_support = Table(
+    "schema_support",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("oldest", Text, nullable=False),
+    CheckConstraint("id = 1", name="single"),
+)
+
 # Nodes that are to hold nothing, by name, and since when: also after they were started again.
 drained_node = Table(
     "drained_node",
