@@ -19,7 +19,7 @@ from pollerd.storage.migrate import head
 from pollerd.storage.node_values import SILENT_SECONDS, LockTable, NodeInfo, clock_ahead
 from pollerd.storage.session_lock import OpenConnection, SessionLock, class_here, key_here, try_for_a_while
 
-_SERVER_PATIENCE_SECONDS = 15
+_SERVER_PATIENCE_SECONDS = 13
 """Silence of a node after which the server ends its session; longer, so that the node has stopped before."""
 _CLOCK_WARNS_SECONDS, _CLOCK_REFUSES_SECONDS = 2.0, 30.0
 """Differences from the server's clock. As sessions come back, a node goes on with a larger one, and warns."""
