@@ -3,13 +3,18 @@
 Four nodes (`pollerd run --node`), each in a network namespace of its own, share a PostgreSQL of the benchmark's own.
 The pages are thousands on hosts of this machine, whose server logs every request; some of them are redirected to other
 hosts. Every half minute or so something happens: a node is killed (SIGKILL), stands still (SIGSTOP) for up to a minute,
-loses its line to the database (nothing gets through, nobody is told), is stopped and started as for an upgrade; two
-nodes join at once; the database is restarted, orderly or not. A reader of events goes from node to node. At the end the
-log, the reader and the database must agree with what docs/cluster.md promises; the exit code is 1 where they do not.
+loses its line to the database (nothing gets through, nobody is told), is stopped and started as for an upgrade, or with
+a clock that is up to 25 s ahead or behind; two nodes join at once; one is drained for a while; the one that has a role
+leaves or dies; the database is restarted, orderly or not; hosts answer 429; the channel's receiver refuses; sites are
+edited, and the budget is set anew, at any node. With `--old` the first two nodes begin with another version's program,
+beside which the others migrate the database; whatever ends them, they are started with this one. A reader of events
+goes from node to node, and a channel gets all changes. At the end the log, the reader, the receiver and the database
+must agree with what docs/cluster.md promises; the exit code is 1 where they do not.
 
     PYTHONPATH=. python benchmarks/node_faults.py [--minutes 30] [--seed 1] [--faults kill,freeze,cut]
     PYTHONPATH=. python benchmarks/node_faults.py --scenario "kill:4 31 crash 38 roll:3 19 restart"
     PYTHONPATH=. python benchmarks/node_faults.py --failover synchronous|asynchronous
+    PYTHONPATH=. python benchmarks/node_faults.py --old FOLDER    (of an unpacked wheel)
 
 Needs root, for the namespaces, and PostgreSQL's programs.
 """
@@ -35,8 +40,10 @@ from fault_runs.checks import (
     Report,
     check_changes,
     check_deaths,
+    check_deliveries,
     check_hosts,
     check_last,
+    check_pauses,
     check_polls,
     check_redirects,
     check_windows,
@@ -45,12 +52,17 @@ from fault_runs.namespaces import make_hosts, remove_hosts
 from fault_runs.nodes import Node
 from fault_runs.pages import Pages
 from fault_runs.reader import Reader
+from fault_runs.user import Receiver, User
 
 from pollerd.model import OutcomeKind
 from pollerd.partitions import PARTITIONS, partition_of
 from tests.support.own_postgres import OwnServer, missing
 
-FAULTS = ("kill", "freeze", "cut", "roll", "join", "restart", "crash")
+FAULTS = (
+    *("kill", "freeze", "cut", "roll", "join", "restart", "crash"),
+    *("role", "drain", "clock", "edits", "budget", "refuse", "deaf"),
+)
+OLD_NODES = 2
 PAGES_PORT, DATABASE_PORT = 18_000, 16_432
 SETTLE_SECONDS = 110.0
 START_SECONDS = 90.0
@@ -58,7 +70,7 @@ READ_SECONDS = 25.0
 """How long the reader has for the last changes, before the nodes are stopped one by one."""
 DEATH_BOUND_SECONDS, FROZEN_BOUND_SECONDS = 25.0, 40.0
 """Within which all partitions of a node that died, or that stands still, are polled by others."""
-SILENT_SECONDS = 15.0
+SILENT_SECONDS = 13.0
 """After so long the server ends a session of which it hears nothing."""
 _SERVER_SETTINGS = (
     "listen_addresses = '*'",
@@ -99,7 +111,7 @@ class Run:
             "--min-yield",
             "0",
         )
-        self.nodes = [
+        self.nodes: list[Node] = [
             Node(
                 n,
                 folder,
@@ -110,6 +122,11 @@ class Run:
             )
             for n in range(1, args.nodes + 1)
         ]
+        for node in self.nodes[:OLD_NODES] if args.old else ():
+            node.code = args.old
+        self.receiver, self.user = Receiver(), User(self.nodes, self.token, random.Random(args.seed + 2))
+        self.budgets: list[tuple[float, float]] = []
+        """(since when, budget)."""
         self.deaths: list[tuple[str, float]] = []
         self.frozen: list[tuple[str, float]] = []
         """Nodes that stood still for so long that others took their partitions."""
@@ -121,6 +138,10 @@ class Run:
         self._database_lock = asyncio.Lock()
         self.began = time.monotonic()
         self.done: list[str] = []
+        self.first_told = 0
+        """The newest change before there was a channel."""
+        self.wrong: list[str] = []
+        """Edits that are not in force in the end."""
         self.chosen: int | None = None
         """Number of the node that the next fault befalls; None: any."""
 
@@ -209,7 +230,7 @@ class Run:
             self.say(f"{node.name} is stopped and started")
             with self._noted():
                 code = await node.end(signal.SIGTERM)
-                if code:
+                if code and node.code is None:
                     raise SystemExit(f"{node.name} ended with {code}: {node.log[-3000:]}")
                 await node.start()
 
@@ -223,6 +244,70 @@ class Run:
             await asyncio.sleep(5)
             with self._noted():
                 await asyncio.gather(*(node.start() for node in some))
+
+    async def role(self) -> None:
+        """The node that has a role is stopped, or killed, and started."""
+        _, cluster = await self.user.call("GET", "/cluster")
+        role = self.rng.choice(("delivery", "sources", "jobs", "retention", "hubs"))
+        holders = [one["name"] for one in cluster["nodes"] if role in one["roles"]] if cluster else []
+        for node in [node for node in self._some(len(self.nodes) - 1) if node.name in holders]:
+            number = self.rng.choice((signal.SIGKILL, signal.SIGTERM))
+            self.say(f"{node.name}, which has the role {role}, gets {number.name}")
+            with self._noted():
+                await node.end(number)
+                await node.start()
+
+    async def drain(self) -> None:
+        """Drained for a while, and perhaps started again meanwhile."""
+        for node in self._some():
+            status, found = await self.user.call("PATCH", f"/cluster/nodes/{node.name}", {"drained": True})
+            self.say(f"{node.name} is drained: {status} {found.get('detail', '') if found and status != 200 else ''}")
+            if status == 409:
+                continue
+            await asyncio.sleep(self.rng.uniform(5, 30))
+            if self.rng.random() < 0.5 and node.running and not node.frozen:
+                with self._noted():
+                    await node.end(signal.SIGTERM)
+                    await node.start()
+            await self.user.must("PATCH", f"/cluster/nodes/{node.name}", {"drained": False})
+
+    async def clock(self) -> None:
+        """Stopped, and started with a clock that is wrong."""
+        for node in self._some():
+            node.clock_ahead = self.rng.uniform(-25, 25)
+            self.say(f"{node.name} is started with a clock that is {node.clock_ahead:.0f} s ahead")
+            with self._noted():
+                await node.end(signal.SIGTERM)
+                await node.start()
+            node.clock_ahead = 0.0  # at its next start
+
+    async def edits(self) -> None:
+        """Some sites are edited."""
+        self.say("20 sites are edited")
+        for _ in range(20):
+            await self.user.edit(self.args.hosts * self.args.each)
+
+    async def budget(self) -> None:
+        """The budget of all is set anew."""
+        value = round(self.args.budget * self.rng.uniform(0.5, 1.5))
+        self.say(f"the budget is {value}")
+        self.budgets.append((time.monotonic(), max(value, self.budgets[-1][1])))  # from when it may be in force
+        await self.user.must("PUT", "/allocation", {"budget": value})
+        self.budgets.append((time.monotonic(), value))
+
+    async def refuse(self) -> None:
+        """Every twentieth host answers 429 for 12 s."""
+        first = self.rng.randrange(20)
+        self.say("some hosts answer 429")
+        for host in range(first, self.args.hosts, 20):
+            self.pages.refuse(host, 12.0)
+
+    async def deaf(self) -> None:
+        """The channel's receiver refuses for a while."""
+        self.say("the receiver refuses")
+        self.receiver.refuses = True
+        await asyncio.sleep(self.rng.uniform(5, 30))
+        self.receiver.refuses = False
 
     async def restart(self) -> None:
         """The database is restarted in order."""
@@ -246,6 +331,16 @@ class Run:
             if sum(node.namespace.forward() for node in self.nodes):
                 self.say("the machine had ended forwarding between the nodes; it is set again")
             await asyncio.sleep(1.0)
+
+    async def keep_running(self) -> None:
+        """Starts nodes of the older version with this one's program when they end, until cancelled."""
+        while True:
+            for node in self.nodes:
+                if node.code is not None and not node.running:
+                    self.say(f"{node.name} ended, and is started with this version")
+                    with self._noted():
+                        await node.start()
+            await asyncio.sleep(0.2)
 
     async def befall(self, seconds: float, kinds: Sequence[str]) -> None:
         """Lets things happen for so long, several at once now and then; all is mended at the end."""
@@ -328,7 +423,8 @@ async def check(run: Run, reader: Reader, seen_until: int) -> Report:
     ]
     seen = [one for one in reader.changes if int(str(one["id"])) <= seen_until]
     check_hosts(report, log, args.interval, run.stopped)
-    check_windows(report, log, args.budget, args.nodes, run.stopped)
+    check_windows(report, log, run.budgets, args.nodes, run.stopped)
+    check_pauses(report, log, run.beside)
     check_deaths(report, log, run.deaths, run.beside, run.partition, bound=DEATH_BOUND_SECONDS)
     check_deaths(
         report, log, run.frozen, run.beside, run.partition, bound=FROZEN_BOUND_SECONDS, what="a node stood still"
@@ -337,6 +433,12 @@ async def check(run: Run, reader: Reader, seen_until: int) -> Report:
     put_off = sum(outcome == OutcomeKind.THROTTLED.value for *_, outcome in stored)
     check_redirects(report, log, put_off, run.partition, args.hosts // 4)
     check_changes(report, log, [one for one in changes if one[0] <= seen_until], seen)
+    told_from = run.first_told
+    check_deliveries(report, run.receiver.received, [one[0] for one in changes if told_from < one[0] <= seen_until])
+    for line in run.wrong[:10]:
+        report.say(f"         {line}")
+    report.must(not run.wrong, f"edits: {len(run.user.weights)} sites, {len(run.wrong)} not as they were set")
+    report.must(not run.user.refused, f"edits: {len(run.user.refused)} refused {run.user.refused[:3]}")
     now = time.monotonic()
     expected = {
         (host, f"/{page}"): run.pages.edition(host, page, now)
@@ -368,14 +470,21 @@ async def main(args: argparse.Namespace) -> int:
         node.namespace.make()
     reader = Reader(run.nodes, run.token, random.Random(args.seed + 1))
     try:
-        async with run.pages.served():
-            for node in run.nodes:
-                await node.start()
-            await run.ready(run.nodes)
+        async with run.pages.served(), run.receiver.served():
+            run.budgets.append((time.monotonic(), args.budget))
+            first = OLD_NODES if args.old else 0
+            for some in (run.nodes[:first], run.nodes[first:]):
+                for node in some:
+                    await node.start()
+                await run.ready(some)
             run.say("all nodes are ready")
             reading = asyncio.create_task(reader.run())
-            watching = [asyncio.create_task(work) for work in (run.keep_forwarding(),)]
+            watching = [asyncio.create_task(work) for work in (run.keep_forwarding(), run.keep_running())]
+            settings = {"name": "hook", "kind": "webhook", "settings": {"url": run.receiver.url}}
+            await run.user.must("POST", "/channels", settings)
+            await run.user.must("POST", "/rules", {"name": "all", "channels": ["hook"]})
             await asyncio.sleep(20)
+            run.first_told = int(run.server.sql("SELECT coalesce(max(id), 0) FROM change"))
             if args.failover:
                 await run.failover(args.failover)
                 await asyncio.sleep(60 * args.minutes)
@@ -389,6 +498,7 @@ async def main(args: argparse.Namespace) -> int:
             await asyncio.sleep(SETTLE_SECONDS)
             newest = int(run.server.sql("SELECT coalesce(max(id), 0) FROM change"))
             await asyncio.sleep(READ_SECONDS)
+            run.wrong = await run.user.wrong_edits()
             for node in run.nodes:
                 await node.end(signal.SIGTERM)
             for task in (reading, *watching):
@@ -417,5 +527,6 @@ if __name__ == "__main__":
     parser.add_argument("--interval", type=float, default=4.0, help="s between two requests to one host")
     parser.add_argument("--faults", default=",".join(FAULTS), help="which, separated by commas")
     parser.add_argument("--scenario", help="faults of your own instead, e. g. 'kill:4 31 crash 38 roll:3 19 restart'")
+    parser.add_argument("--old", type=Path, help="folder of another version's program, for the first two nodes")
     parser.add_argument("--failover", choices=("synchronous", "asynchronous"))
     sys.exit(asyncio.run(main(parser.parse_args())))

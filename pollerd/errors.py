@@ -6,6 +6,7 @@
     │   ├── ConfigError           inconsistent settings, unknown variables
     │   ├── NotFoundError         no such site, change, allocator
     │   ├── DuplicateError        it exists already; has its id
+    │   ├── ConflictError         it cannot be done as things stand
     │   ├── DatabaseInUseError    another daemon holds the lock
     │   ├── SchemaError           the schema is newer than this program, or damaged
     │   ├── FaultEverywhereError  our own code raises at every site
@@ -128,6 +129,10 @@ class DuplicateError(PermanentError):
     def __init__(self, what: str, key: object, existing_id: int) -> None:
         super().__init__(f"{what} exists already: {key} (id {existing_id})")
         self.what, self.key, self.existing_id = what, key, existing_id
+
+
+class ConflictError(PermanentError):
+    """It cannot be done as things stand; the message says what has to change first."""
 
 
 class DatabaseInUseError(PermanentError):

@@ -1,11 +1,13 @@
-"""Partitions of the hosts, the quota of partitions per node, and the roles that one node takes for all.
+"""Partitions of the hosts, how nodes share them out, and the roles that one node takes for all.
 
 A host's partition is a hash of its registrable domain, so that the hosts of one owner are always in one process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 
@@ -40,33 +42,76 @@ def _suffixes() -> PublicSuffixList:
     return PublicSuffixList()
 
 
-# Quotas: nodes hold equally many units (partitions or roles), and few units move when a node comes or goes.
+# How units (partitions or roles) are shared out: evenly, and few of them move when a node comes or goes.
+
+_EMPTY_WEIGHT = 1.0
+"""Weight of a partition without sites, so that these are shared out, too."""
+UNEVEN_SHARE = 0.05
+"""Share of a node's mean load by which the loads of two nodes may differ before partitions move."""
+_ROUNDING = 1e-9
 
 
-def quota(held: Mapping[int, int], node: int, units: int) -> int:
-    """Returns how many of `units` the node should hold.
+def weight_of(sites: int) -> float:
+    """Returns the weight of a partition with so many sites."""
+    return _EMPTY_WEIGHT + sites
 
-    held: how many each living node holds, by its id, `node` among them. All nodes that see the same numbers agree, and
-    the quotas add up to `units`. Those that hold most get what cannot be divided, so that as few as possible move.
+
+def shared_out(
+    weights: Mapping[int, float], holders: Mapping[int, int], nodes: Collection[int], uneven: float = 0.0
+) -> dict[int, int]:
+    """Returns unit -> the node that is to hold it; empty without nodes.
+
+    weights: of all units, > 0. holders: those of units that are held; what others than `nodes` hold counts as free.
+    uneven: share of the mean load by which loads may differ before units move. Units go to whoever has least, the
+    heaviest first; then they move from who has most to who has least, while that makes both more alike. All nodes that
+    see the same table agree.
     """
-    least, rest = divmod(units, len(held))
-    order = sorted(held, key=lambda one: (-held[one], one))
-    return least + (order.index(node) < rest)
+    held: dict[int, list[tuple[float, int]]] = {node: [] for node in sorted(nodes)}
+    """Node -> (weight, unit), ascending."""
+    if not held:
+        return {}
+    free = []
+    for unit, weight in weights.items():
+        holder = holders.get(unit)
+        if holder in held:
+            held[holder].append((weight, unit))
+        else:
+            free.append((-weight, unit))
+    load = {node: sum(weight for weight, _ in its) for node, its in held.items()}
+    heap = [(its, node) for node, its in load.items()]
+    heapq.heapify(heap)
+    for minus, unit in sorted(free):
+        least, node = heapq.heappop(heap)
+        held[node].append((-minus, unit))
+        load[node] = least - minus
+        heapq.heappush(heap, (load[node], node))
+    for its in held.values():
+        its.sort()
+    few = uneven * sum(load.values()) / len(load)
+    while move := _move(held, load, few):
+        place, source, target = move
+        weight, unit = held[source].pop(place)
+        insort(held[target], (weight, unit))
+        load[source] -= weight
+        load[target] += weight
+    return {unit: node for node, its in held.items() for _, unit in its}
 
 
-def to_take(free: Collection[int], node: int, number: int) -> list[int]:
-    """Returns up to `number` of the free units for the node to try.
-
-    Nodes that try at once begin at different ones, so that few attempts are in vain.
-    """
-    order = sorted(free)
-    start = (node * 2_654_435_761) % max(len(order), 1)
-    return [*order[start:], *order[:start]][:number]
-
-
-def to_release(held: Iterable[int], quota: int) -> list[int]:
-    """Returns the units that are held beyond the quota: those with the highest numbers."""
-    return sorted(held)[quota:]
+def _move(
+    held: Mapping[int, Sequence[tuple[float, int]]], load: Mapping[int, float], few: float
+) -> tuple[int, int, int] | None:
+    """Returns which unit's move makes loads more alike: its place at whom, who, and to whom; None: they are alike."""
+    target = min(load, key=lambda node: (load[node], node))
+    for source in sorted(load, key=lambda node: (-load[node], node)):
+        gap, its = load[source] - load[target], held[source]
+        if gap <= few:
+            return None
+        # The nearest to half the gap; what weighs as much as the gap would only turn it round.
+        half = bisect_left(its, (gap / 2, 0))
+        near = [at for at in (half - 1, half) if 0 <= at < len(its) and its[at][0] < gap * (1 - _ROUNDING)]
+        if near:
+            return min(near, key=lambda at: abs(its[at][0] - gap / 2)), source, target
+    return None
 
 
 # Roles: a role's unit is a negative number; partitions are the units from 0.

@@ -278,6 +278,11 @@ class ClusterInstruments:
             return Gauge(f"pollerd_cluster_{name}", text, registry=registry)
 
         self.nodes = gauge("nodes", "Nodes that this one sees, itself included")
+        self.nodes_wanted = gauge("nodes_wanted", "Nodes that there should be; 0: any number")
+        self.connections = gauge("server_connections", "Connections that the database server has, of all programs")
+        self.max_connections = gauge("server_connections_max", "Connections that it allows")
+        self.sites = gauge("sites", "Sites in the partitions that this node holds")
+        self.drained = gauge("drained", "1: this node is drained, and holds nothing")
         self.partitions_held = gauge("partitions_held", "Partitions that this node holds")
         self.partitions_free = gauge("partitions_free", "Partitions that no node holds")
         self.partitions_taken = counter("partitions_taken_total", "Times that this node took a partition")
@@ -288,6 +293,10 @@ class ClusterInstruments:
         self.grant = gauge("grant", "Polls per second that this node may start")
         self.grant_target = gauge(
             "grant_target", "Polls per second that it is to have as soon as others gave them back"
+        )
+        self.spent = gauge("spent", "Polls per second that this node started over the last minute")
+        self.clock_ahead = gauge(
+            "clock_ahead_seconds", "How far this node's clock is ahead of the database server's; below 0: behind"
         )
         self.price = gauge("price", "What one more poll per second is worth to this node")
         self.requests = counter("requests_total", "Questions to other nodes")

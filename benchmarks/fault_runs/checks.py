@@ -75,29 +75,94 @@ def check_hosts(
 def check_windows(
     report: Report,
     log: Sequence[Hit],
-    budget: float,
+    budgets: Sequence[tuple[float, float]],
     nodes: int,
     stopped: Iterable[tuple[str, float, float]],
 ) -> None:
     """In any window of T seconds at most budget·T + nodes polls start.
 
-    log: in the order in which requests came. stopped: as in `check_hosts`; it excuses nothing, but is shown beside a
-    window with too many.
+    log: in the order in which requests came. budgets: (since when, budget), in order; one that was lowered counts for
+    `LOWERED_SECONDS` more. stopped: as in `check_hosts`; it excuses nothing, but is shown beside a window with too
+    many.
     """
     spans = list(stopped)
     polls = [hit for hit in log if hit.poll]
     times = [hit.at for hit in polls]
     for window in WINDOWS:
-        most, first = max(
-            ((bisect.bisect_left(times, at + window) - n, n) for n, at in enumerate(times)), default=(0, 0)
-        )
-        bound = budget * window + nodes
+        worst, most, bound, first = -1e9, 0, 0.0, 0
+        for n, at in enumerate(times):
+            count = bisect.bisect_left(times, at + window) - n
+            allowed = _spendable(budgets, at, at + window) + nodes
+            if count - allowed > worst:
+                worst, most, bound, first = count - allowed, count, allowed, n
         report.must(most <= bound, f"budget: at most {most} polls in {window:g} s; the bound is {bound:g}")
         if most > bound:
             begin = times[first]
             by_node = dict(Counter(hit.node for hit in polls[first : first + most]))
             beside = [span for span in spans if span[1] - 1.0 <= begin + window and begin <= span[2] + 1.0]
             report.say(f"         from {begin:.3f} on, by node {by_node}; stopped {beside}")
+
+
+LOWERED_SECONDS = 25.0
+"""A node that is cut off or stands still acknowledges a lower budget late: until then it has what it was given."""
+
+
+def _spendable(budgets: Sequence[tuple[float, float]], begin: float, end: float) -> float:
+    """Returns the integral of the budget in force over a time."""
+    cuts = sorted(
+        {begin, end, *(at + late for at, _ in budgets for late in (0.0, LOWERED_SECONDS) if begin < at + late < end)}
+    )
+    total = 0.0
+    for since, until in itertools.pairwise(cuts):
+        ends = [at for at, _ in budgets[1:]] + [float("inf")]
+        force = [value for (at, value), over in zip(budgets, ends, strict=True) if at <= since < over + LOWERED_SECONDS]
+        total += max(force) * (until - since)
+    return total
+
+
+def check_pauses(report: Report, log: Sequence[Hit], beside: Sequence[tuple[float, float]]) -> None:
+    """A host that answered 429 is left alone for as long as it asked, by all nodes.
+
+    beside: (begin, time) of all that befell nodes and database. What a node was told right before it died nobody knows.
+    """
+    of_host: defaultdict[int, list[Hit]] = defaultdict(list)
+    for hit in log:
+        of_host[hit.host].append(hit)
+    refused, early, excused = 0, [], 0
+    for hits in of_host.values():
+        for before, after in itertools.pairwise(hits):
+            if not before.refused:
+                continue
+            refused += 1
+            if after.at - before.at < before.refused * (1 - _EARLY):
+                near = any(begin - 2.0 <= after.at and before.at <= end + 2.0 for begin, end in beside)
+                excused += near
+                if not near:
+                    early.append((before, after))
+    report.must(
+        not early, f"429: {refused} answers; {len(early)} hosts asked again too soon, {excused} beside something else"
+    )
+    for before, after in early[:5]:
+        report.say(f"         host {before.host}: {before} then {after}")
+
+
+def check_deliveries(report: Report, received: Sequence[tuple[str, int]], changes: Iterable[int]) -> None:
+    """Each change is delivered, if need be more than once. received: (message's id, change's id)."""
+    wanted = set(changes)
+    there = {change for _, change in received}
+    missing = wanted - there
+    again = len(received) - len(set(received))
+    report.must(
+        not missing,
+        f"channel: {len(wanted)} changes, {len(received)} deliveries, {again} of them again; {len(missing)} missing",
+    )
+    if missing:
+        report.say(f"         {sorted(missing)[:10]}")
+    of_messages: defaultdict[int, set[str]] = defaultdict(set)
+    for message, change in received:
+        of_messages[change].add(message)
+    twice = [change for change, messages in of_messages.items() if len(messages) > 1]
+    report.must(not twice, f"channel: {len(twice)} changes told in two messages")
 
 
 def check_polls(report: Report, log: Sequence[Hit], rows: Sequence[tuple[int, str, float]]) -> None:
@@ -117,7 +182,7 @@ def check_redirects(
     report: Report, log: Sequence[Hit], put_off: int, partition: Callable[[int], int], least: int
 ) -> None:
     """Redirects between partitions are followed. put_off: stored polls whose redirect waits; least: that must be."""
-    hops = sum(hit.poll and hit.edition < 0 for hit in log)
+    hops = sum(hit.poll and hit.edition < 0 and not hit.refused for hit in log)
     followed = [hit for hit in log if hit.edition >= 0 and not hit.poll]
     across = sum(partition(hit.host) != partition(hit.page[0]) for hit in followed)
     counts = f"{hops} answered, {len(followed)} followed, {across} of them to another partition; {put_off} put off"

@@ -8,9 +8,18 @@ import signal
 import sys
 from pathlib import Path
 
+from cryptography.fernet import Fernet
+
 from fault_runs.namespaces import Namespace
 
 API_PORT = 8_080
+_KEY = Fernet.generate_key().decode()
+_AHEAD = """
+import runpy, time
+real = time.time
+time.time = lambda: real() + {}
+runpy.run_module("pollerd", run_name="__main__", alter_sys=True)
+"""
 
 
 class Node:
@@ -21,12 +30,16 @@ class Node:
         self.name = f"n{n}"
         self.base = f"http://{self.namespace.address}:{API_PORT}"
         database = f"postgresql+asyncpg://postgres@{self.namespace.database}:{database_port}/postgres"
-        self._command = self.namespace.command(
-            *(sys.executable, "-m", "pollerd", "run", *arguments, "--node", self.name),
+        self._arguments = (
+            *("run", *arguments, "--node", self.name),
             *("--database", database, "--listen", f"0.0.0.0:{API_PORT}", "--token-file", str(token_file)),
-            *("--allowed-host", self.namespace.address, "--allow-private", "--no-web"),
+            *("--allowed-host", self.namespace.address, "--allow-private", "--allow-private-channels", "--no-web"),
         )
-        self._log = folder / f"{self.name}.log"
+        self.code: Path | None = None
+        """Where its program lies, if it is another version's."""
+        self.clock_ahead = 0.0
+        """How far its clock is ahead from its next start on, s."""
+        self._log, self._folder = folder / f"{self.name}.log", folder
         self._process: asyncio.subprocess.Process | None = None
         self.frozen = False
 
@@ -41,10 +54,19 @@ class Node:
         return self._log.read_text() if self._log.exists() else ""
 
     async def start(self) -> None:
-        """Starts it."""
+        """Starts it; if it is not its first start, with this version's program."""
+        if self._process is not None:
+            self.code = None
         env = {name: value for name, value in os.environ.items() if not name.startswith("POLLERD_")}
+        env["POLLERD_SECRET_KEY"] = _KEY
+        if self.code is not None:
+            env["PYTHONPATH"] = str(self.code)
+        program = ("-c", _AHEAD.format(self.clock_ahead)) if self.clock_ahead else ("-m", "pollerd")
+        command = self.namespace.command(sys.executable, *program, *self._arguments)
         with self._log.open("ab") as out:
-            self._process = await asyncio.create_subprocess_exec(*self._command, stdout=out, stderr=out, env=env)
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdout=out, stderr=out, env=env, cwd=self._folder
+            )
 
     async def end(self, number: signal.Signals) -> int:
         """Sends a signal that ends it, and waits: the exit code."""

@@ -24,6 +24,8 @@ _NEWS = 5
 FASTEST_SECONDS = 180.0
 """The shortest time between two changes of a page. Pages are polled every 25 s: one that is another at three polls in a
 row counts as noise, by what docs/research/masks.md says, and its changes are rightly not reported any more."""
+REFUSED_SECONDS = 8
+"""What a host asks for with a 429 (Retry-After)."""
 _MOVED = re.compile(r"/moved/(\d+)/(\d+)")
 _TARGET = re.compile(rb"GET (\S+) HTTP/1\.1\r\n")
 
@@ -43,7 +45,8 @@ class Hit(NamedTuple):
     """A request: when (monotonic s), from which node's address, for which host and path; which edition it got.
 
     edition: -1: none, as for a robots.txt. page: host and path of the page whose edition it is; another one than that
-    of the request where a redirect led here. poll: whether it is a poll's first request.
+    of the request where a redirect led here. poll: whether it is a poll's first request. refused: for how long the host
+    asked to be left alone, s; 0: it did not.
     """
 
     at: float
@@ -53,6 +56,7 @@ class Hit(NamedTuple):
     edition: int
     page: tuple[int, str] = (-1, "")
     poll: bool = False
+    refused: float = 0.0
 
 
 class Pages:
@@ -66,11 +70,17 @@ class Pages:
         self.log: list[Hit] = []
         """Requests in order, once `served` has ended."""
         self._began = time.monotonic()
-        self._frozen_at = multiprocessing.get_context("spawn").Value("d", float("inf"))
+        context = multiprocessing.get_context("spawn")
+        self._frozen_at = context.Value("d", float("inf"))
+        self._refuses_until = context.Array("d", count)
 
     def freeze(self) -> None:
         """From now on nothing changes any more."""
         self._frozen_at.value = time.monotonic()
+
+    def refuse(self, host: int, seconds: float) -> None:
+        """The host answers 429 for so long."""
+        self._refuses_until[host] = time.monotonic() + seconds
 
     @contextlib.asynccontextmanager
     async def served(self) -> AsyncIterator[None]:
@@ -131,7 +141,7 @@ class Pages:
                 path = found.group(1).decode() if found else ""
                 writer.write(self._answer(node, host, path, at))
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             writer.close()
@@ -142,6 +152,9 @@ class Pages:
             self.log.append(Hit(at, node, host, path, -1))
             return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
         home, page = (host, int(path[1:])) if moved is None else (int(moved[1]), int(moved[2]))
+        if at < self._refuses_until[host]:
+            self.log.append(Hit(at, node, host, path, -1, poll=moved is None, refused=REFUSED_SECONDS))
+            return b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: %d\r\nContent-Length: 0\r\n\r\n" % REFUSED_SECONDS
         target = None if moved else self.moved_to(home, page)
         if target is not None:
             self.log.append(Hit(at, node, host, path, -1, poll=True))

@@ -178,31 +178,38 @@ def divide_budget(
     cost: NDArray[np.float64],
     curves: Sequence[PriceCurve | None],
     held: NDArray[np.float64] | None = None,
+    able: NDArray[np.float64] | None = None,
 ) -> BudgetDivision:
     """Returns the grants of n nodes, n >= 1.
 
     budget: cost per second, > 0. cost float64[n] >= 0: of one poll of each site of a node. curves: of each node; None:
     not known (new, or of an allocator without a belief), such a node gets its round-robin share. held float64[n]: the
     grants of the last division, nan for nodes that were not in it; they stay if the best ones hardly differ. None: do
-    not hold. Raises InvalidValueError.
+    not hold. able float64[n] > 0: the most that each node can spend, whatever it is worth: a slow one gets no more, so
+    that the others have the rest; inf: whatever it is given. None: all can. Raises InvalidValueError.
     """
     budget = positive("budget", budget)
     _check(cost, curves)
-    floors, ceilings = _bounds(budget, cost, curves)
-    price, grants = _best(budget, floors, ceilings, curves)
+    able = np.full(len(cost), np.inf) if able is None else able
+    floors, ceilings = _bounds(budget, cost, curves, able)
+    price, grants = _best(budget, floors, ceilings, curves, able)
     if held is not None and _hardly_differ(budget, held, grants):
         grants = held.astype(np.float64)
     return BudgetDivision(grants * min(1.0, budget / max(float(grants.sum()), 1e-300)), price)
 
 
 def divide_reported(
-    budget: float, cost: NDArray[np.float64], curves: Sequence[bytes | None], held: NDArray[np.float64]
+    budget: float,
+    cost: NDArray[np.float64],
+    curves: Sequence[bytes | None],
+    held: NDArray[np.float64],
+    able: NDArray[np.float64],
 ) -> tuple[float, NDArray[np.float64]]:
     """Returns price and grants as `divide_budget` does, for curves as they are stored.
 
     A curve that another version wrote counts as not known.
     """
-    found = divide_budget(budget, cost, [_known(curve) for curve in curves], held)
+    found = divide_budget(budget, cost, [_known(curve) for curve in curves], held, able)
     return found.price, found.grants
 
 
@@ -221,7 +228,7 @@ def _check(cost: NDArray[np.float64], curves: Sequence[PriceCurve | None]) -> No
 
 
 def _bounds(
-    budget: float, cost: NDArray[np.float64], curves: Sequence[PriceCurve | None]
+    budget: float, cost: NDArray[np.float64], curves: Sequence[PriceCurve | None], able: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns the least and the most that each node gets while budget is scarce, float64[n] each."""
     total = float(cost.sum())
@@ -229,9 +236,9 @@ def _bounds(
     unknown = np.array([curve is None for curve in curves])
     reach = np.array([np.inf if curve is None else curve.reach for curve in curves])
     floors = np.maximum(np.minimum(cycle * ROUND_ROBIN_SHARE, reach), budget * EVEN_SHARE / len(cost))
-    floors = np.where(unknown, np.maximum(cycle, floors), floors)
+    floors = np.minimum(np.where(unknown, np.maximum(cycle, floors), floors), able)
     floors *= min(1.0, budget / float(floors.sum()))
-    return floors, np.where(unknown, floors, np.maximum(reach, floors))
+    return floors, np.where(unknown, floors, np.maximum(np.minimum(reach, able), floors))
 
 
 def _best(
@@ -239,12 +246,18 @@ def _best(
     floors: NDArray[np.float64],
     ceilings: NDArray[np.float64],
     curves: Sequence[PriceCurve | None],
+    able: NDArray[np.float64],
 ) -> tuple[float, NDArray[np.float64]]:
-    """Returns the price and the grants at which the budget is spent; what no node can spend is divided evenly."""
+    """Returns the price and the grants at which the budget is spent.
+
+    What no node can spend with gain is divided evenly among those that are able to spend whatever they are given; if
+    there are none, among all.
+    """
     left = budget - float(ceilings.sum())
     known = [curve for curve in curves if curve is not None and curve.reach > 0]
     if left >= -_ROUNDING * budget or not known:
-        return 0.0, ceilings + left / len(ceilings)
+        can = np.isinf(able) if np.isinf(able).any() else np.ones(len(able), bool)
+        return 0.0, ceilings + np.where(can, left / can.sum(), 0.0)
 
     def at(log_price: float) -> NDArray[np.float64]:
         spent = np.array([0.0 if curve is None else curve.spending(math.exp(log_price)) for curve in curves])

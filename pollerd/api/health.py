@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from pollerd.api.auth.middleware import KNOWN_CALLER
 from pollerd.api.auth.recognition import Tokens
-from pollerd.api.http import Daemon, api_router, operation_id
+from pollerd.api.common import Given
+from pollerd.api.http import Daemon, Words, api_router, json_body, operation_id
 from pollerd.daemon.views import ClusterView
 from pollerd.errors import SchemaError
 
@@ -103,6 +104,25 @@ cluster_router = api_router("/cluster", tag="cluster")
 async def get_cluster(daemon: Daemon) -> ClusterView:
     """Who is there, what each node holds and may spend. Every node gives the same answer."""
     return await daemon.control.cluster.view()
+
+
+class NodePatch(Given):
+    """`drained` true: the node hands over what it holds, and takes nothing, also after it was started again."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"drained": True}, {"drained": False}]})
+
+    drained: bool
+
+
+@cluster_router.patch("/nodes/{name}", dependencies=[Depends(json_body)], summary="Drain a node, or end that")
+async def change_node(
+    daemon: Daemon, name: Annotated[Words, Path(description="the node's name")], patch: NodePatch
+) -> ClusterView:
+    """Any node may be asked. The others take what it hands over within seconds, after its polls in flight are stored.
+
+    409: nobody else would poll.
+    """
+    return await daemon.control.cluster.drain(name, patch.drained)
 
 
 ROUTERS = (router, cluster_router)

@@ -150,6 +150,7 @@ _CONFLICTS = frozenset(
             "change_site",
             "accept_redirect",
             "undo_job",
+            "change_node",
             "add_user",
             "add_first_user",
         ),

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pollerd.api import access
 from pollerd.api.openapi import MEDIA_TYPE, methods_at
 from pollerd.errors import (
+    ConflictError,
     DatabaseInUseError,
     DatabaseUnavailableError,
     DuplicateError,
@@ -96,6 +97,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(InvalidValueError, _on_invalid)
     app.add_exception_handler(NotFoundError, _on_not_found)
     app.add_exception_handler(DuplicateError, _on_duplicate)
+    app.add_exception_handler(ConflictError, _on_conflict)
     app.add_exception_handler(TooManyError, _on_too_many)
     for kind in (DatabaseUnavailableError, DatabaseInUseError, SchemaError):
         app.add_exception_handler(kind, _on_unavailable)
@@ -149,6 +151,10 @@ async def _on_not_found(_: Request, error: Exception) -> ProblemResponse:
 async def _on_duplicate(_: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, DuplicateError)
     return problem(HTTPStatus.CONFLICT, str(error), kind="duplicate", existing_id=error.existing_id)
+
+
+async def _on_conflict(_: Request, error: Exception) -> ProblemResponse:
+    return problem(HTTPStatus.CONFLICT, str(error), kind="conflict")
 
 
 async def _on_unavailable(_: Request, error: Exception) -> ProblemResponse:

@@ -47,7 +47,7 @@ from pollerd.daemon.crawl_hook import PageHook
 from pollerd.daemon.daemon import Daemon, Parts
 from pollerd.daemon.faults import Faults, StorageHealth
 from pollerd.daemon.nodes.membership import ClusterPart
-from pollerd.daemon.nodes.views import ClusterViewer
+from pollerd.daemon.nodes.views import ClusterControl
 from pollerd.daemon.notifier import Notifier
 from pollerd.daemon.pages import PageClient, paused_hosts
 from pollerd.daemon.planner import Planner
@@ -122,7 +122,7 @@ def control_of(  # noqa: PLR0913 (all rooms meet here)
         tags=TagControl(store=store.sites.tags, scheduler=scheduler, site_cache=common.site_cache, clock=clock),
         hosts=HostControl(store=store.sites.hosts, scheduler=scheduler, journal=results.journal, runtime=runtime),
         allocation=_allocation_control(common, results, explaining),
-        cluster=ClusterViewer(store.cluster, None if common.node is None else common.node.grants),
+        cluster=ClusterControl(store.cluster, None if common.node is None else common.node.grants),
         planner=Planner(scheduler=scheduler, tags=store.sites.tags, history=store.history),
         explainer=explaining.explainer,
         collection=explaining.collection,

@@ -193,6 +193,15 @@ class Options:
             applies=Applies.RESTART,
         ),
     ] = None
+    nodes_wanted: Annotated[
+        int,
+        Option(
+            Kind.COUNT,
+            "How many nodes there should be; doctor and alerts say when there are fewer. 0: any number.",
+            panel=Panel.DAEMON,
+            applies=Applies.RESTART,
+        ),
+    ] = 0
     node_address: Annotated[
         str | None,
         Option(

@@ -451,7 +451,7 @@ def _node_of(config: Config) -> NodeInfo | None:
         )
         return None
     name = socket.gethostname() if options.node == "auto" else options.node
-    return NodeInfo(name=name, version=pollerd.__version__)
+    return NodeInfo(name=name, version=pollerd.__version__, wanted=options.nodes_wanted)
 
 
 def _raise_descriptor_limit() -> int:

@@ -85,6 +85,7 @@ COMMANDS: Commands = {
     ),
     "plan": ("plan:plan", "Estimate the budget you need to find changes in time."),
     "doctor": ("doctor:doctor", "Check the daemon's health, one line per item."),
+    "nodes": ("nodes:app", "Show the nodes that share the database, and drain one."),
     "collection": ("collection:app", "Show the pages that the topic crawler found."),
     "users": ("accounts:app", "Manage users."),
     "tokens": ("tokens:app", "Create a token for the API."),

@@ -26,6 +26,10 @@ _LAG_NOTE, _LAG_WRONG = 0.25, 2.0
 _COMMIT_SECONDS = 0.5
 _DESCRIPTORS_SHORT = 0.95
 _USED_WELL = 0.9
+_SILENT_SECONDS, _CLOCK_SECONDS, _STARTS = 10.0, 2.0, 4
+_UNSPENT = 0.6
+_SKEWED, _FEW_SITES = 1.3, 100
+_CONNECTIONS_MANY, _CONNECTIONS_SHORT = 0.8, 0.95
 
 
 @dataclass(frozen=True)
@@ -223,19 +227,55 @@ def nodes(cluster: dict[str, Any]) -> Iterator[CheckResult]:
     """Checks what `GET /cluster` shows; nothing where the daemon runs alone."""
     if not cluster["nodes"]:
         return
-    unheld, partitions = cluster["unheld"], cluster["partitions"]
+    unheld, partitions, there = cluster["unheld"], cluster["partitions"], cluster["nodes"]
+    drained = [node["name"] for node in there if node["drained"]]
     if unheld:
         text = f"{unheld} of {counted(partitions, 'partition')} held by no node: their sites are not polled now"
+        if drained:
+            text += f"; drained: {', '.join(drained)} (`pollerd nodes undrain {drained[0]}`)"
         yield CheckResult(WRONG, "nodes", text)
+    elif len(there) < cluster["nodes_wanted"]:
+        yield CheckResult(WRONG, "nodes", f"{len(there)} of {cluster['nodes_wanted']} that there should be")
     else:
-        yield CheckResult(FINE, "nodes", f"{len(cluster['nodes'])}, which hold {counted(partitions, 'partition')}")
-    for node in cluster["nodes"]:
-        text = counted(node["partitions"], "partition")
-        if node["roles"]:
-            text += f", {' and '.join(node['roles'])}"
-        spends = "none" if node["grant"] is None else f"{node['grant']:.3g}"
-        text += f"; may spend {spends} of {cluster['budget'] or 0:g} polls per second"
-        yield CheckResult(FINE, f"node {node['name']}", text)
+        yield CheckResult(FINE, "nodes", f"{len(there)}, which hold {counted(partitions, 'partition')}")
+    yield _server_connections(cluster["connections"], cluster["max_connections"])
+    sites = [node["sites"] for node in there if not node["drained"]]
+    if sites and max(sites) > _SKEWED * sum(sites) / len(sites) + _FEW_SITES:
+        text = f"one node has {max(sites)} of {sum(sites)}: its partitions are moving, or most are of one domain"
+        yield CheckResult(NOTE, "sites of nodes", text)
+    for node in there:
+        yield _node(node, cluster["budget"] or 0.0)
+
+
+def _server_connections(number: int, most: int) -> CheckResult:
+    text = f"{number} of {most} of the database server are open"
+    if number >= _CONNECTIONS_SHORT * most:
+        return CheckResult(WRONG, "connections", f"{text}: raise max_connections, or a node cannot come back")
+    return CheckResult(NOTE if number >= _CONNECTIONS_MANY * most else FINE, "connections", text)
+
+
+def _node(node: dict[str, Any], budget: float) -> CheckResult:
+    text = counted(node["partitions"], "partition") + f" with {counted(node['sites'], 'site')}"
+    if node["drained"]:
+        text = f"drained; {text}"
+    if node["roles"]:
+        text += f", {' and '.join(node['roles'])}"
+    grant, spent = node["grant"], node["spent"]
+    text += f"; may spend {'none' if grant is None else f'{grant:.3g}'} of {budget:g} polls per second"
+    verdict, faults = FINE, []
+    if (silent := node["silent_seconds"]) is not None and silent > _SILENT_SECONDS:
+        verdict = WRONG
+        faults.append(f"it was last heard of {silent:.0f} s ago: it stands still, or is cut off from the database")
+    if node["starts"] >= _STARTS:
+        verdict = WRONG
+        faults.append(f"it was started {node['starts']} times within an hour: its log says why it ends")
+    if abs(ahead := node["clock_ahead"] or 0.0) >= _CLOCK_SECONDS:
+        verdict = WRONG
+        faults.append(f"its clock is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}: synchronise it (NTP)")
+    if grant is not None and spent is not None and spent < _UNSPENT * grant:
+        verdict = verdict if verdict == WRONG else NOTE
+        faults.append(f"it spends {spent:.3g}: it is slow, or has nothing due")
+    return CheckResult(verdict, f"node {node['name']}", "; ".join([text, *faults]))
 
 
 def _faults(metrics: Metrics) -> CheckResult:

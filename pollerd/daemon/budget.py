@@ -47,6 +47,7 @@ class BudgetGate(Throttler):
         self._last_cost = 1.0
         super().__init__(rate_limit=1, period=1 / (self._budget * _RATE_SHARE), retry_interval=_WAIT_FLOOR_SECONDS)
         self._due = last_start
+        self._began, self._lost = time.monotonic(), 0.0
         self._changed = asyncio.Event()
         self._waiting = 0
         self._task_logs.append(last_start)
@@ -67,6 +68,14 @@ class BudgetGate(Throttler):
         """Time by which the next waiter is granted (monotonic s); -inf: nobody waits."""
         return self._due + self.period if self._waiting else -math.inf
 
+    def lost_seconds(self) -> float:
+        """Returns for how long since the start the budget was not spent: nobody waited, or the loop turned too late."""
+        return self._lost + (0.0 if self._waiting else self._loss(time.monotonic()))
+
+    def _loss(self, now: float) -> float:
+        due: float = max(self._due + self.period, self._began)
+        return max(now - _TOLERANCE_SECONDS - due, 0.0)
+
     async def acquire(self, cost: float = 1.0) -> None:
         """Waits for permission to start a poll that costs `cost` of the budget."""
         self._waiting += 1
@@ -76,6 +85,7 @@ class BudgetGate(Throttler):
             self._waiting -= 1
         await super().acquire()  # type: ignore[no-untyped-call]
         now = self._task_logs.pop()
+        self._lost += self._loss(now)
         self._due = max(self._due + self.period, now - _TOLERANCE_SECONDS)
         self._task_logs.append(self._due)
         self._last_cost = cost

@@ -269,8 +269,12 @@ class NodeView:
     started_at: Moment
     here: bool
     """Whether it is the one that was asked."""
+    drained: bool
+    """Whether it is to hold nothing."""
     partitions: int
     """How many it holds."""
+    sites: int
+    """Of these partitions, as last counted."""
     roles: tuple[str, ...]
     """What it does for all: delivery, sources, jobs, retention."""
     grant: float | None
@@ -279,6 +283,14 @@ class NodeView:
     """What it is to have as soon as so much is free."""
     price: float | None
     """What one more poll per second is worth to it."""
+    spent: float | None
+    """What it did spend over the last minute."""
+    silent_seconds: float | None
+    """How long ago it reported that, every 3 s as a rule."""
+    clock_ahead: float | None
+    """How far its clock is ahead of that of the database's server, s; below 0: behind."""
+    starts: int
+    """How often nodes of its name were started within the last hour."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -294,6 +306,12 @@ class ClusterView:
     """Polls per second of all nodes; None: none has asked for a share of it yet."""
     in_force: float | None
     """What all may be spending at most: more than the budget for a moment after it was lowered."""
+    nodes_wanted: int
+    """How many nodes there should be, by the settings of the one that was asked; 0: any number."""
+    connections: int
+    """That the database's server has, of all programs."""
+    max_connections: int
+    """That it allows."""
     nodes: tuple[NodeView, ...]
     """By id; empty: the daemon runs alone."""
 

@@ -9,6 +9,7 @@ arithmetic over the rows of all nodes.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.ranges import BUDGET
 from pollerd.storage.encoding import split_names
 from pollerd.storage.engine import Database
+from pollerd.storage.node_values import clock_ahead
 from pollerd.storage.schema import allocation, budget_grant, node, shared_budget
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
@@ -37,10 +39,12 @@ _UNIT = 2.0**-20
 """Grants are multiples of this, so that sums of them are exact."""
 
 Divide = Callable[
-    [float, NDArray[np.float64], Sequence[bytes | None], NDArray[np.float64]], tuple[float, NDArray[np.float64]]
+    [float, NDArray[np.float64], Sequence[bytes | None], NDArray[np.float64], NDArray[np.float64]],
+    tuple[float, NDArray[np.float64]],
 ]
-"""Divides a budget among n nodes with costs float64[n], curves, and last targets float64[n], nan: none; returns price
-and targets float64[n], whose sum is at most the budget: `pollerd.allocation.budget_split.divide_reported`."""
+"""Divides a budget among n nodes with costs float64[n], curves, last targets float64[n], nan: none, and what each is
+able to spend, float64[n], inf: whatever it is given; returns price and targets float64[n], whose sum is at most the
+budget: `pollerd.allocation.budget_split.divide_reported`."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +53,19 @@ class GrantReport:
 
     node: its name, which no later process takes over. spending: polls per second that its pacer is set to, and stays
     set to until it is answered; 0: it writes no request. cost: of a poll of each of its sites, in sum. curve: bytes of
-    its `PriceCurve`; None: it has no belief. Raises InvalidValueError for numbers that are not finite or below 0.
+    its `PriceCurve`; None: it has no belief. able: the most that it can spend, > 0; None: whatever it is given. spent:
+    polls per second that it started of late. Raises InvalidValueError for numbers that are not finite or below 0.
     """
 
     node: str
     spending: float
     cost: float
     curve: bytes | None = None
+    able: float | None = None
+    spent: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("spending", "cost"):
+        for name in ("spending", "cost", "spent"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InvalidValueError(name, "a finite number of at least 0", getattr(self, name))
         if not self.node:
@@ -71,7 +78,8 @@ class GrantRow:
 
     reserved: the most that it may be spending. spending: what it last said it does. target: what it is to have; None
     before the first division. price: value of one more poll per second at the division of its last report. gone_at:
-    when its session was first missed; None: it is there.
+    when its session was first missed; None: it is there. able: the most that it can spend; None: whatever it is given.
+    spent: what it did of late. clock_ahead: how far its clock is ahead of the database's, s. Both None: not known.
     """
 
     node: str
@@ -83,6 +91,9 @@ class GrantRow:
     curve: bytes | None
     reported_at: float
     gone_at: float | None
+    able: float | None = None
+    spent: float | None = None
+    clock_ahead: float | None = None
 
 
 @dataclass(frozen=True)
@@ -91,13 +102,15 @@ class GrantAnswer:
 
     grant: polls per second. If that is less than it spends, it lowers its pacer at once and reports again: only then is
     the difference free for others. target: what it gets as soon as so much is free. price: value of one more poll per
-    second, the same at all nodes. budget: of all nodes.
+    second, the same at all nodes. budget: of all nodes. clock_ahead: how far this node's clock is ahead of the
+    database's, s.
     """
 
     grant: float
     target: float
     price: float
     budget: float
+    clock_ahead: float = 0.0
 
 
 def settled(
@@ -132,6 +145,8 @@ def settled(
         curve=report.curve,
         reported_at=now,
         gone_at=None,
+        able=report.able,
+        spent=report.spent,
     )
     price, targets = _targets(after, budget, divide)
     for name, target in targets.items():
@@ -153,7 +168,8 @@ def _targets(rows: Mapping[str, GrantRow], budget: float, divide: Divide) -> tup
     """Returns the price, and what each node that is there is to have; nodes in the order of their names."""
     there = [rows[name] for name in sorted(rows) if rows[name].gone_at is None]
     held = np.array([math.nan if row.target is None else row.target for row in there])
-    price, targets = divide(budget, np.array([row.cost for row in there]), [row.curve for row in there], held)
+    able = np.array([math.inf if row.able is None else row.able for row in there])
+    price, targets = divide(budget, np.array([row.cost for row in there]), [row.curve for row in there], held, able)
     return price, dict(zip((row.node for row in there), targets.tolist(), strict=True))
 
 
@@ -190,12 +206,13 @@ class BudgetStatus:
     """The budget of all nodes as it stands.
 
     budget: polls per second; None: no node has reported yet. in_force: what all may be spending at most: the budget,
-    or, after it was lowered, what nodes have not yet acknowledged to have given back.
+    or, after it was lowered, what nodes have not yet acknowledged to have given back. at: the server's time, epoch s.
     """
 
     budget: float | None
     in_force: float
     nodes: tuple[GrantRow, ...]
+    at: float = 0.0
 
 
 class GrantStore(Subject):
@@ -232,15 +249,20 @@ class GrantStore(Subject):
     def _report(self, connection: Connection, report: GrantReport, living: Living, first: float) -> GrantAnswer:
         budget = _locked(connection, first)
         before = _rows(connection)
+        asked_at = time.time()
+        now, answered_at = self._clock(connection), time.time()
         answer, after = settled(
             before,
             report,
             living(connection),
             budget=budget,
-            now=self._clock(connection),
+            now=now,
             divide=self._divide,
             settle_seconds=self._settle_seconds,
         )
+        ahead = clock_ahead(asked_at, now, answered_at)
+        after[report.node] = replace(after[report.node], clock_ahead=ahead)
+        answer = replace(answer, clock_ahead=ahead)
         for name in before.keys() - after.keys():
             connection.execute(delete(budget_grant).where(budget_grant.c.node == name))
         for name, row in after.items():
@@ -278,7 +300,8 @@ class GrantStore(Subject):
         found = connection.execute(joined.order_by(budget_grant.c.node)).all()
         budget = float(found[0][0]) if found else None
         nodes = tuple(GrantRow(*row[1:]) for row in found if row[1] is not None)
-        return BudgetStatus(budget, max(budget or 0.0, sum(row.reserved for row in nodes)), nodes)
+        in_force = max(budget or 0.0, sum(row.reserved for row in nodes))
+        return BudgetStatus(budget, in_force, nodes, self._clock(connection))
 
 
 def _locked(connection: Connection, first: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,27 @@ _OTHERS_MIGRATE_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 0.2
 
 
+_ONLY_ADD_FROM = "0036"
+"""From this migration on, all only add: nodes of the version before go on beside them."""
+_UNUSED_SINCE = re.compile(r"^REMOVES_WHAT_IS_UNUSED_SINCE = \"(\d{4})\"$", re.MULTILINE)
+"""A migration that removes something says from which schema on programs do not use it."""
+
+
+def oldest_supported() -> str:
+    """Returns the oldest schema whose programs work with that of `head()`. Reads files at its first call."""
+    return _oldest_supported(folder())
+
+
+@cache
+def _oldest_supported(migrations: Path) -> str:
+    files = {step[1]: file for file in (migrations / "versions").glob("*.py") if (step := _STEP.fullmatch(file.name))}
+    oldest = [revision for revision in files if revision < _ONLY_ADD_FROM]
+    for revision, file in files.items():
+        if revision >= _ONLY_ADD_FROM and (removes := _UNUSED_SINCE.search(file.read_text())):
+            oldest.append(removes[1])
+    return max(oldest)
+
+
 def head() -> str:
     """Returns the revision that this program needs."""
     return max(known_revisions())
@@ -33,24 +55,77 @@ def head() -> str:
 async def upgrade(url: str, settings: StorageSettings | None = None, *, create: bool = True) -> str:
     """Migrates the database at `url` to `head()`, which is returned. create: create a missing SQLite file.
 
-    Raises `DatabaseInUseError` while a daemon holds it, `SchemaError` if it is newer than this program.
+    Nodes that work with that schema go on meanwhile. Raises `DatabaseInUseError` while others, or a daemon that runs
+    alone, hold it, `SchemaError` if it is newer than this program.
     """
-    database = Database(database_url(url), settings or StorageSettings(), create=create, exclusive=True)
+    settings = settings or StorageSettings()
+    database = Database(database_url(url), settings, create=create, exclusive=True)
     try:
         await bring_up(database)
+    except DatabaseInUseError:
+        if database.is_sqlite or not await _bring_up_beside_nodes(url, settings):
+            raise
     finally:
         await database.close()
     return head()
 
 
+async def _bring_up_beside_nodes(url: str, settings: StorageSettings) -> bool:
+    """Migrates while nodes run, if all of them work with the schema of `head()`; whether it was done.
+
+    They hold the daemon's lock shared; who migrates does, too, so that no daemon that runs alone begins meanwhile.
+    """
+    from pollerd.storage.session_lock import SessionLock  # PostgreSQL's driver: others do not need it
+
+    database = Database(database_url(url), settings, create=False, exclusive=True, session=SessionLock(shared=True))
+    await asyncio.to_thread(oldest_supported)
+    try:
+        try:
+            await database.lock()
+        except DatabaseInUseError:
+            return False
+        return await database.write(_up_beside_nodes)
+    finally:
+        await database.close()
+
+
+def _up_beside_nodes(connection: Connection) -> bool:
+    """Migrates unless a node runs that does not work with the schema of `head()`; whether it was done."""
+    connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('pollerd migration'))"))
+    revision = read_revision(connection)
+    check_known(revision)
+    if revision is None:
+        return False  # somebody who is alone makes it
+    # All that run work with the schema that is there, also those that do not state theirs.
+    known = max(revision, _oldest_stated(connection) or revision)
+    if known < oldest_supported():
+        return False
+    if revision != head():
+        up(connection)
+        log = structlog.get_logger("pollerd.storage")
+        log.warning("migrated_beside_nodes", schema=head(), before=revision)
+    return True
+
+
+def _oldest_stated(connection: Connection) -> str | None:
+    """Returns the oldest schema that a node states which may run; None: one states none."""
+    if not any(column["name"] == "revision" for column in inspect(connection).get_columns("node")):
+        return None
+    rows = connection.execute(text("SELECT revision FROM node")).scalars().all()
+    return None if None in rows else min(rows, default=None)
+
+
 async def upgrade_beside_others(url: str, settings: StorageSettings) -> None:
     """Migrates as `upgrade`, for one of several: waits for one that is migrating already, and for nodes to end.
 
-    Raises `DatabaseInUseError` if the database is held for longer, as by a daemon that runs alone.
+    Leaves a newer schema as it is if it supports this program. Raises `DatabaseInUseError` if the database is held for
+    longer, as by a daemon that runs alone, or by nodes that would not work with the new schema.
     """
     until, said = time.monotonic() + _OTHERS_MIGRATE_SECONDS, ""
     while True:
         try:
+            if await _supports_this_program(url, settings):
+                return
             await upgrade(url, settings, create=False)
         except DatabaseInUseError as error:
             if time.monotonic() > until:
@@ -73,7 +148,8 @@ async def bring_up(database: Database) -> None:
         await database.lock()
     except DatabaseInUseError as error:
         steps_to = f"the schema has to be migrated from {revision or 'nothing'} to {head()} by a program that is alone"
-        raise DatabaseInUseError(f"{steps_to}, but {error}") from error
+        raise DatabaseInUseError(f"{steps_to}, but {error}; stop them first") from error
+    await asyncio.to_thread(oldest_supported)
     await database.write(up)
 
 
@@ -82,6 +158,30 @@ def up(connection: Connection) -> None:
     from alembic import command
 
     command.upgrade(config(connection), "head")
+    connection.execute(text("DELETE FROM schema_support"))
+    connection.execute(
+        text("INSERT INTO schema_support (id, oldest) VALUES (1, :oldest)"), {"oldest": oldest_supported()}
+    )
+
+
+async def _supports_this_program(url: str, settings: StorageSettings) -> bool:
+    """Returns whether the database has a newer schema with which this program works."""
+    database = Database(database_url(url), settings, create=False)
+    try:
+        revision = await database.read(read_revision)
+        return revision is not None and revision > head() and await database.read(supports_this_program)
+    finally:
+        await database.close()
+
+
+def supports_this_program(connection: Connection) -> bool:
+    """Returns whether the schema is that of this program, or a newer one with which it works."""
+    revision = read_revision(connection)
+    if revision == head():
+        return True
+    if revision is None or revision < head():
+        return False
+    return str(connection.execute(text("SELECT oldest FROM schema_support")).scalar_one_or_none() or revision) <= head()
 
 
 def down(connection: Connection, revision: str) -> None:

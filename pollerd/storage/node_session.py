@@ -16,10 +16,10 @@ from sqlalchemy import Connection, text
 
 from pollerd.errors import ConfigError, DatabaseInUseError, SchemaError
 from pollerd.storage.migrate import head
-from pollerd.storage.node_values import SILENT_SECONDS, LockTable, NodeInfo
+from pollerd.storage.node_values import SILENT_SECONDS, LockTable, NodeInfo, clock_ahead
 from pollerd.storage.session_lock import OpenConnection, SessionLock, class_here, key_here, try_for_a_while
 
-_SERVER_PATIENCE_SECONDS = 15
+_SERVER_PATIENCE_SECONDS = 13
 """Silence of a node after which the server ends its session; longer, so that the node has stopped before."""
 _CLOCK_WARNS_SECONDS, _CLOCK_REFUSES_SECONDS = 2.0, 30.0
 """Differences from the server's clock. As sessions come back, a node goes on with a larger one, and warns."""
@@ -37,9 +37,10 @@ _TAKE_AGAIN = (
     "SELECT pg_try_advisory_lock($1, $2) AND"
     " (EXISTS (SELECT 1 FROM holding WHERE unit = $2 AND node_id = $3) OR NOT pg_advisory_unlock($1, $2))"
 )
-_ADD_NODE = "INSERT INTO node (name, address, version, started_at) VALUES ($1, '', $2, $3) RETURNING id"
+_OLDEST_SUPPORTED = "SELECT coalesce(max(oldest), '9999') FROM schema_support"
+_ADD_NODE = "INSERT INTO node (name, address, version, started_at, revision) VALUES ($1, '', $2, $3, $4) RETURNING id"
 _ADD_AGAIN = (
-    "INSERT INTO node (id, name, address, version, started_at, joined) VALUES ($1, $2, '', $3, $4, $5)"
+    "INSERT INTO node (id, name, address, version, started_at, revision, joined) VALUES ($1, $2, '', $3, $4, $5, $6)"
     " ON CONFLICT (id) DO NOTHING"
 )
 
@@ -119,9 +120,11 @@ class NodeSession(SessionLock):
             raise DatabaseInUseError(f"a daemon that runs alone holds the database {place}, {why}")
         # Under the lock nobody migrates. While this node had no session, another program may have.
         revision = await connection.fetchval("SELECT version_num FROM alembic_version")
-        if revision != head():
+        newer = revision > head()
+        if revision != head() and not (newer and await connection.fetchval(_OLDEST_SUPPORTED) <= head()):
             raise SchemaError(
                 f"the database's schema is {revision}, not {head()}, as this node ({self.info.name}) needs it"
+                + (": upgrade this node" if newer else "")
             )
         await self._compare_clocks(connection)
         self._classes = await class_here(connection, "pollerd nodes"), await class_here(connection, "pollerd units")
@@ -144,7 +147,7 @@ class NodeSession(SessionLock):
         before = wall_clock()
         server = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
         after = wall_clock()
-        ahead = 0.0 if before <= server <= after else min(before - server, after - server, key=abs)
+        ahead = clock_ahead(before, server, after)
         if abs(ahead) < _CLOCK_WARNS_SECONDS:
             return
         said = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} that of the database's server"
@@ -158,7 +161,7 @@ class NodeSession(SessionLock):
     async def _introduce(self, connection: asyncpg.Connection, place: str) -> None:
         """Adds the node's row, and takes its lock before anybody sees the row: a row without lock is a dead node's."""
         info = self.info
-        row = info.name, info.version, self._started_at
+        row = info.name, info.version, self._started_at, head()
         async with connection.transaction():
             if self.node_id:  # while the session was lost, another node may have tidied up
                 await connection.execute(_ADD_AGAIN, self.node_id, *row, self.joined)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, func, select, text, update
 
-from pollerd.errors import DatabaseUnavailableError, InvalidValueError
+from pollerd.errors import ConflictError, InvalidValueError, NotFoundError
 from pollerd.partitions import PARTITIONS, PARTITIONS_MOST, partition_of
 from pollerd.storage import migrate
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.hosts import HostStore
 from pollerd.storage.node_news import News, NewsListener, create_triggers
-from pollerd.storage.node_values import SERVER_NOW, LivingNode, LockTable, TakenUnit
+from pollerd.storage.node_values import SERVER_NOW, LivingNode, LockTable, ServerConnections, TakenUnit
 from pollerd.storage.schema import (
+    drained_node,
     holding,
     host,
     host_partition,
     node,
     node_question,
     node_state,
+    partition_size,
     partitioning,
     shared_host,
     site,
@@ -85,6 +87,7 @@ def set_partitions(connection: Connection, sql: Statements, number: int) -> None
         raise InvalidValueError("partitions", f"1 to {PARTITIONS_MOST}", number)
     connection.execute(delete(host_partition))
     connection.execute(delete(shared_host))
+    connection.execute(delete(partition_size))
     new = sql.insert_for(partitioning).values(id=1, partitions=number)
     connection.execute(new.on_conflict_do_update(index_elements=["id"], set_={"partitions": number}))
 
@@ -113,6 +116,12 @@ async def set_number_of_partitions(url: str, number: int) -> None:
 _HOSTS_AT_ONCE = 500
 _STATE_SECONDS = 30 * 86_400.0
 """How long what a node learned in common is kept for one of its name, since it was stored."""
+_GONE_SECONDS = 3_600.0
+"""How long starts of nodes are remembered."""
+_CONNECTIONS = text(
+    "SELECT (SELECT sum(numbackends)::int FROM pg_stat_database),"
+    " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+)
 _QUESTION_SECONDS = 60.0
 """After which nobody waits for an answer any more."""
 _MAX_KNOWN = 10_000
@@ -137,6 +146,8 @@ class ClusterStore(Subject):
         self.partitions = partitions
         """How many there are, and of which hosts."""
         self._known_partitions: dict[str, int] = {}
+        self.older_there = True
+        """Whether a node of an older version is there, which knows no shared hosts; until the first look: yes."""
 
     @property
     def node_id(self) -> int:
@@ -147,6 +158,11 @@ class ClusterStore(Subject):
     def name(self) -> str:
         """This node's name."""
         return self._session.info.name
+
+    @property
+    def wanted(self) -> int:
+        """How many nodes there should be; 0: any number."""
+        return self._session.info.wanted
 
     @property
     def held(self) -> frozenset[int]:
@@ -180,12 +196,23 @@ class ClusterStore(Subject):
         await self._database.write(lambda c: create_triggers(c, self._sql.locks))
         while await self.partitions.assign_missing():
             """Some more."""
+        await self._count_sites()
         return await self.partitions.number()
 
     @writes
     def look(self, connection: Connection) -> LockTable:
         """Returns who is here and holds what; the server has heard from this node then."""
-        return self._session.look(connection)
+        table = self._session.look(connection)
+        sizes = connection.execute(select(partition_size.c.partition, partition_size.c.sites)).all()
+        living = self.living.within(connection, sorted(table.nodes))
+        older = frozenset(one.id for one in living if one.revision is None)
+        self.older_there = bool(older)
+        return replace(
+            table,
+            drained=frozenset(one.id for one in living if one.drained),
+            older=older,
+            sites=dict(sizes),
+        )
 
     def living_names(self, connection: Connection) -> set[str]:
         """Returns the living nodes by the names under which they have grants: their ids as text."""
@@ -194,18 +221,75 @@ class ClusterStore(Subject):
     @reads
     def living(self, connection: Connection, ids: Sequence[int]) -> list[LivingNode]:
         """Returns the nodes with these ids."""
-        columns = (node.c[name] for name in LivingNode.__dataclass_fields__)
-        rows = connection.execute(select(*columns).where(node.c.id.in_(ids)).order_by(node.c.id)).mappings()
-        return [LivingNode(**row) for row in rows]
+        c = node.c
+        columns = c.id, c.name, c.version, c.started_at, c.revision, drained_node.c.name.is_not(None).label("drained")
+        of_names = node.outerjoin(drained_node, drained_node.c.name == c.name)
+        rows = connection.execute(select(*columns).select_from(of_names).where(c.id.in_(ids)).order_by(c.id))
+        return [LivingNode(**row) for row in rows.mappings()]
+
+    @writes
+    def drain(self, connection: Connection, name: str) -> None:
+        """Has all nodes of this name hold nothing, also after they were started again, until `undrain`.
+
+        Raises `NotFoundError` where no node of this name is there, and `ConflictError` where nobody would be left to
+        poll, or a node of an older version is there, which would not take what the node hands over.
+        """
+        # Two that drain the last two nodes at once would both see the other one.
+        connection.execute(text("LOCK TABLE drained_node IN SHARE ROW EXCLUSIVE MODE"))
+        living = self.living.within(connection, sorted(self._session.look(connection).nodes))
+        if all(one.name != name for one in living):
+            raise NotFoundError("node", name)
+        older = [f"{one.name} ({one.version})" for one in living if one.revision is None]
+        if older:
+            raise ConflictError(
+                f"{', '.join(older)} would not take what node {name} hands over: upgrade it first, or stop node {name}"
+                " instead"
+            )
+        if all(one.drained or one.name == name for one in living):
+            raise ConflictError(
+                f"node {name} is the only one that polls: start another node first, or stop this one to end polling"
+            )
+        since = self._sql.insert_for(drained_node).values(name=name, since=SERVER_NOW)
+        connection.execute(since.on_conflict_do_nothing())
+
+    @writes
+    def undrain(self, connection: Connection, name: str) -> None:
+        """Ends `drain`. Raises `NotFoundError` for a name that is neither drained nor a node's that is there."""
+        if connection.execute(delete(drained_node).where(drained_node.c.name == name)).rowcount:
+            return
+        living = self.living.within(connection, sorted(self._session.look(connection).nodes))
+        if all(one.name != name for one in living):
+            raise NotFoundError("node", name)
+
+    @writes
+    def note_sizes(self, connection: Connection, sizes: Mapping[int, int]) -> None:
+        """Stores how many sites partitions have, by partition."""
+        upsert = self._sql.insert_for(partition_size)
+        new = upsert.on_conflict_do_update(index_elements=["partition"], set_={"sites": upsert.excluded.sites})
+        connection.execute(new, [{"partition": one, "sites": sites} for one, sites in sorted(sizes.items())])
+
+    @writes
+    def _count_sites(self, connection: Connection) -> None:
+        """Counts the sites of all partitions, if nobody has yet: a pass over all sites."""
+        if connection.execute(select(partition_size.c.partition).limit(1)).first() is not None:
+            return
+        c, here = host_partition.c, site.join(host_partition, host_partition.c.host_id == site.c.host_id)
+        counted = select(c.partition, func.count()).select_from(here).group_by(c.partition)
+        first = self._sql.insert_for(partition_size).from_select(["partition", "sites"], counted)
+        connection.execute(first.on_conflict_do_nothing())
 
     @writes
     def forget_dead(self, connection: Connection) -> None:
-        """Deletes nodes that are gone and hold nothing any more, what those long gone learned, and old questions."""
+        """Deletes nodes that are gone and hold nothing any more, what those long gone learned, and old questions.
+
+        For an hour after their starts they stay: `starts` counts them.
+        """
         # In this order: each node has its lock before its row is seen, so a new one is not taken for dead.
         known = set(connection.execute(select(node.c.id)).scalars())
         gone = known - self._session.look(connection).nodes
         held = select(holding.c.node_id)
-        connection.execute(delete(node).where(node.c.id.in_(gone), node.c.id.not_in(held)))
+        old = node.c.started_at < SERVER_NOW - _GONE_SECONDS
+        connection.execute(delete(node).where(node.c.id.in_(gone), node.c.id.not_in(held), old))
         connection.execute(delete(node_state).where(node_state.c.saved_at < SERVER_NOW - _STATE_SECONDS))
         connection.execute(delete(node_question).where(node_question.c.asked_at < SERVER_NOW - _QUESTION_SECONDS))
 
@@ -329,11 +413,13 @@ class ClusterStore(Subject):
         known = known.order_by((c.name == self.name).desc(), c.saved_at.desc()).limit(1)
         return connection.execute(known).scalar_one_or_none()
 
-    async def leave(self) -> None:
-        """Deletes this node's row at a clean end, when it holds nothing. A failure is left to the others' tidying."""
-        with suppress(DatabaseUnavailableError):
-            await self._delete_own()
+    @reads
+    def starts(self, connection: Connection) -> dict[str, int]:
+        """Returns how often nodes of each name were started within the last hour."""
+        lately = node.c.started_at > SERVER_NOW - _GONE_SECONDS
+        return dict(connection.execute(select(node.c.name, func.count()).where(lately).group_by(node.c.name)).all())
 
-    @writes
-    def _delete_own(self, connection: Connection) -> None:
-        connection.execute(delete(node).where(node.c.id == self._session.node_id))
+    @reads
+    def connections(self, connection: Connection) -> ServerConnections:
+        """Returns how many connections the server has, and may have."""
+        return ServerConnections(*connection.execute(_CONNECTIONS).one())

@@ -885,7 +885,34 @@ node = Table(
     Column("started_at", Double, nullable=False),
     # Whether it has taken over the allocation of all nodes, or has set it as the first.
     Column("joined", Boolean, nullable=False, server_default=false()),
+    # The newest schema that it knows; NULL: of a version that asked other nodes over HTTP.
+    Column("revision", Text),
     sqlite_autoincrement=True,
+)
+
+# The oldest schema whose programs work with this one, as nodes do while they are upgraded one by one.
+schema_support = Table(
+    "schema_support",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("oldest", Text, nullable=False),
+    CheckConstraint("id = 1", name="single"),
+)
+
+# Nodes that are to hold nothing, by name, and since when: also after they were started again.
+drained_node = Table(
+    "drained_node",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("since", Double, nullable=False),
+)
+
+# How many sites a partition had when its holder last counted them.
+partition_size = Table(
+    "partition_size",
+    metadata,
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("sites", Integer, nullable=False),
 )
 
 # The node that took a unit last and has not released it: a row of another node means that it died with requests under
@@ -964,7 +991,8 @@ shared_budget = Table(
 # Shares of the nodes in the budget, in polls a second. `reserved`: the most that a node may be spending, of which
 # nothing is free; `spending`: the amount that it last acknowledged; `target`: the amount that it is to have, NULL
 # before the first division. `cost`: of a poll of each of its sites. `curve`: bytes of a `PriceCurve`. `gone_at`: when
-# its session was first missed.
+# its session was first missed. `able`: the most that it can spend, NULL: whatever it is given; `spent`: what it did of
+# late. `clock_ahead`: how far its clock is ahead of the server's, s.
 budget_grant = Table(
     "budget_grant",
     metadata,
@@ -977,6 +1005,9 @@ budget_grant = Table(
     Column("curve", LargeBinary),
     Column("reported_at", Double, nullable=False),
     Column("gone_at", Double),
+    Column("able", Double),
+    Column("spent", Double),
+    Column("clock_ahead", Double),
 )
 
 

@@ -165,7 +165,8 @@ class Store:
         try:
             if exclusive:
                 await database.lock()
-                await migrate.bring_up(database)
+                if node is None:  # the session of a node has looked at the schema, which may be a newer one
+                    await migrate.bring_up(database)
             locks = WriterLocks(await database.read(place_of)) if several_writers else None
             encryption = seal_of(settings.secret_key, database.path, is_server=not database.is_sqlite)
             await database.read(lambda c: check_seals(c, encryption))
@@ -268,7 +269,9 @@ class Store:
         """
         self._database.verify_file()
         revision = await self._database.read(migrate.read_revision)
-        if revision != self._revision:
+        if revision != self._revision and not (
+            self._session is not None and await self._database.read(migrate.supports_this_program)
+        ):
             raise SchemaError(f"the database's schema is {revision}, not {self._revision}")
 
 

@@ -130,6 +130,15 @@ def test_what_nobody_can_spend_is_divided_evenly() -> None:
     assert found.grants.tolist() == [pytest.approx(5.0)] * 2
 
 
+@pytest.mark.parametrize("curves", [[None] * 3, [curve_of(np.full(50, 1.0), 30.0)] * 3])
+def test_what_a_slow_node_cannot_spend_the_others_get(curves: list[PriceCurve | None]) -> None:
+    slow = np.array([np.inf, 2.0, np.inf])
+    assert divide_budget(30.0, np.ones(3), curves, able=slow).grants == pytest.approx([14.0, 2.0, 14.0], rel=0.01)
+    all_slow = divide_budget(30.0, np.ones(3), curves, able=np.array([1.0, 2.0, 3.0])).grants
+    assert all_slow.sum() == pytest.approx(30.0)
+    assert all_slow - all_slow[0] == pytest.approx([0.0, 1.0, 2.0])
+
+
 @pytest.mark.parametrize("nodes", [2, 8])
 @pytest.mark.parametrize("budget", [10.0, 100.0, 1000.0])
 def test_nodes_together_have_the_price_and_budgets_of_one_allocator(nodes: int, budget: float) -> None:
@@ -182,7 +191,7 @@ def test_other_bytes_are_refused_and_count_as_not_known(data: bytes) -> None:
     with pytest.raises(InvalidValueError, match="curve"):
         PriceCurve.from_bytes(data)
     none = np.full(2, np.nan)
-    assert divide_reported(4.0, np.ones(2), [data, None], none)[1].tolist() == [2.0, 2.0]
+    assert divide_reported(4.0, np.ones(2), [data, None], none, np.full(2, np.inf))[1].tolist() == [2.0, 2.0]
 
 
 def test_a_curve_is_small() -> None:

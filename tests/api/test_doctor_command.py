@@ -108,14 +108,68 @@ def test_samples_are_summed_over_the_labels_left_out() -> None:
     assert (metrics.value("sites"), metrics.value("sites", state="gone"), metrics.value("offline")) == (5.0, 2.0, 0.0)
 
 
-def test_nodes_are_shown_and_what_nobody_holds_is_wrong() -> None:
-    node = {"name": "a", "partitions": 40, "roles": ["delivery", "jobs"], "grant": 12.5}
-    other = node | {"name": "b", "partitions": 24, "roles": [], "grant": None}
-    cluster = {"partitions": 64, "unheld": 0, "budget": 20.0, "nodes": [node, other]}
-    assert list(nodes(cluster | {"nodes": []})) == []
-    found = {one.about: (one.verdict, one.text) for one in nodes(cluster)}
-    assert found["nodes"] == (FINE, "2, which hold 64 partitions")
-    assert found["node a"] == (FINE, "40 partitions, delivery and jobs; may spend 12.5 of 20 polls per second")
-    assert found["node b"] == (FINE, "24 partitions; may spend none of 20 polls per second")
-    (first, *_) = nodes(cluster | {"unheld": 3})
-    assert first.verdict == WRONG
+NODE: dict[str, Any] = {
+    "name": "a",
+    "drained": False,
+    "partitions": 40,
+    "sites": 4_100,
+    "roles": ["delivery", "jobs"],
+    "grant": 12.5,
+    "spent": 12.0,
+    "silent_seconds": 1.0,
+    "clock_ahead": 0.1,
+    "starts": 1,
+}
+OTHER = NODE | {"name": "b", "partitions": 24, "sites": 4_000, "roles": [], "grant": None, "spent": None}
+CLUSTER: dict[str, Any] = {
+    "partitions": 64,
+    "unheld": 0,
+    "budget": 20.0,
+    "nodes_wanted": 2,
+    "connections": 20,
+    "max_connections": 97,
+    "nodes": [NODE, OTHER],
+}
+
+
+def checks(**changed: Any) -> dict[str, tuple[str, str]]:
+    return {one.about: (one.verdict, one.text) for one in nodes(CLUSTER | changed)}
+
+
+def test_nodes_are_shown_where_there_are_some() -> None:
+    assert checks(nodes=[]) == {}
+    assert checks() == {
+        "nodes": (FINE, "2, which hold 64 partitions"),
+        "connections": (FINE, "20 of 97 of the database server are open"),
+        "node a": (
+            FINE,
+            "40 partitions with 4,100 sites, delivery and jobs; may spend 12.5 of 20 polls per second",
+        ),
+        "node b": (FINE, "24 partitions with 4,000 sites; may spend none of 20 polls per second"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "about", "verdict", "words"),
+    [
+        ({"unheld": 3}, "nodes", WRONG, "3 of 64 partitions held by no node"),
+        (
+            {"unheld": 3, "nodes": [NODE | {"drained": True}]},
+            "nodes",
+            WRONG,
+            "drained: a (`pollerd nodes undrain a`)",
+        ),
+        ({"nodes_wanted": 3}, "nodes", WRONG, "2 of 3 that there should be"),
+        ({"connections": 80}, "connections", NOTE, "80 of 97"),
+        ({"connections": 95}, "connections", WRONG, "raise max_connections"),
+        ({"nodes": [NODE, OTHER | {"sites": 9_000}]}, "sites of nodes", NOTE, "one node has 9000 of 13100"),
+        ({"nodes": [NODE | {"silent_seconds": 12.0}]}, "node a", WRONG, "last heard of 12 s ago"),
+        ({"nodes": [NODE | {"starts": 5}]}, "node a", WRONG, "started 5 times within an hour"),
+        ({"nodes": [NODE | {"clock_ahead": -3.0}]}, "node a", WRONG, "its clock is 3.0 s behind"),
+        ({"nodes": [NODE | {"spent": 5.0}]}, "node a", NOTE, "it spends 5: it is slow, or has nothing due"),
+        ({"nodes": [NODE | {"drained": True}, OTHER]}, "node a", FINE, "drained; 40 partitions"),
+    ],
+)
+def test_what_is_wrong_with_nodes_is_named(changed: dict[str, Any], about: str, verdict: str, words: str) -> None:
+    found = checks(**changed)[about]
+    assert (found[0], words in found[1]) == (verdict, True), found

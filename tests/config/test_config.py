@@ -82,6 +82,7 @@ BY_NAME: dict[str, tuple[str, Any]] = {
     "shadow": ("htraa, uniform", ("htraa", "uniform")),
     "database": ("sqlite:///x.db", "sqlite:///x.db"),
     "node": ("auto", "auto"),
+    "nodes_wanted": ("3", 3),
     "node_address": ("http://n.example:8080", "http://n.example:8080"),
     "listen": ("127.0.0.1:99", "127.0.0.1:99"),
     "contact": ("me@example.org", "me@example.org"),

@@ -95,6 +95,19 @@ async def test_windows_hold_and_the_budget_is_used_at_ten_thousand_a_second() ->
 
 
 @in_virtual_time
+async def test_time_in_which_the_budget_is_not_spent_is_counted() -> None:
+    gate = BudgetGate(10.0)
+    starts = asyncio.create_task(starts_of(gate, 3.0))
+    await asyncio.sleep(3.0)
+    assert gate.lost_seconds() < 0.03 * 3.0, "work always waited"
+    await starts
+    await asyncio.sleep(2.0)
+    assert gate.lost_seconds() == pytest.approx(2.0, abs=0.2), "nobody waited"
+    await starts_of(gate, 1.0)
+    assert gate.lost_seconds() == pytest.approx(2.0, abs=0.2)
+
+
+@in_virtual_time
 async def test_starts_are_evenly_paced() -> None:
     starts = await starts_of(BudgetGate(20.0), 1.5)
     gaps = [b - a for a, b in itertools.pairwise(starts)]

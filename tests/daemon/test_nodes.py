@@ -15,15 +15,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 from sqlalchemy import text
 
+from pollerd import partitions
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.daemon.loading import LONGEST_WAIT_SECONDS
 from pollerd.daemon.nodes.membership import join
-from pollerd.daemon.nodes.views import ClusterViewer
+from pollerd.daemon.nodes.views import ClusterControl
 from pollerd.daemon.settings import DaemonSettings, SignalSettings
+from pollerd.errors import ConflictError, NotFoundError
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import SiteState
 from pollerd.notifications.settings import NotificationSettings
-from pollerd.partitions import PARTITIONS
+from pollerd.partitions import PARTITIONS, UNEVEN_SHARE, NodeRole, weight_of
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import RespectTtl, SiteSpec
 from pollerd.storage.grants import GrantStore
@@ -35,7 +37,7 @@ from pollerd.urls import normalise_url
 from tests.daemon.conftest import Running, steady_clock
 from tests.storage.samples import query
 from tests.support import postgres
-from tests.support.origin import Origin, Page, until
+from tests.support.origin import Origin, Page, until, until_found
 from tests.support.postgres import postgres_database
 
 HOSTS = 24
@@ -104,16 +106,19 @@ def sites_of(running: Running) -> set[int]:
 async def shared_out(ids: set[int], *nodes: Running) -> None:
     """Waits until each node holds its part of the partitions and all their sites: none moves any more."""
 
-    def held(node: Running) -> int:
-        assert node.store.cluster is not None
-        return sum(unit >= 0 for unit in node.store.cluster.held)
+    async def settled() -> bool:
+        if set().union(*map(sites_of, nodes)) != ids or sum(len(sites_of(one)) for one in nodes) != len(ids):
+            return False
+        cluster = nodes[0].store.cluster
+        assert cluster is not None
+        table = await cluster.look()
+        held = {unit: its for unit, its in table.holders.items() if unit >= 0}
+        weights = {unit: weight_of(table.sites.get(unit, 0)) for unit in range(PARTITIONS)}
+        return len(table.nodes) == len(nodes) and held == partitions.shared_out(
+            weights, held, table.nodes, UNEVEN_SHARE
+        )
 
-    def settled() -> bool:
-        return {held(node) for node in nodes} == {PARTITIONS // len(nodes)} and set().union(
-            *map(sites_of, nodes)
-        ) == ids
-
-    await until(settled)
+    await until_found(settled)
 
 
 async def every_host_polled(origin: Origin, times: int = 1) -> None:
@@ -174,7 +179,7 @@ async def test_nodes_come_and_go_and_each_host_is_polled_by_one(
             here = next(iter(sites_of(b)))
             before = len(await a.polls(here))
             await a.polled(here, before + 2)
-            shown = await ClusterViewer(b.store.cluster, GrantStore(database=b.store.database, divide=_never)).view()
+            shown = await ClusterControl(b.store.cluster, GrantStore(database=b.store.database, divide=_never)).view()
             assert [one.name for one in shown.nodes] == ["a", "b"]
             assert [one.here for one in shown.nodes] == [False, True]
             assert sum(one.partitions for one in shown.nodes) + shown.unheld == 64
@@ -187,6 +192,72 @@ async def test_nodes_come_and_go_and_each_host_is_polled_by_one(
         await every_host_polled(origin)
     assert "setting_of_all_nodes" in capsys.readouterr().out
     check_hosts(origin)
+
+
+async def test_a_drained_node_hands_over_all_and_takes_nothing_until_it_is_undrained(
+    database: str, origin: Origin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with node("a", database) as a:
+        ids = await add_pages(a, origin)
+        await until(lambda: sites_of(a) == ids)
+        with pytest.raises(ConflictError, match="node a is the only one that polls: start another node first, or stop"):
+            await a.control.cluster.drain("a", True)
+        with pytest.raises(NotFoundError, match="no such node: b"):
+            await a.control.cluster.drain("b", True)
+        async with node("b", database) as b:
+            await shared_out(ids, a, b)
+            await every_host_polled(origin)
+            for _ in range(2):
+                await b.control.cluster.drain("a", True)
+            await until(lambda: sites_of(b) == ids)
+            assert a.store.cluster is not None
+            assert not a.store.cluster.held, "neither partitions nor roles"
+            assert a.metric("pollerd_cluster_drained") == 1
+            shown = (await a.control.cluster.view()).nodes
+            assert [(one.name, one.drained, one.partitions, one.sites) for one in shown] == [
+                ("a", True, 0, 0),
+                ("b", False, PARTITIONS, len(ids)),
+            ]
+            assert len(shown[1].roles) == len(NodeRole)
+            with pytest.raises(ConflictError, match="node b is the only one that polls"):
+                await a.control.cluster.drain("b", True)
+            await every_host_polled(origin)
+            polls = [len(await b.polls(site_id)) for site_id in sorted(ids)]
+            assert sum(polls) <= sum(hit.path.startswith("/p") for hit in origin.hits())
+        await until(lambda: a.metric("pollerd_cluster_nodes") == 1)
+        assert not a.store.cluster.held, "what somebody decided holds, also while nobody else is there"
+    assert "pollerd nodes undrain a" in capsys.readouterr().out
+    async with node("a", database) as a, node("b", database) as b:
+        await until(lambda: sites_of(b) == ids)
+        assert not sites_of(a), "a restart does not end it"
+        await b.control.cluster.drain("a", False)
+        await shared_out(ids, a, b)
+        assert a.metric("pollerd_cluster_drained") == 0
+        await b.control.cluster.drain("a", False)
+        with pytest.raises(NotFoundError):
+            await b.control.cluster.drain("c", False)
+        await every_host_polled(origin)
+    check_hosts(origin)
+
+
+async def test_partitions_even_out_by_sites(database: str, origin: Origin) -> None:
+    """One partition has as many sites as all others weigh: its node holds hardly any other."""
+    origin.pages["/x"] = Page()
+    async with node("a", database) as a:
+        one = [normalise_url(origin.url(f"/x?{n}", host="127.0.1.1")) for n in range(7_000)]
+        for start in range(0, len(one), 1_000):
+            await a.control.sites.add([SiteSpec(url=url, paused=True) for url in one[start : start + 1_000]])
+        await until(lambda: len(sites_of(a)) == len(one))
+        async with node("b", database) as b:
+
+            def held(running: Running) -> int:
+                assert running.store.cluster is not None
+                return sum(unit >= 0 for unit in running.store.cluster.held)
+
+            await until(lambda: sorted((held(a), held(b))) == [1, PARTITIONS - 1])
+            await until(lambda: sorted((len(sites_of(a)), len(sites_of(b)))) == [0, len(one)])
+            view = await a.control.cluster.view()
+            assert sum(one.sites for one in view.nodes) == len(one)
 
 
 async def test_a_host_keeps_its_interval_when_it_changes_hands(database: str, origin: Origin) -> None:

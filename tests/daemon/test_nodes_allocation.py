@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pollerd.app.config import load
 from pollerd.app.serve import serve
 from pollerd.daemon.control.allocation import check_split
 from pollerd.daemon.control.control import Control
+from pollerd.daemon.nodes.followers import SpendingLimit
 from pollerd.daemon.nodes.membership import join
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.errors import ConfigError, InvalidValueError
@@ -203,3 +205,38 @@ async def test_the_first_node_changes_what_nodes_shared_before(database: str) ->
     ):
         watch = partial(agreed, wanted=wanted)
         await asyncio.wait_for(serve(load({**flags, **given}, environ={}), watch), 60)
+
+
+def limited(share_spent: float, seconds: float, limit: SpendingLimit, grant: float, begin: float = 0.0) -> float:
+    """What a node can spend after so long, in which it spent this share of what it was given; of 40 polls/s."""
+    lost, now = LOST.get(limit, 0.0), begin
+    while now < begin + seconds:
+        now += 3.0
+        lost += 3.0 * (1 - share_spent)
+        limit.look(now, lost, min(grant, limit.able), 40.0)
+    LOST[limit] = lost
+    return limit.able
+
+
+LOST: dict[SpendingLimit, float] = {}
+
+
+def test_a_grant_that_is_not_spent_shrinks_within_a_minute_and_grows_again_while_all_of_it_is_spent() -> None:
+    limit = SpendingLimit(0.0)
+    assert limited(0.97, 120.0, limit, 20.0) == math.inf, "who spends what it is given is given what it is worth"
+    assert limited(0.9, 12.0, limit, 20.0, 120.0) == pytest.approx(20.0 * 0.9**2)
+    assert limited(0.1, 12.0, limit, 20.0, 132.0) == pytest.approx(10.0 * 0.9**2), "not at once to nothing"
+    assert limited(0.0, 300.0, limit, 20.0, 144.0) == 0.4, "always enough to show that it could spend more"
+    assert limited(1.0, 15.0, limit, 20.0, 444.0) < 0.5, "a little more first"
+    assert limited(1.0, 75.0, limit, 20.0, 459.0) == math.inf
+
+
+def test_what_a_slow_node_can_spend_is_found() -> None:
+    """It can spend 3 polls/s, and is given up to 20."""
+    limit, lost = SpendingLimit(0.0), 0.0
+    for turn in range(1, 200):
+        grant = min(limit.able, 20.0)
+        lost += 3.0 * max(1 - 3.0 / grant, 0.0)
+        limit.look(3.0 * turn, lost, grant, 40.0)
+        if turn >= 20:
+            assert 2.0 <= limit.able <= 3.6

@@ -86,7 +86,7 @@ async def test_a_pooler_in_session_mode_is_let_through_and_silent_nodes_are_ende
         shown = await store.database.write(lambda c: c.execute(text("SHOW idle_session_timeout")).scalar_one())
         await store.close()
     assert len(table.nodes) == 1
-    assert shown == "15s", "the pooler left it out at the start of the connection"
+    assert shown == "13s", "the pooler left it out at the start of the connection"
 
 
 async def test_a_pooler_that_refuses_settings_of_sessions_is_named(postgres_url: str, folder: Path) -> None:

@@ -70,7 +70,7 @@ async def test_the_lock_table_says_who_is_here_and_holds_what(join: Join) -> Non
     assert 5.0 <= taken[1].noticed_ago < 60.0
 
 
-async def test_what_a_dead_node_held_is_free_and_said_to_be_after_a_death(join: Join) -> None:
+async def test_what_a_dead_node_held_is_free_and_said_to_be_after_a_death(join: Join, postgres_url: str) -> None:
     a, b = await join("a"), await join("b")
     await cluster(a).prepare()
     await cluster(a).take([3, 4], 5.0)
@@ -83,7 +83,24 @@ async def test_what_a_dead_node_held_is_free_and_said_to_be_after_a_death(join: 
     await until_found(is_gone)
     assert [(one.unit, one.after_death) for one in await cluster(b).take([3, 4], 6.0)] == [(3, True), (4, True)]
     await cluster(b).forget_dead()
+    assert await cluster(b).starts() == {"a": 1, "b": 1}, "starts are counted for an hour"
+    await query(postgres_url, "UPDATE node SET started_at = started_at - 3601")
+    await cluster(b).forget_dead()
+    assert await cluster(b).starts() == {}
     assert [one.name for one in await cluster(b).living([dead, cluster(b).node_id])] == ["b"]
+
+
+async def test_connections_of_the_server_are_counted(join: Join) -> None:
+    a = await join("a")
+    before = await cluster(a).connections()
+    assert 0 < before.open < before.most < 10_000
+    more = [await join(name) for name in "bcd"]
+    assert len((await cluster(a).look()).nodes) == len(more) + 1
+
+    async def counted() -> bool:
+        return (await cluster(a).connections()).open >= before.open + len(more)
+
+    await until_found(counted)
 
 
 async def test_a_node_that_joins_while_another_tidies_up_stays_known(join: Join) -> None:
@@ -291,13 +308,27 @@ async def test_polls_are_no_news(join: Join, postgres_url: str) -> None:
 async def test_a_node_whose_schema_was_changed_meanwhile_writes_no_more(join: Join, postgres_url: str) -> None:
     a = await join("a")
     await query(postgres_url, "UPDATE alembic_version SET version_num = '9999'")
+    await query(postgres_url, "UPDATE schema_support SET oldest = '9999'")
     await end_sessions(postgres_url)
     with suppress(DatabaseUnavailableError):
         await cluster(a).look()  # the session's end is noticed
-    with pytest.raises(SchemaError, match=r"schema is 9999, not \d{4}, as this node \(a\) needs it"):
+    with pytest.raises(SchemaError, match=r"schema is 9999, not \d{4}, as this node \(a\) needs it: upgrade this node"):
         await cluster(a).look()
     with pytest.raises(SchemaError):
         await join("b")
+
+
+async def test_a_node_works_with_a_newer_schema_that_supports_its_own(join: Join, postgres_url: str) -> None:
+    a = await join("a")
+    await query(postgres_url, "UPDATE alembic_version SET version_num = '9999'")
+    await a.check()
+    await end_sessions(postgres_url)
+    await until_found(partial(looks, a))
+    b = await join("b")
+    await b.check()
+    assert len((await cluster(a).look()).nodes) == 2
+    with pytest.raises(SchemaError, match="9999"):
+        await Store.open(postgres_url, settings=StorageSettings(), exclusive=False)
 
 
 @pytest.mark.parametrize("ahead", [45.0, -45.0])
@@ -343,7 +374,8 @@ async def test_a_migration_waits_for_nodes_and_names_them(
 ) -> None:
     nodes = [await join("a"), await join("b")]
     await query(postgres_url, "UPDATE alembic_version SET version_num = '0001'")
-    with pytest.raises(DatabaseInUseError, match=r"migrated from 0001 to \d{4} .*: a \(1\), b \(1\)"):
+    await query(postgres_url, "UPDATE node SET revision = NULL")
+    with pytest.raises(DatabaseInUseError, match=r"migrated from 0001 to \d{4} .*: a \(1\), b \(1\); stop them first"):
         await migrate.upgrade(postgres_url)
     migrated: list[None] = []
     monkeypatch.setattr(migrate, "up", lambda _: migrated.append(None))
@@ -354,3 +386,33 @@ async def test_a_migration_waits_for_nodes_and_names_them(
         await one.close()
     await waiting
     assert migrated == [None]
+
+
+@pytest.mark.parametrize("states", [True, False])
+async def test_a_migration_that_only_adds_is_done_beside_nodes_that_go_on(
+    join: Join, postgres_url: str, states: bool
+) -> None:
+    a = await join("a")
+    await a.database.write(lambda c: migrate.down(c, "0036" if states else "0035"))
+    assert await migrate.upgrade(postgres_url) == migrate.head() == await migrate.current(postgres_url)
+    assert await query(postgres_url, "SELECT oldest FROM schema_support") == [(migrate.oldest_supported(),)]
+    assert len((await cluster(a).look()).nodes) == 1, "its session went on"
+    await a.check()
+
+
+async def test_a_migration_that_removes_waits_for_nodes_that_use_what_it_removes(
+    join: Join, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = await join("a")
+    await query(postgres_url, "UPDATE alembic_version SET version_num = '0036'")
+    monkeypatch.setattr(migrate, "up", lambda _: None)
+    monkeypatch.setattr(migrate, "oldest_supported", lambda: "9998")
+    with pytest.raises(DatabaseInUseError, match=r": a \(1\); stop them first"):
+        await migrate.upgrade(postgres_url)
+    monkeypatch.setattr(migrate, "oldest_supported", lambda: migrate.head())
+    await migrate.upgrade(postgres_url)
+    await query(postgres_url, "UPDATE node SET revision = NULL")
+    with pytest.raises(DatabaseInUseError, match="stop them first"):
+        await migrate.upgrade(postgres_url)
+    await a.close()
+    await migrate.upgrade(postgres_url)

@@ -1,6 +1,7 @@
 """Migrations only add: the version before works with the schema of the next, so nodes can be upgraded one by one.
 
-What is no longer used is removed a version later, in a migration that says so by `REMOVES_WHAT_IS_UNUSED_SINCE`.
+What is no longer used is removed a version later, in a migration that says from which schema on no program uses it, as
+`REMOVES_WHAT_IS_UNUSED_SINCE = "0037"`: older nodes have to be stopped for it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import ast
 from pathlib import Path
 
 import pytest
+
+from pollerd.storage import migrate
 
 FOLDER = Path(__file__).resolve().parents[2] / "migrations/versions"
 FIRST = "0036"
@@ -67,4 +70,16 @@ def test_what_the_rule_finds(body: str, fault: str | None) -> None:
     source = f"def upgrade():\n    {body}\n"
     assert faults_of(source) == ([] if fault is None else [fault])
     if fault is not None and "add_column" not in fault:
-        assert faults_of(f'{UNUSED_SINCE} = "0.1.0"\n{source}') == []
+        assert faults_of(f'{UNUSED_SINCE} = "0036"\n{source}') == []
+
+
+def test_a_migration_that_removes_says_from_which_schema_on_nothing_uses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert migrate.oldest_supported() == "0035", "0036 and later only add"
+    (tmp_path / "versions").mkdir()
+    for name in ("0035_a", "0036_b", "0037_c", "0040_e"):
+        (tmp_path / "versions" / f"{name}.py").write_text("")
+    (tmp_path / "versions" / "0041_f.py").write_text(f'x = 1\n{UNUSED_SINCE} = "0037"\n')
+    monkeypatch.setattr(migrate, "folder", lambda: tmp_path)
+    assert migrate.oldest_supported() == "0037"

@@ -10,7 +10,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 from pollerd.allocation.objectives import ComparedPolicies, ExpectedTimeliness
-from pollerd.daemon.views import ClusterView, NodeView
+from pollerd.daemon.nodes.views import ALONE
+from pollerd.daemon.views import NodeView
 from pollerd.planning import about
 from pollerd.storage.changes import ChangeFilter
 from pollerd.web import lists
@@ -405,17 +406,23 @@ async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatc
         version="1.2.3",
         started_at=1.0,
         here=True,
+        drained=True,
         partitions=61,
+        sites=1234,
         roles=("jobs",),
         grant=4.5,
         target=None,
         price=0.25,
+        spent=4.0,
+        silent_seconds=1.0,
+        clock_ahead=0.0,
+        starts=1,
     )
-    view = ClusterView(partitions=64, unheld=3, budget=9.0, in_force=9.0, nodes=(node,))
+    view = replace(ALONE, partitions=64, unheld=3, budget=9.0, in_force=9.0, nodes=(node,))
     monkeypatch.setattr(busy.api.control.cluster, "view", AsyncMock(return_value=view))
     text = (await busy.get("/system")).text
     assert 'name="budget" min="0.001" step="any" value="9.0"' in text, "that of all nodes is set, not a share of it"
-    assert "&lt;b&gt;north&lt;/b&gt; (this one)" in text
+    assert "&lt;b&gt;north&lt;/b&gt; (this one) (drained)" in text
     assert "3 partitions of 64 held by no node" in text
 
 

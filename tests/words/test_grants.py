@@ -337,6 +337,23 @@ async def test_what_a_dead_node_had_is_free_after_its_requests_are_past(url: str
     await database.close()
 
 
+async def test_what_a_node_can_and_did_spend_is_stored_and_the_others_get_the_rest(url: str) -> None:
+    database = opened(url)
+    store = GrantStore(database=database, divide=divide_reported)
+    grants = {"a": 0.0, "b": 0.0}
+    for _ in range(3):
+        for node, able in (("a", None), ("b", 0.5)):
+            said = GrantReport(node, grants[node], 1.0, curve(1.0), able=able, spent=0.4)
+            answer = await store.report(said, lambda _: ["a", "b"], 8.0)
+            grants[node] = answer.grant
+            assert abs(answer.clock_ahead) < 2.0, "both clocks are this machine's"
+    assert grants == {"a": pytest.approx(7.5), "b": pytest.approx(0.5)}
+    status = await store.status()
+    assert [(row.able, row.spent) for row in status.nodes] == [(None, 0.4), (0.5, 0.4)]
+    assert all(0 <= status.at - row.reported_at < 60 for row in status.nodes)
+    await database.close()
+
+
 async def test_a_node_whose_session_comes_back_in_time_keeps_what_it_has(url: str) -> None:
     database, now, living = opened(url), 100.0, ["a", "b"]
     store = GrantStore(database=database, divide=divide_reported, clock=lambda _: now)
@@ -401,7 +418,7 @@ async def test_a_budget_out_of_range_is_refused(url: str) -> None:
 
 
 def divided_too_much(
-    budget: float, cost: NDArray[np.float64], curves: Sequence[bytes | None], held: NDArray[np.float64]
+    budget: float, cost: NDArray[np.float64], curves: Sequence[bytes | None], *_: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
     return 0.0, np.full(len(cost), budget)
 

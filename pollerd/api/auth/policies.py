@@ -127,6 +127,7 @@ API_ROUTES = """
     read    GET    /api/v1/collection
     read    GET    /api/v1/collection/export
     read    GET    /api/v1/cluster
+    write   PATCH  /api/v1/cluster/nodes/{name}
     read    GET    /api/v1/collection/pages
     read    GET    /api/v1/contents/{content_id:id}/screenshot
     read    GET    /api/v1/deliveries

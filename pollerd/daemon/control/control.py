@@ -26,10 +26,13 @@ from pollerd.daemon.views import ClusterView, PollFeed
 
 
 class ClusterReporter(Protocol):
-    """Shows the nodes of the database."""
+    """Shows the nodes of the database, and has one hand over what it holds."""
 
     async def view(self) -> ClusterView:
         """Returns how things stand. Raises DatabaseUnavailableError."""
+
+    async def drain(self, name: str, drained: bool) -> ClusterView:
+        """Drains the nodes of this name, or ends that (see `ClusterControl.drain`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
@@ -67,6 +68,10 @@ class PartitionLoader:
     def holds(self, partition: int) -> bool:
         """Returns whether the partition's sites are in memory."""
         return partition in self._sites_of
+
+    def sizes(self) -> dict[int, int]:
+        """Returns the number of sites of each loaded partition."""
+        return {partition: len(sites) for partition, sites in self._sites_of.items()}
 
     def sites_of(self, partition: int) -> frozenset[int]:
         """Returns the ids of the partition's sites in memory."""
@@ -294,6 +299,60 @@ _SOON_SECONDS = 1.0
 """Between two reports while others have not yet given back what this node is to have, and after an error."""
 
 
+_FALL_SECONDS, _RISE_SECONDS = 10.0, 5.0
+"""For how long a grant must not be spent before less is asked for, and be spent entirely before more is."""
+_SPENT_SHARE, _ALL_SHARE = 0.95, 0.98
+"""Shares of the grant: below the first it is not spent, from the second on entirely."""
+_LEAST_SHARE = 0.01
+"""Share of the whole budget that a node asks for in any case: who has nothing cannot show that it could spend more."""
+_FIRST_RISE, _MOST_RISE, _RISE_POWER = 1.05, 2.0, 1.5
+"""By what a grant grows at first after it fell, at most, and how that itself grows: a slow node wastes little."""
+
+
+class SpendingLimit:
+    """The most that this node can spend, found from what it did.
+
+    A grant of which the share s is spent falls by s², or by half: a loop that turns late loses less of a smaller one.
+    While all of it is spent it grows, faster and faster.
+    """
+
+    def __init__(self, now: float) -> None:
+        self.able = math.inf
+        """Polls per second; inf: whatever it is given."""
+        self._rise = _FIRST_RISE
+        self._judged_at, self._judged_lost = now, 0.0
+        self._full_at = now
+        self._looked_at, self._looked_lost = now, 0.0
+
+    def look(self, now: float, lost: float, grant: float, whole: float) -> float:
+        """Returns what this node can spend.
+
+        lost: for how long in all it did not spend, s (`BudgetGate.lost_seconds`). grant: of this node, whole: of all.
+        """
+        if not self._all_spent(now, lost):
+            self._full_at = now
+        elif self.able < math.inf and now - self._full_at >= _RISE_SECONDS:
+            self._restart(now, lost)
+            self.able = self.able * self._rise if self.able * self._rise < whole else math.inf
+            self._rise = min(self._rise**_RISE_POWER, _MOST_RISE)
+        if now - self._judged_at >= _FALL_SECONDS:
+            spent = 1 - (lost - self._judged_lost) / (now - self._judged_at)
+            self._restart(now, lost)
+            if spent < _SPENT_SHARE and grant > 0:
+                self.able = max(min(self.able, grant) * max(spent**2, 0.5), whole * _LEAST_SHARE, BUDGET_MIN)
+                self._rise = _FIRST_RISE
+        return self.able
+
+    def _all_spent(self, now: float, lost: float) -> bool:
+        """Returns whether all was spent since the last look."""
+        idle, since = lost - self._looked_lost, now - self._looked_at
+        self._looked_at, self._looked_lost = now, lost
+        return since > 0 and idle <= (1 - _ALL_SHARE) * since
+
+    def _restart(self, now: float, lost: float) -> None:
+        self._judged_at, self._judged_lost, self._full_at = now, lost, now
+
+
 class GrantFollower:
     """Keeps the node's budget at its grant."""
 
@@ -313,6 +372,7 @@ class GrantFollower:
         self._scheduler, self._budget, self._forecast = scheduler, budget, forecast
         self._whole, self._instruments = budget.rate, instruments
         self._spending = 0.0
+        self._limit = SpendingLimit(time.monotonic())
         self._log = structlog.get_logger("pollerd.cluster")
 
     async def run(self) -> None:
@@ -339,9 +399,19 @@ class GrantFollower:
 
     async def _report(self) -> GrantAnswer:
         cost, curve = await reported_curve(self._forecast, self._whole)
+        able = self._limit.look(time.monotonic(), self._budget.gate.lost_seconds(), self._spending, self._whole)
+        spent = self._budget.meter.rate()
+        self._instruments.spent.set(spent)
         while True:
             # By its id, which no later process has: what a dead one had may still be spent.
-            report = GrantReport(str(self._cluster.node_id), self._spending, cost, curve)
+            report = GrantReport(
+                node=str(self._cluster.node_id),
+                spending=self._spending,
+                cost=cost,
+                curve=curve,
+                able=None if math.isinf(able) else able,
+                spent=spent,
+            )
             answer = await self._grants.report(report, self._cluster.living_names, self._whole)
             if answer.budget != self._whole:
                 # That of the nodes before, whatever this one was started with; or a new one.
@@ -352,6 +422,7 @@ class GrantFollower:
             self._instruments.grant.set(answer.grant)
             self._instruments.grant_target.set(answer.target)
             self._instruments.price.set(answer.price)
+            self._instruments.clock_ahead.set(answer.clock_ahead)
             if not lowered:
                 return answer
 

@@ -1,12 +1,11 @@
-"""Membership in the cluster: a node looks for others, takes free units, and releases those beyond its quota."""
+"""Membership in the cluster: a node looks for others, takes free units, and releases those beyond its share."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -17,7 +16,7 @@ from pollerd.daemon.nodes.shared_hosts import SharedHosts
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.settings import ALLOCATION_SETTINGS, DaemonSettings, shadows_beside
 from pollerd.errors import ConfigError, DatabaseUnavailableError
-from pollerd.partitions import ROLE_OF_UNIT, NodeRole, quota, to_release, to_take, unsplit_among
+from pollerd.partitions import ROLE_OF_UNIT, UNEVEN_SHARE, NodeRole, shared_out, unsplit_among, weight_of
 from pollerd.storage.grants import SharedAllocation
 from pollerd.storage.node_values import LockTable
 from pollerd.storage.nodes import ClusterStore
@@ -29,7 +28,9 @@ LOOK_SECONDS = 1.0
 _WATCH_SECONDS = 0.25
 _DRAIN_SECONDS = 6.0
 """How long polls in flight may take to end before their partition is handed over."""
-_TIDY_LOOKS = 300
+_TIDY_LOOKS, _CONNECTIONS_LOOKS = 300, 15
+_SIZE_CHANGE = 20
+"""Sites by which a partition has to grow or shrink, and by a tenth, before the others are told."""
 _MAX_SILENT_SECONDS = 86_400.0
 """What the metric shows at most, also before the first answer."""
 _RETRY_SECONDS = 1.0
@@ -55,6 +56,7 @@ class Membership:
         self._instruments = instruments
         self._partitions = 0
         self._looks = 0
+        self._drained = False
         self._quiet_until: dict[int, float] = {}
         """Partition -> until when requests of a holder that died may be under way (monotonic s)."""
         self._leaving: set[int] = set()
@@ -75,7 +77,6 @@ class Membership:
         held = sorted(self._cluster.held)
         if held:
             await self._cluster.release(held, self._unsettled(held))
-        await self._cluster.leave()
 
     async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
         while True:
@@ -119,25 +120,54 @@ class Membership:
         table = await self._cluster.look()
         held = [unit for unit in table.holders if unit not in ROLE_OF_UNIT]
         self._instruments.nodes.set(len(table.nodes))
+        self._instruments.nodes_wanted.set(self._cluster.wanted)
+        self._instruments.sites.set(sum(self._loader.sizes().values()))
         self._instruments.partitions_free.set(self._partitions - len(held))
         self._instruments.partitions_held.set(sum(unit not in ROLE_OF_UNIT for unit in self._cluster.held))
-        for units in (range(self._partitions), [role.unit for role in NodeRole]):
-            await self._even_out(table, units)
+        self._note_drained(self._cluster.node_id in table.drained)
+        # A node of an older version counts partitions, not sites: as long as one is there, all do.
+        sites = dict[int, int]() if table.older else table.sites
+        partitions = {unit: weight_of(sites.get(unit, 0)) for unit in range(self._partitions)}
+        for weights in (partitions, {role.unit: 1.0 for role in NodeRole}):
+            await self._even_out(table, weights)
         await self._load_taken()
+        await self._note_sizes(table.sites)
+        if self._looks % _CONNECTIONS_LOOKS == 0:
+            connections = await self._cluster.connections()
+            self._instruments.connections.set(connections.open)
+            self._instruments.max_connections.set(connections.most)
         self._looks += 1
         if self._looks % _TIDY_LOOKS == 1:
             await self._cluster.forget_dead()
 
-    async def _even_out(self, table: LockTable, units: Collection[int]) -> None:
+    async def _even_out(self, table: LockTable, weights: Mapping[int, float]) -> None:
         mine = self._cluster.node_id
-        counts = Counter(its for unit, its in table.holders.items() if unit in units)
-        share = quota({node: counts[node] for node in table.nodes | {mine}}, mine, len(units))
-        held = [unit for unit in table.held_by(mine) if unit in units]
-        if len(held) > share:
-            await self._release(to_release(held, share))
-        elif len(held) < share:
-            free = set(units) - table.holders.keys() - self._cluster.lost
-            await self._take(to_take(free, mine, share - len(held)))
+        wanted = shared_out(weights, table.holders, (table.nodes | {mine}) - table.drained, UNEVEN_SHARE)
+        gone = [unit for unit in table.held_by(mine) if unit in weights and wanted.get(unit) != mine]
+        if gone:
+            await self._release(gone)
+        await self._take([unit for unit, its in wanted.items() if its == mine and self._is_free(unit, table)])
+
+    def _is_free(self, unit: int, table: LockTable) -> bool:
+        return unit not in table.holders and unit not in self._cluster.lost
+
+    def _note_drained(self, drained: bool) -> None:
+        if drained != self._drained:
+            said = {"undo": f"pollerd nodes undrain {self._cluster.name}"} if drained else {}
+            self._log.warning("node_drained" if drained else "node_undrained", node=self._cluster.name, **said)
+        self._drained = drained
+        self._instruments.drained.set(drained)
+
+    async def _note_sizes(self, stored: Mapping[int, int]) -> None:
+        """Tells the others of partitions of this node that have grown or shrunk noticeably."""
+        sizes = self._loader.sizes()
+        news = {
+            partition: sites
+            for partition, sites in sizes.items()
+            if partition not in stored or abs(sites - stored[partition]) > max(_SIZE_CHANGE, 0.1 * stored[partition])
+        }
+        if news:
+            await self._cluster.note_sizes(news)
 
     async def _take(self, units: Collection[int]) -> None:
         if not units:

@@ -102,6 +102,9 @@ class HolderClient:
             raise HolderUnavailableError(f"no node holds site {site_id} at present")
         if holder.id == self._cluster.node_id:
             raise HolderUnavailableError(f"this node has just taken site {site_id} and does not poll it yet")
+        if holder.revision is None:
+            said = f"node {holder.name}, which polls site {site_id}, is of an older version ({holder.version})"
+            raise HolderUnavailableError(f"{said} and answers no other node: upgrade it")
         return holder
 
     async def _answer(self, node: LivingNode, question: NodeQuestion, kind: type[T]) -> T:

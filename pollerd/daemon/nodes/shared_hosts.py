@@ -167,6 +167,9 @@ class SharedHosts:
                 self._table.last_start[slot] = max(float(self._table.last_start[slot]), opened[0])
             self._visits.setdefault(name, _Visits(partition, opened[0])).visitors.add(visitor)
             return None
+        if self._cluster.older_there:
+            # It asks its hosts without a claim. None joins any more: it does not know the schema.
+            return PUT_OFF_SECONDS
         if name not in self._shared:
             rows = await self._stored_hosts.among(list((await self._stored_hosts.ids([name])).values()))
             if name not in self._shared:
