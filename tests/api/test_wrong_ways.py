@@ -21,7 +21,6 @@ from tests.api.conftest import Api
 
 PAGE = Path(__file__).parents[2] / "docs" / "wrong-commands.md"
 FILES = {
-    "semicolons.csv": "url;weight\nhttps://example.org/;2\n",
     "misspelled.csv": "url,wieght\nhttps://example.org/,2\n",
     "twice.csv": "url,weight,weight\nhttps://example.org/,2,3\n",
     "without-url.csv": "weight,cost\n2,3\n",
@@ -86,7 +85,6 @@ sites bulk delete
 sites bulk delete --all --tag news
 sites import
 sites import missing.csv
-sites import semicolons.csv
 sites import misspelled.csv
 sites import twice.csv
 sites import without-url.csv
