@@ -249,8 +249,8 @@ async def test_what_is_not_known_is_named_with_what_is(api: Api) -> None:
     ]:
         reply = await api(method, path, body)
         [error] = reply.json["errors"]
-        assert (reply.status, error["field"], str(error["given"])) == (422, "wait", "3")
-        assert error["allowed"].startswith("left out; known are ")
+        assert (reply.status, error["field"]) == (422, "wait")
+        assert error["allowed"].startswith(("unknown field; known: ", "unknown parameter; known: "))
         assert known in error["allowed"]
     secret = (await api("GET", "/sites?password=s3cret")).body
     assert b"password" in secret
@@ -258,5 +258,4 @@ async def test_what_is_not_known_is_named_with_what_is(api: Api) -> None:
     line = b'{"url": "https://example.org/", "wait": 3}'
     reply = await api("POST", "/sites/import", data=line, headers={"Content-Type": "application/x-ndjson"})
     [rejected] = reply.json["rejected"]
-    assert rejected["reason"].startswith("wait: must be left out; known are url, weight")
-    assert rejected["reason"].endswith("given: '3'")
+    assert rejected["reason"].startswith("wait: unknown setting; known: url, weight")

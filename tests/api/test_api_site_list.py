@@ -68,8 +68,8 @@ async def test_filters_orders_and_totals(api: Api, three: list[int]) -> None:
         ("changed=0", "changed", "0"),
         ("q=" + quote(" ".join(map(str, range(17)))), "q", "at most 16 words"),
         ("cursor=nope", "cursor", "a next_cursor or previous_cursor of this list"),
-        ("cursor=czEwMA&sort=url", "sort", "left out or id"),
-        ("sorted=url", "sorted", "left out; known are"),
+        ("cursor=czEwMA&sort=url", "sort", "leave sort out, or give id"),
+        ("sorted=url", "sorted", "did you mean sort?"),
     ],
 )
 async def test_what_cannot_be_is_named(api: Api, query: str, field: str, allowed: str) -> None:

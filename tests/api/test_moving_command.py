@@ -150,7 +150,7 @@ async def test_watches_come_from_a_backup(tmp_path: Path) -> None:
         (("--from", "changedetection"), "either a file or --source-url"),
         (("--from", "urlwatch"), "needs a file"),
         (("--dry-run",), "go with --from"),
-        ((), "which file?"),
+        ((), "give a file, or - for standard input"),
     ],
 )
 async def test_what_cannot_be_read_is_told_in_one_line(source: str, words: tuple[str, ...], told: str) -> None:

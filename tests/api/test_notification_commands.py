@@ -217,7 +217,7 @@ MISTAKES = [
     (("rules", "edit", "x"), "nothing to change"),
     (("channels", "edit", "hook"), "nothing to change"),
     (("channels", "add", "x"), "a channel needs a name and a kind"),
-    (("channels", "add", "x", "--kind", "pigeon", "--set", "a=1"), "kind: must be one of"),
+    (("channels", "add", "x", "--kind", "pigeon", "--set", "a=1"), "kind: unknown kind of channel"),
     (("channels", "rotate", "hook", "--overlap", "90d"), "overlap"),
     (("deliveries", "--channel", "nobody"), "no such channel: nobody"),
 ]

@@ -105,10 +105,10 @@ async def test_secrets_of_a_tag_are_kept_and_never_shown(api: Api) -> None:
         ("a", {"weight": -1}, "weight", "0 to"),
         ("a", {"min_interval": 60, "max_interval": 5}, "max_interval", "min_interval"),
         ("a", {"windows": {**OFFICE, "zone": "Europe/Belin"}}, "windows.zone", "nearest: Europe/Berlin"),
-        ("a", {"url": URL}, "url", "left out"),
-        ("a", {"tags": ["b"]}, "tags", "left out"),
+        ("a", {"url": URL}, "url", "unknown field"),
+        ("a", {"tags": ["b"]}, "tags", "unknown field"),
         ("a;b", {"weight": 1}, "name", "printable"),
-        ("a", {"headers": {"Host": "x"}}, "headers.Host", "left out"),
+        ("a", {"headers": {"Host": "x"}}, "headers.Host", "the daemon sets this header itself"),
     ],
 )
 async def test_what_cannot_be_said_is_refused(api: Api, name: str, body: Any, field: str, told: str) -> None:

@@ -240,13 +240,13 @@ MARK = {"section": "deleted_urls", "url": B, "deleted_at": 1}
 @pytest.mark.parametrize(
     ("document", "told"),
     [
-        (b"", "an export of pollerd"),
-        (b"https://a.org\n", "an export of pollerd"),
-        (b'{"sites": []}\n', "an export of pollerd"),
+        (b"", "not an export of pollerd"),
+        (b"https://a.org\n", "not an export of pollerd"),
+        (b'{"sites": []}\n', "not an export of pollerd"),
         (made(SITE, pollerd_export=2), "of version 1"),
         (made(SITE, sections=["sites", "nonsense"]), "of sections among"),
         (made(SITE, sections=7), "of sections among"),
-        (made(SITE, secrets=7), "an export of pollerd"),
+        (made(SITE, secrets=7), "not an export of pollerd"),
         (made(SITE)[:-1], "lines of JSON objects"),
         (made(SITE)[:-20], "lines of JSON objects"),
         (made(SITE).rsplit(b"\n", 2)[0] + b"\n", "whole: its last line"),
@@ -399,7 +399,7 @@ async def test_the_commands_take_it_there_and_back(api: Api, tmp_path: Path, emp
         (export, ("x", "--with-secrets", "--passphrase-file", "/nowhere/y"), "cannot be read: No such file"),
         (export, ("x", "--with-secrets"), "a passphrase is needed"),
         (import_, ("/nowhere/x",), "cannot be read"),
-        (import_, ("/dev/null",), "an export of pollerd"),
+        (import_, ("/dev/null",), "not an export of pollerd"),
     ],
 )
 async def test_mistakes_end_with_one_clear_line(

@@ -70,7 +70,7 @@ async def test_a_price_is_plotted(api: Api) -> None:
         ("?name=price&selection=other", "name", "nothing is read by the selection"),
         ("?name=note", "name", "texts have no plot"),
         ("?name=price&since=x", "since", ""),
-        ("?names=price", "names", "left out; known are name, selection, since"),
+        ("?names=price", "names", "did you mean name?"),
     ],
 )
 async def test_what_cannot_be_plotted_is_refused_by_name(api: Api, query: str, field: str, allowed: str) -> None:

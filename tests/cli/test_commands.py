@@ -40,7 +40,7 @@ def assert_refused(ended: Ended, *words: str) -> None:
 
 async def test_a_list_that_cannot_be_read(database: str, tmp_path: Path) -> None:
     missing = await command("run", "missing.txt", "--database", database, env=ANYWHERE, cwd=tmp_path)
-    assert_refused(missing, "urls: missing.txt", "No such file")
+    assert_refused(missing, "missing.txt cannot be read", "No such file")
     assert not (tmp_path / "poll.db").exists(), "nothing was begun"
 
 

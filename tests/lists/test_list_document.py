@@ -80,9 +80,9 @@ def test_a_list_may_be_empty(data: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ("{weight: 2}", "url: must be given"),
+        ("{weight: 2}", "url: is needed"),
         ("7", "site: must be a URL, or a table with a url; given: 'value'"),
-        ("{url: 'https://a.example', wieght: 2}", "wieght: must be left out; known are url, weight"),
+        ("{url: 'https://a.example', wieght: 2}", r"wieght: unknown setting; did you mean weight\?"),
         ("{url: 'https://a.example', weight: heavy}", "weight: must be a number; given: 'str'"),
         ("{url: 'https://a.example', weight: -1}", "weight: must be 0 to 1,000,000,000; given: -1.0"),
         ("{url: 'https://a.example', min_interval: soon}", "min_interval: must be seconds, or a number with s, m, h"),

@@ -201,7 +201,7 @@ async def test_beyond_the_end_the_way_back_begins_with_the_last_row(store: Store
 def test_cursors_come_back(place: SitePlace) -> None:
     assert SitePlace.of(place.cursor(), None) == place
     assert SitePlace.of(place.cursor(), place.order) == place
-    with pytest.raises(InvalidValueError, match=f"left out or {place.order}"):
+    with pytest.raises(InvalidValueError, match=f"or give {place.order}"):
         SitePlace.of(place.cursor(), SiteOrder.of("title"))
 
 
