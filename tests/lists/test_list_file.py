@@ -70,14 +70,14 @@ async def test_every_format(start: Start, tmp_path: Path, said: CapturingLogger,
 def test_an_unknown_format_names_the_known(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_text(A)
-    with pytest.raises(ConfigError, match=r"unknown format \.\w+; known are \.txt, \.csv, .*\.yml"):
+    with pytest.raises(ConfigError, match=r"unknown format \.\w+; known: \.txt, \.csv, .*\.yml"):
         check_list(file)
 
 
 def test_what_is_broken_as_a_whole_is_told_at_the_start(tmp_path: Path) -> None:
     file = tmp_path / "sites.toml"
     file.write_text("[[sites]\n")
-    with pytest.raises(ConfigError, match=r"urls: .*sites\.toml: no TOML"):
+    with pytest.raises(ConfigError, match=r"sites\.toml: no TOML"):
         check_list(file)
 
 

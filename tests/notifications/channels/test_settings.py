@@ -152,7 +152,7 @@ def test_the_services_are_those_of_the_library() -> None:
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(InvalidValueError, match="nearest: secret"):
+    with pytest.raises(InvalidValueError, match="did you mean secret"):
         parse_channel("webhook", {"url": "https://a.example", "secrt": "x"})
     with pytest.raises(InvalidValueError, match="kind"):
         parse_channel("pager", {})
