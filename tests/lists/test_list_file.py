@@ -70,7 +70,7 @@ async def test_every_format(start: Start, tmp_path: Path, said: CapturingLogger,
 def test_an_unknown_format_names_the_known(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_text(A)
-    with pytest.raises(ConfigError, match=r"unknown format \.\w+; known are \.txt, \.csv, .*\.yml"):
+    with pytest.raises(ConfigError, match=r"unknown format \.\w+; known: \.txt, \.csv, .*\.yml"):
         check_list(file)
 
 
