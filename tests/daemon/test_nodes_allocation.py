@@ -231,6 +231,13 @@ def test_a_grant_that_is_not_spent_shrinks_within_a_minute_and_grows_again_while
     assert limited(1.0, 75.0, limit, 20.0, 459.0) == math.inf
 
 
+def test_a_time_in_which_nothing_might_be_polled_shows_nothing() -> None:
+    limit = SpendingLimit(0.0)
+    for now in range(3, 300, 3):
+        assert limit.pass_over(now, float(now)) == math.inf
+    assert limit.look(303.0, 297.0, 20.0, 40.0) == math.inf
+
+
 def test_what_a_slow_node_can_spend_is_found() -> None:
     """It can spend 3 polls/s, and is given up to 20."""
     limit, lost = SpendingLimit(0.0), 0.0

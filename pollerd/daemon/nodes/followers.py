@@ -343,6 +343,12 @@ class SpendingLimit:
                 self._rise = _FIRST_RISE
         return self.able
 
+    def pass_over(self, now: float, lost: float) -> float:
+        """As `look`, after a time that shows nothing: there were no sites, or none might be polled."""
+        self._looked_at, self._looked_lost = now, lost
+        self._restart(now, lost)
+        return self.able
+
     def _all_spent(self, now: float, lost: float) -> bool:
         """Returns whether all was spent since the last look."""
         idle, since = lost - self._looked_lost, now - self._looked_at
@@ -399,7 +405,11 @@ class GrantFollower:
 
     async def _report(self) -> GrantAnswer:
         cost, curve = await reported_curve(self._forecast, self._whole)
-        able = self._limit.look(time.monotonic(), self._budget.gate.lost_seconds(), self._spending, self._whole)
+        now, lost = time.monotonic(), self._budget.gate.lost_seconds()
+        if cost > 0 and self._cluster.may_write():
+            able = self._limit.look(now, lost, self._spending, self._whole)
+        else:
+            able = self._limit.pass_over(now, lost)
         spent = self._budget.meter.rate()
         self._instruments.spent.set(spent)
         while True:
