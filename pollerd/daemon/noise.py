@@ -14,11 +14,22 @@ from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.slow_results import LeavesBatchError, here_or_beside
 from pollerd.daemon.stages import Candidate, Found, ProofStatus
-from pollerd.detection.detect import HEAVY_BYTES
+from pollerd.detection.detect import HEAVY_BYTES, as_read_now
 from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, without_rules
+from pollerd.detection.pdf import is_pdf
 from pollerd.detection.summary import is_large, summarise
 from pollerd.errors import DatabaseUnavailableError, TooHeavyError
-from pollerd.model import Detection, Evidence, Media, OutcomeKind, SelectionDetection, SelectionState, Validators
+from pollerd.model import (
+    READER,
+    Detection,
+    Evidence,
+    Media,
+    OutcomeKind,
+    SelectionDetection,
+    SelectionState,
+    StoredReading,
+    Validators,
+)
 from pollerd.storage.contents import ContentStore
 from pollerd.storage.values import ChangeDraft, SelectionRecord
 
@@ -306,6 +317,7 @@ class NoiseStep:
 
     async def _judged(self, result: Found, before: bytes | None) -> Found:
         candidate, selecting = self._candidates.get(result.context), bool(result.context.selections)
+        result = await self._as_read_now(result, before)
         if candidate is not None and not kind_of(result).informative:
             result = failed(result, candidate)
             return await self._selections.recorded(result) if selecting else result
@@ -318,6 +330,24 @@ class NoiseStep:
             counts = prompt or posts(result) or self._proofs.had_its_turn(result.slot)
             return held(result, candidate, counts=counts)
         return judged
+
+    async def _as_read_now(self, result: Found, before: bytes | None) -> Found:
+        """Returns the result of a poll without a change that only an earlier reader of its site sees.
+
+        Raises LeavesBatchError.
+        """
+        baseline, detection = result.context.baseline, result.detection
+        if baseline.reader == READER or before is None or detection is None or not _changed(result):
+            return result
+        elapsed = None if detection.evidence is None else 0.0
+        given, size = (result.outcome, baseline, before, elapsed), len(before) + len(result.outcome.body or b"")
+        light = size <= HEAVY_BYTES and not is_pdf(before, result.outcome.content_type)
+        try:
+            anew = await here_or_beside(self._workers, result, as_read_now, *given, light=light)
+        except TooHeavyError as error:
+            self._faults.report(result.context, error)
+            return result
+        return result if anew is None else replace(result, detection=anew)
 
     async def _of_page(self, result: Found, before: bytes | None, candidate: Candidate | None) -> Found | None:
         """Returns the result of a site without selections; None if it has to be proven."""
@@ -410,11 +440,33 @@ def states_after(
     return tuple(after.values())
 
 
+def _announced_anew(
+    earlier: SelectionDetection, now: SelectionDetection, state: SelectionState
+) -> Mapping[str, StoredReading]:
+    """Returns the values at the last change that mattered, as the present reader reads them.
+
+    One that stands as it was then is read anew. So is one that both readers read otherwise: else the next condition
+    would compare 1.299 with 1299.
+    """
+    announced = dict(state.announced)
+    for name, one in state.announced.items():
+        before, after = earlier.readings.get(name), now.readings.get(name)
+        if before is None or after is None or not after.text or after.problem:
+            continue
+        if one.text == before.text or before.text != after.text:
+            announced[name] = after
+    return announced
+
+
 def _record(
     part: SelectionDetection, before: SelectionState | None, previous_poll_at: float | None
 ) -> SelectionRecord | None:
     kept = before is not None and (before.version == part.version or before.outlives_edit)
     state = before if before is not None and kept else SelectionState(part.name, part.version)
+    announced = state.announced
+    if part.reread is not None and part.kind is OutcomeKind.UNCHANGED and part.baseline.mask == state.baseline.mask:
+        announced = _announced_anew(part, part.reread, state)
+        part = part.reread
     if part.kind is OutcomeKind.NOTHING_SELECTED:
         after = replace(state, missing=part.missing, keeps_base=False)  # the version stays that of the base
         return None if after == before else SelectionRecord(after)
@@ -423,13 +475,13 @@ def _record(
         version=part.version,
         baseline=part.baseline,
         readings=part.readings,
-        announced={**part.readings, **state.announced} if state.version != part.version else state.announced,
+        announced={**part.readings, **announced} if state.version != part.version else announced,
         missing="",
         keeps_base=False,
     )
     read = tuple(name for name, value in part.readings.items() if state.readings.get(name) != value)
-    if part.kind is OutcomeKind.UNCHANGED:
-        return None if after == before else SelectionRecord(after, read=read)
+    if part.kind is OutcomeKind.UNCHANGED:  # with a content: read anew, after an upgrade
+        return None if after == before else SelectionRecord(after, part.content, read=read)
     if part.kind is OutcomeKind.FIRST:
         return SelectionRecord(after, part.content, announces=True, read=read)
     change = ChangeDraft(part.baseline.media or Media.BINARY, part.summary, previous_poll_at, part.verdict)

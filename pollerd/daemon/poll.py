@@ -31,7 +31,7 @@ from pollerd.daemon.workers import Effort
 from pollerd.detection.detect import detect, heavy
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.fetching.request import Request, own_headers
-from pollerd.model import Detection, Outcome, OutcomeKind, Validators
+from pollerd.model import READER, Detection, Outcome, OutcomeKind, Validators
 from pollerd.scheduling.choice import Chooser, next_due
 from pollerd.scheduling.outage import PROBE_SECONDS
 from pollerd.site_settings import NO_ACCESS
@@ -555,6 +555,7 @@ class Poller:
         full = (
             context.polls_since_full >= self.full_get_every - 1
             or context.baseline.fingerprint is None
+            or context.baseline.reader != READER
             or (self._crawl is not None and self._crawl.wants_whole(context.site_id))
             or (context.selections != "" and needs_whole_page(context))
             or (bool(sites.proofs) and slot in sites.proofs)
