@@ -15,6 +15,7 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.slow_results import LeavesBatchError, here_or_beside
 from pollerd.daemon.stages import Candidate, Found, ProofStatus
 from pollerd.detection.detect import HEAVY_BYTES, as_read_now
+from pollerd.detection.doubt import doubt_of
 from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, without_rules
 from pollerd.detection.pdf import is_pdf
 from pollerd.detection.summary import is_large, summarise
@@ -77,6 +78,17 @@ class SelectionStep:
         ]
         judged = tuple(_explained(part, rulings.get(part.name), waiting.get(part.name)) for part in parts)
         return replace(result, detection=_with_parts(detection, judged), proof=status_of(rulings.values()))
+
+    async def whole_pages(self, result: Found) -> dict[str, bytes | None]:
+        """Returns the contents before of selections that changed and keep the whole page, None if not stored, by name.
+
+        Raises DatabaseUnavailableError.
+        """
+        from pollerd.detection.selection.selection import compiled
+
+        changed = _changed_selections(() if result.detection is None else result.detection.selections)
+        names = {name for name in changed if not compiled(result.context.selections)[name].narrows}
+        return {name: before for name, (before, _) in (await self._contents(result, names)).items()} if names else {}
 
     async def recorded(self, result: Found) -> Found:
         """Returns the result of a failed poll with verdicts and summaries of the changes that are recorded with it.
@@ -234,6 +246,10 @@ _SUMMARISED_HERE_BYTES = 256 * 1024
 """Two contents of this total size are summarised in about 10 ms."""
 
 
+_DOUBTED_POLLS = 2
+"""Polls in a row whose answer is hardly the page: the next such answer is what the page has become."""
+
+
 @dataclass(frozen=True)
 class NoiseFindings:
     """What the noise step found."""
@@ -260,7 +276,7 @@ class NoiseStep:
         runtime: Runtime,
     ) -> None:
         self._store, self._prover, self._candidates, self._still = store, prover, candidates, still
-        self._proofs = scheduler.sites.proofs
+        self._sites, self._proofs = scheduler.sites, scheduler.sites.proofs
         self._selections = SelectionStep(store=store, prover=prover, runtime=runtime)
         self._workers, self._faults = runtime.workers, runtime.faults
 
@@ -318,6 +334,12 @@ class NoiseStep:
     async def _judged(self, result: Found, before: bytes | None) -> Found:
         candidate, selecting = self._candidates.get(result.context), bool(result.context.selections)
         result = await self._as_read_now(result, before)
+        doubt = await self._doubted(result, before, candidate)
+        if doubt:
+            detail = f"{doubt}; if it stays so, it is a change"
+            result = replace(
+                result, detection=Detection(OutcomeKind.UNDECODABLE, result.context.baseline, detail=detail)
+            )
         if candidate is not None and not kind_of(result).informative:
             result = failed(result, candidate)
             return await self._selections.recorded(result) if selecting else result
@@ -348,6 +370,18 @@ class NoiseStep:
             self._faults.report(result.context, error)
             return result
         return result if anew is None else replace(result, detection=anew)
+
+    async def _doubted(self, result: Found, before: bytes | None, candidate: Candidate | None) -> str:
+        """Returns why what a poll found is hardly the page; empty: it may be, or the polls before were doubted, too.
+
+        Nor if what waits for its proof is no better. Raises DatabaseUnavailableError.
+        """
+        failures, last = int(self._sites.failures[result.slot]), result.context.last_outcome
+        if not _changed(result) or (last is OutcomeKind.UNDECODABLE and failures >= _DOUBTED_POLLS):
+            return ""
+        selecting = result.context.selections
+        contents = await self._selections.whole_pages(result) if selecting else {WHOLE_PAGE: before}
+        return "" if candidate is not None and _doubt(candidate.result, contents) else _doubt(result, contents)
 
     async def _of_page(self, result: Found, before: bytes | None, candidate: Candidate | None) -> Found | None:
         """Returns the result of a site without selections; None if it has to be proven."""
@@ -403,6 +437,22 @@ class NoiseStep:
             # Pages are untrusted: one whose comparison raises is reported, and its change has no summary.
             self._faults.report(context, error)
             return None
+
+
+def _doubt(result: Found, contents: Mapping[str, bytes | None]) -> str:
+    """Returns why what a poll found is hardly the page; empty: it may be. contents: of whole pages before, by name."""
+    detection, context = result.detection, result.context
+    if detection is None:
+        return ""
+    known = {state.name: state.baseline.media for state in context.states} | {WHOLE_PAGE: context.baseline.media}
+    parts: Sequence[tuple[str, Detection | SelectionDetection]] = [(part.name, part) for part in detection.selections]
+    for name, part in parts if context.selections else [(WHOLE_PAGE, detection)]:
+        if part.kind is OutcomeKind.CHANGED:
+            before, now = contents.get(name), part.baseline.media or Media.BINARY
+            doubt = doubt_of(before, known.get(name), part.content or b"", now, whole=name in contents)
+            if doubt:
+                return doubt
+    return ""
 
 
 def _changed(result: Found) -> bool:
