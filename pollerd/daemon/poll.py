@@ -566,12 +566,13 @@ class Poller:
             )
         )
         validators = Validators() if full else context.validators
+        url = context.url if context.render else context.url.partition("#")[0]  # a tag may have said so before
         if access is NO_ACCESS:
-            return Request(context.url, validators)
+            return Request(url, validators)
         if access.body is None:
-            return Request(context.url, validators, own_headers(access), access.proxy)
+            return Request(url, validators, own_headers(access), access.proxy)
         # A POST has no representation of its own that validators could name (RFC 9110, section 13.1).
-        return Request(context.url, Validators(), own_headers(access), access.proxy, access.body.encode())
+        return Request(url, Validators(), own_headers(access), access.proxy, access.body.encode())
 
     async def _found(self, answer: Answer) -> Found:
         """Compares the answer with the site's baseline, if there is one to compare."""
