@@ -555,7 +555,7 @@ class Poller:
         full = (
             context.polls_since_full >= self.full_get_every - 1
             or context.baseline.fingerprint is None
-            or context.baseline.reader != READER
+            or (context.baseline.reader != READER and not _failed(context))  # some servers know 304 only
             or (self._crawl is not None and self._crawl.wants_whole(context.site_id))
             or (context.selections != "" and needs_whole_page(context))
             or (bool(sites.proofs) and slot in sites.proofs)
@@ -647,6 +647,10 @@ class Poller:
 def _denied(slot: int, context: SiteContext, now: float) -> Found:
     outcome = Outcome(OutcomeKind.DENIED, started_at=now, duration=0.0, detail="robots.txt of the host denies it")
     return Found(Answer(slot, context, outcome, asked=False))
+
+
+def _failed(context: SiteContext) -> bool:
+    return context.last_outcome is not None and context.last_outcome.failed
 
 
 def _finds_content(detection: Detection | None) -> bool:

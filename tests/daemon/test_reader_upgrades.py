@@ -123,6 +123,23 @@ async def test_the_first_request_is_a_whole_one_and_a_304_before_is_none(
         assert await running.changes() == []
 
 
+async def test_a_server_that_says_304_to_all_is_asked_as_before(start: Start, origin: Origin, database: str) -> None:
+    origin.pages["/p"] = Page(etag='"1"')
+    async with start(scheduling=SOON) as running:
+        (site,) = await running.add(origin.url("/p"))
+        await running.polled(site, 1)
+    await query(database, "UPDATE site_state SET reader = NULL")
+
+    async def not_modified(_: web.Request) -> web.Response:
+        return web.Response(status=304)
+
+    origin.pages["/p"] = Page(handler=not_modified)
+    async with start(scheduling=SOON) as running:
+        await polled_again(running, {"p": site}, 3)
+        outcomes = [poll.outcome for poll in await running.polls(site)]
+        assert OutcomeKind.NOT_MODIFIED in outcomes[-2:]
+
+
 async def test_values_are_read_anew_and_conditions_do_not_compare_two_readings(
     start: Start, origin: Origin, database: str
 ) -> None:
