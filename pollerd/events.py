@@ -22,6 +22,8 @@ class EventKind(StrEnum):
     """The page said that it is gone for good (410)."""
     MOVED = "site.moved"
     """The page redirected permanently often enough that its new URL is proposed."""
+    NO_TEXT = "site.no_text"
+    """The page has no text that could be compared: a script makes it, or it only leads elsewhere."""
     NOTHING_SELECTED = "site.nothing_selected"
     """A selection of the site matched nothing."""
     BLIND = "daemon.blind"

@@ -216,6 +216,8 @@ class FeedWindow(Struct, frozen=True, gc=False, array_like=True):
     """Start of the poll that read it, epoch seconds."""
     full_polls: int = 0
     """Number of polls at which every item was new, so that others may have been lost."""
+    away: int = 0
+    """Number of polls since then whose answer was read, and was no feed."""
 
     @property
     def full(self) -> bool:
@@ -226,6 +228,19 @@ class FeedWindow(Struct, frozen=True, gc=False, array_like=True):
     def shown(self) -> float | None:
         """Number of items beyond which the feed drops some; None: no such limit is known."""
         return float(self.items) if self.limited else None
+
+
+READER = 2
+"""Version of what detection reads of a body: raised where a body gives another text, other entries or other values.
+
+A fingerprint is stored with the version that it is of. The first poll after an upgrade compares by that reader, so a
+version stays readable for a release: `reader` of functions in `detection` says by which one to read, and goes with the
+last version that needs it. 1: as before there were versions. 2: charsets; what readers see; all fields of entries; PDF
+as text; groups of digits."""
+READERS = (1, READER)
+"""Versions that can be read. What is stored of another one begins anew, without a change."""
+FIRST_READER, NO_READER = 1, 0
+"""The version of what was stored before there were versions; in place of a version: the next poll begins anew."""
 
 
 class Baseline(Struct, frozen=True, gc=False):
@@ -252,6 +267,10 @@ class Baseline(Struct, frozen=True, gc=False):
     """The site's mask, as packed by detection; empty: none."""
     proven: bool = False
     """Whether a proof poll has shown what of the page is noise, which is what `mask` hides."""
+    reader: int = FIRST_READER
+    """Version of the reader whose text `fingerprint` is of : one of `READERS`, or `NO_READER`."""
+    no_text: str = ""
+    """Why a page has no text that could be compared, one line; empty: it has."""
     window: FeedWindow | None = None
     """Feeds: what it showed when it was last read."""
 
@@ -342,6 +361,8 @@ class SelectionDetection(Struct, frozen=True):
     """As in `Evidence`."""
     missing: str = ""
     """NOTHING_SELECTED: why, one line."""
+    reread: SelectionDetection | None = None
+    """As in `Detection`."""
     summary: str = ""
     """CHANGED: what did, in one line."""
     verdict: ChangeVerdict = ChangeVerdict()
@@ -362,6 +383,8 @@ class Detection(Struct, frozen=True, gc=False):
     detail: str = ""
     selections: tuple[SelectionDetection, ...] = ()
     """A site with selections: the result of each, if the body was read; its contents are there."""
+    reread: Detection | None = None
+    """UNCHANGED by the earlier reader that the baseline is of: the same answer as the present reader reads it."""
     hidden: tuple[int, ...] = ()
     """For each rule of the baseline's mask a hash of what it acts on, 0 if that is nothing; empty: not looked at."""
 

@@ -48,13 +48,15 @@ _MAX_HOST_LENGTH = 253
 _MAX_SHOWN_LENGTH = 120
 
 
-def normalise_url(text: str) -> str:
+def normalise_url(text: str, *, fragment: bool = False) -> str:
     """Normalises an absolute http or https URL; `feed://example.org` is one, and `feed:https://example.org`.
 
+    fragment: whether it is kept, for a browser that goes there.
+
     Strips surrounding spaces; lower-cases scheme and host, converts names beyond ASCII to punycode, drops one trailing
-    dot of the host, the default port and the fragment; replaces an empty path by `/`; resolves dot segments and makes
-    percent-encoding uniform. A number as host, in any spelling accepted by C libraries (`0x7f.1`, `2130706433`),
-    becomes the dotted IPv4 address that it means, so that address checks apply.
+    dot of the host, the default port and, unless it is wanted, the fragment; replaces an empty path by `/`; resolves
+    dot segments and makes percent-encoding uniform. A number as host, in any spelling accepted by C libraries
+    (`0x7f.1`, `2130706433`), becomes the dotted IPv4 address that it means, so that address checks apply.
 
     Raises `InvalidValueError(field="url")` for another scheme, no host, a user name or password, whitespace, control
     characters or backslashes inside, a port outside 1..65535, or more than 2,048 characters.
@@ -62,10 +64,10 @@ def normalise_url(text: str) -> str:
     text = text.strip(" \t\r\n")
     if len(text) > MAX_URL_LENGTH:
         raise _invalid(f"at most {MAX_URL_LENGTH} characters", text)
-    return text if NORMAL.fullmatch(text) else made_normal(text)
+    return text if NORMAL.fullmatch(text) else made_normal(text, fragment=fragment)
 
 
-def made_normal(text: str) -> str:
+def made_normal(text: str, *, fragment: bool = False) -> str:
     """`normalise_url` for any stripped text."""
     feed = _FEED.match(text)
     if feed is not None:
@@ -86,7 +88,8 @@ def made_normal(text: str) -> str:
     if port is not None and port != _DEFAULT_PORTS[url.scheme]:
         authority = f"{authority}:{port}"
     query = f"?{url.raw_query_string}" if url.raw_query_string else ""
-    normal = f"{url.scheme}://{authority}{url.raw_path or '/'}{query}"
+    end = f"#{url.raw_fragment}" if fragment and url.raw_fragment else ""
+    normal = f"{url.scheme}://{authority}{url.raw_path or '/'}{query}{end}"
     if len(normal) > MAX_URL_LENGTH:
         raise _invalid(f"at most {MAX_URL_LENGTH} characters once encoded", text)
     return normal

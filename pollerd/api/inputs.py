@@ -148,7 +148,7 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
     if len(spec.title) > MAX_TITLE_LENGTH or not (spec.title.isprintable() or not spec.title):
         raise InvalidValueError("title", f"at most {MAX_TITLE_LENGTH} printable characters", spec.title[:100])
     cost = DEFAULT_RENDER_COST if spec.render and spec.cost is None else spec.cost
-    url = normalise_url(spec.url)
+    url = normalise_url(spec.url, fragment=bool(spec.render))
     return replace(spec, url=url, cost=cost, tags=tags, access=access, selections=selections)
 
 

@@ -95,6 +95,7 @@ def examined(daemon: ApiClient) -> Iterator[CheckResult]:
     yield from _deciles(allocation["calibration"])
     yield _late(allocation)
     yield _noisy(allocation)
+    yield from _without_text(allocation)
     yield from map(_shadow, allocation["shadows"])
     yield _states(metrics)
     yield _robots(metrics)
@@ -179,6 +180,13 @@ def _noisy(allocation: dict[str, Any]) -> CheckResult:
     if waiting := allocation["proofs_waiting"]:
         text += f"; {counted(waiting, 'change waits', 'changes wait')} for a second poll"
     return CheckResult(NOTE if noisy else FINE, "noise", text)
+
+
+def _without_text(allocation: dict[str, Any]) -> Iterator[CheckResult]:
+    if number := allocation["sites_without_text"]:
+        have = "has" if number == 1 else "have"
+        text = f"{counted(number, 'site')} {have} no text that could be compared; the last detail of each says why"
+        yield CheckResult(NOTE, "text", text)
 
 
 def _shadow(shadow: dict[str, Any]) -> CheckResult:

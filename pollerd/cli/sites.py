@@ -10,7 +10,7 @@ import typer
 
 from pollerd.cli.client import REFUSED, TIMEOUT_SECONDS, ApiClient, daemon_at, say_wrong
 from pollerd.cli.options import DURATION, Json, Rebase, Timeout, Token, Url, duration, grouped
-from pollerd.cli.output import CallError, UnansweredError, show_fields, show_json, show_list
+from pollerd.cli.output import CallError, UnansweredError, clean, show_fields, show_json, show_list
 from pollerd.cli.setting_options import OF_SITES, Settings, with_settings
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteState
@@ -37,10 +37,12 @@ def _id_of(daemon: ApiClient, what: str, given: str, *, searched: bool) -> int:
     """Returns the id. searched: the API can search this list for a URL."""
     if given.isdecimal():
         return int(given)
-    url = normalise_url(given)
+    url = normalise_url(given, fragment=True)
     for page in daemon.pages(f"/{what}s", {"q": url} if searched else {}):
         if page["url"] == url:
             return int(page["id"])
+    if "#" in url:  # only a browser goes there: the site of the page alone
+        return _id_of(daemon, what, normalise_url(given), searched=searched)
     raise CallError(f"no such {what}: {url}")
 
 
@@ -117,6 +119,11 @@ def add(
     given = {"tags": tag or [], **settings}
     with daemon_at(url, token, timeout) as daemon:
         added = [daemon.call("POST", "/sites", {"url": site, **given}) for site in sites]
+        for site, one in zip(sites, added, strict=True):
+            _, sign, fragment = site.partition("#")
+            if fragment and "#" not in one["url"]:
+                why = "is left out: it is sent to no server. With --render a browser goes there"
+                typer.echo(f"{one['url']}: {sign}{clean(fragment)} {why}", err=True)
         _show_list(added, as_json)
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from pollerd.crawler.topics import Topic, TopicSettings, Vocabulary
 from pollerd.detection.media import to_utf8
 from pollerd.detection.normalise import normalise
+from pollerd.detection.pdf import is_pdf
 from pollerd.errors import InvalidValueError
 from pollerd.lists.links import of_headers, page_links
 from pollerd.lists.sitemaps import Listed, read_feed, read_sitemap
@@ -116,7 +117,8 @@ def read(recipe: bytes, url: str, outcome: Outcome, media: Media | None, text: b
     """
     topic, body = topic_of(recipe), outcome.body or b""
     if text is None:
-        text = normalise(body, outcome.content_type).content
+        # A PDF document could only be read in a process of its own.
+        text = b"" if is_pdf(body, outcome.content_type) else normalise(body, outcome.content_type).content
     asked = of_headers(outcome.robots_tags, AGENT)
     if media is Media.HTML:
         return _read_html(topic, url, outcome, text)

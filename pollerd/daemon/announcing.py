@@ -142,6 +142,9 @@ def events_of(result: Found, record: PollRecord) -> Iterator[PollEvent]:
             yield PollEvent(EventKind.NOTHING_SELECTED, detail, selection=selection.state.name)
     if record.state is SiteState.GONE and result.context.last_outcome is not OutcomeKind.GONE:
         yield PollEvent(EventKind.GONE, {"status": record.poll.status})
+    no_text = record.context.baseline.no_text
+    if no_text and not result.context.baseline.no_text and record.poll.outcome.informative:
+        yield PollEvent(EventKind.NO_TEXT, {"detail": no_text})
     if record.context.redirect_count == REDIRECT_CONFIRMATIONS != result.context.redirect_count:
         yield PollEvent(EventKind.MOVED, {"new_url": record.context.redirect_url})
 

@@ -48,7 +48,7 @@ from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 from pollerd.storage.page_values import CrawlUpdate
 from pollerd.storage.store import Store
-from pollerd.storage.values import Batch, CommitResult, HostUpdate, PollRecord, StoredRobots
+from pollerd.storage.values import Batch, CommitResult, HostUpdate, PollRecord, SiteContext, StoredRobots
 from pollerd.telemetry import Instruments
 
 if TYPE_CHECKING:
@@ -129,6 +129,8 @@ class Journal:
         self._closing = False
         self._busy = asyncio.Lock()
         self._first_at = self._shared_at = -math.inf
+        self._upgraded = False
+        """Whether it was logged that sites are taken over from an earlier reader."""
         self._log = structlog.get_logger("pollerd.journal")
 
     def put(self, result: Found) -> None:
@@ -547,8 +549,17 @@ class Journal:
             if record.selections:
                 after = replace(after, states=_with_ids(record, committed))
             self._steps.site_cache.follow(before, after)
+            if before.baseline.reader != after.baseline.reader and before.baseline.fingerprint is not None:
+                self._note_upgrade(after)
             if self._faults.in_a_row and record.state is SiteState.ACTIVE:
                 self._faults.passed(found)
+
+    def _note_upgrade(self, after: SiteContext) -> None:
+        """Logs with the first site that it is taken over from an earlier reader."""
+        if not self._upgraded:
+            self._upgraded = True
+            meaning = "pages that it reads otherwise than before are compared anew from now on, which is no change"
+            self._log.info("reader_upgraded", reader=after.baseline.reader, first_url=after.url, meaning=meaning)
 
     def _current(self, founds: Sequence[Found]) -> list[bool]:
         """Returns for each poll whether its slot still holds its site, at the same URL."""
@@ -641,6 +652,9 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
     sites.asap[slots] = sites.in_flight[slots] = False
     sites.asap[wanted] = True
     sites.touch(slots)
+    no_text = [bool(record.context.baseline.no_text) for record in records]
+    if any(no_text) or not sites.is_default("no_text"):
+        sites.put("no_text", slots, no_text)
     note_announced_ttl(scheduler, slots, ttls, broken.astype(np.bool_))
     note_unchanged(scheduler, slots)
     return blocked or not sites.is_default("private")

@@ -312,6 +312,7 @@ class ScheduleExplainer:
             late_sites=self.late_sites(),
             noisy_sites=self.noisy_sites(),
             proofs_waiting=len(self._scheduler.sites.proofs),
+            sites_without_text=self.sites_without_text(),
             maximum_intervals_feasible=self._maximum_intervals_feasible(),
             calibration=self._calibration.view(),
             one_more_poll_per_second_finds_per_hour=None,
@@ -334,6 +335,11 @@ class ScheduleExplainer:
         if not sites.eligibility.is_kept:
             return int(np.count_nonzero(sites.changes_always()))
         return int(np.count_nonzero(sites.eligibility.changing[: sites.size]))
+
+    def sites_without_text(self) -> int:
+        """Returns the number of sites whose last answer had no text that could be compared, since the start."""
+        sites = self._scheduler.sites
+        return 0 if sites.is_default("no_text") else int(np.count_nonzero(sites.no_text[: sites.size]))
 
     def _earliest(self, slot: int, floor: float) -> float | None:
         """Returns the earliest time of the next poll, epoch s, possibly past; None if there will be none."""

@@ -14,11 +14,23 @@ from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.slow_results import LeavesBatchError, here_or_beside
 from pollerd.daemon.stages import Candidate, Found, ProofStatus
-from pollerd.detection.detect import HEAVY_BYTES
+from pollerd.detection.detect import HEAVY_BYTES, as_read_now
+from pollerd.detection.doubt import doubt_of
 from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, without_rules
+from pollerd.detection.pdf import is_pdf
 from pollerd.detection.summary import is_large, summarise
 from pollerd.errors import DatabaseUnavailableError, TooHeavyError
-from pollerd.model import Detection, Evidence, Media, OutcomeKind, SelectionDetection, SelectionState, Validators
+from pollerd.model import (
+    READER,
+    Detection,
+    Evidence,
+    Media,
+    OutcomeKind,
+    SelectionDetection,
+    SelectionState,
+    StoredReading,
+    Validators,
+)
 from pollerd.storage.contents import ContentStore
 from pollerd.storage.values import ChangeDraft, SelectionRecord
 
@@ -66,6 +78,17 @@ class SelectionStep:
         ]
         judged = tuple(_explained(part, rulings.get(part.name), waiting.get(part.name)) for part in parts)
         return replace(result, detection=_with_parts(detection, judged), proof=status_of(rulings.values()))
+
+    async def whole_pages(self, result: Found) -> dict[str, bytes | None]:
+        """Returns the contents before of selections that changed and keep the whole page, None if not stored, by name.
+
+        Raises DatabaseUnavailableError.
+        """
+        from pollerd.detection.selection.selection import compiled
+
+        changed = _changed_selections(() if result.detection is None else result.detection.selections)
+        names = {name for name in changed if not compiled(result.context.selections)[name].narrows}
+        return {name: before for name, (before, _) in (await self._contents(result, names)).items()} if names else {}
 
     async def recorded(self, result: Found) -> Found:
         """Returns the result of a failed poll with verdicts and summaries of the changes that are recorded with it.
@@ -223,6 +246,10 @@ _SUMMARISED_HERE_BYTES = 256 * 1024
 """Two contents of this total size are summarised in about 10 ms."""
 
 
+_DOUBTED_POLLS = 2
+"""Polls in a row whose answer is hardly the page: the next such answer is what the page has become."""
+
+
 @dataclass(frozen=True)
 class NoiseFindings:
     """What the noise step found."""
@@ -249,7 +276,7 @@ class NoiseStep:
         runtime: Runtime,
     ) -> None:
         self._store, self._prover, self._candidates, self._still = store, prover, candidates, still
-        self._proofs = scheduler.sites.proofs
+        self._sites, self._proofs = scheduler.sites, scheduler.sites.proofs
         self._selections = SelectionStep(store=store, prover=prover, runtime=runtime)
         self._workers, self._faults = runtime.workers, runtime.faults
 
@@ -306,6 +333,13 @@ class NoiseStep:
 
     async def _judged(self, result: Found, before: bytes | None) -> Found:
         candidate, selecting = self._candidates.get(result.context), bool(result.context.selections)
+        result = await self._as_read_now(result, before)
+        doubt = await self._doubted(result, before, candidate)
+        if doubt:
+            detail = f"{doubt}; if it stays so, it is a change"
+            result = replace(
+                result, detection=Detection(OutcomeKind.UNDECODABLE, result.context.baseline, detail=detail)
+            )
         if candidate is not None and not kind_of(result).informative:
             result = failed(result, candidate)
             return await self._selections.recorded(result) if selecting else result
@@ -318,6 +352,36 @@ class NoiseStep:
             counts = prompt or posts(result) or self._proofs.had_its_turn(result.slot)
             return held(result, candidate, counts=counts)
         return judged
+
+    async def _as_read_now(self, result: Found, before: bytes | None) -> Found:
+        """Returns the result of a poll without a change that only an earlier reader of its site sees.
+
+        Raises LeavesBatchError.
+        """
+        baseline, detection = result.context.baseline, result.detection
+        if baseline.reader == READER or before is None or detection is None or not _changed(result):
+            return result
+        elapsed = None if detection.evidence is None else 0.0
+        given, size = (result.outcome, baseline, before, elapsed), len(before) + len(result.outcome.body or b"")
+        light = size <= HEAVY_BYTES and not is_pdf(before, result.outcome.content_type)
+        try:
+            anew = await here_or_beside(self._workers, result, as_read_now, *given, light=light)
+        except TooHeavyError as error:
+            self._faults.report(result.context, error)
+            return result
+        return result if anew is None else replace(result, detection=anew)
+
+    async def _doubted(self, result: Found, before: bytes | None, candidate: Candidate | None) -> str:
+        """Returns why what a poll found is hardly the page; empty: it may be, or the polls before were doubted, too.
+
+        Nor if what waits for its proof is no better. Raises DatabaseUnavailableError.
+        """
+        failures, last = int(self._sites.failures[result.slot]), result.context.last_outcome
+        if not _changed(result) or (last is OutcomeKind.UNDECODABLE and failures >= _DOUBTED_POLLS):
+            return ""
+        selecting = result.context.selections
+        contents = await self._selections.whole_pages(result) if selecting else {WHOLE_PAGE: before}
+        return "" if candidate is not None and _doubt(candidate.result, contents) else _doubt(result, contents)
 
     async def _of_page(self, result: Found, before: bytes | None, candidate: Candidate | None) -> Found | None:
         """Returns the result of a site without selections; None if it has to be proven."""
@@ -375,6 +439,22 @@ class NoiseStep:
             return None
 
 
+def _doubt(result: Found, contents: Mapping[str, bytes | None]) -> str:
+    """Returns why what a poll found is hardly the page; empty: it may be. contents: of whole pages before, by name."""
+    detection, context = result.detection, result.context
+    if detection is None:
+        return ""
+    known = {state.name: state.baseline.media for state in context.states} | {WHOLE_PAGE: context.baseline.media}
+    parts: Sequence[tuple[str, Detection | SelectionDetection]] = [(part.name, part) for part in detection.selections]
+    for name, part in parts if context.selections else [(WHOLE_PAGE, detection)]:
+        if part.kind is OutcomeKind.CHANGED:
+            before, now = contents.get(name), part.baseline.media or Media.BINARY
+            doubt = doubt_of(before, known.get(name), part.content or b"", now, whole=name in contents)
+            if doubt:
+                return doubt
+    return ""
+
+
 def _changed(result: Found) -> bool:
     return result.detection is not None and result.detection.kind is OutcomeKind.CHANGED
 
@@ -410,11 +490,33 @@ def states_after(
     return tuple(after.values())
 
 
+def _announced_anew(
+    earlier: SelectionDetection, now: SelectionDetection, state: SelectionState
+) -> Mapping[str, StoredReading]:
+    """Returns the values at the last change that mattered, as the present reader reads them.
+
+    One that stands as it was then is read anew. So is one that both readers read otherwise: else the next condition
+    would compare 1.299 with 1299.
+    """
+    announced = dict(state.announced)
+    for name, one in state.announced.items():
+        before, after = earlier.readings.get(name), now.readings.get(name)
+        if before is None or after is None or not after.text or after.problem:
+            continue
+        if one.text == before.text or before.text != after.text:
+            announced[name] = after
+    return announced
+
+
 def _record(
     part: SelectionDetection, before: SelectionState | None, previous_poll_at: float | None
 ) -> SelectionRecord | None:
     kept = before is not None and (before.version == part.version or before.outlives_edit)
     state = before if before is not None and kept else SelectionState(part.name, part.version)
+    announced = state.announced
+    if part.reread is not None and part.kind is OutcomeKind.UNCHANGED and part.baseline.mask == state.baseline.mask:
+        announced = _announced_anew(part, part.reread, state)
+        part = part.reread
     if part.kind is OutcomeKind.NOTHING_SELECTED:
         after = replace(state, missing=part.missing, keeps_base=False)  # the version stays that of the base
         return None if after == before else SelectionRecord(after)
@@ -423,13 +525,13 @@ def _record(
         version=part.version,
         baseline=part.baseline,
         readings=part.readings,
-        announced={**part.readings, **state.announced} if state.version != part.version else state.announced,
+        announced={**part.readings, **announced} if state.version != part.version else announced,
         missing="",
         keeps_base=False,
     )
     read = tuple(name for name, value in part.readings.items() if state.readings.get(name) != value)
-    if part.kind is OutcomeKind.UNCHANGED:
-        return None if after == before else SelectionRecord(after, read=read)
+    if part.kind is OutcomeKind.UNCHANGED:  # with a content: read anew, after an upgrade
+        return None if after == before else SelectionRecord(after, part.content, read=read)
     if part.kind is OutcomeKind.FIRST:
         return SelectionRecord(after, part.content, announces=True, read=read)
     change = ChangeDraft(part.baseline.media or Media.BINARY, part.summary, previous_poll_at, part.verdict)

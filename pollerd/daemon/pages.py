@@ -185,10 +185,11 @@ def _finite(wait: float | None) -> float | None:
 
 
 def needs_whole_page(context: SiteContext) -> bool:
-    """Returns whether a selection of the site has no baseline yet: then validators must not be sent."""
-    from pollerd.detection.selection.comparing import begins_anew
+    """Returns whether a selection of the site has no baseline of the present reader: then no validators are sent."""
+    from pollerd.detection.selection.comparing import begins_anew, is_of_earlier_reader
 
-    return begins_anew(context.selections, context.states)
+    failed = context.last_outcome is not None and context.last_outcome.failed  # some servers know 304 only
+    return begins_anew(context.selections, context.states) or (not failed and is_of_earlier_reader(context.states))
 
 
 async def detect_selected(

@@ -31,7 +31,7 @@ from pollerd.daemon.workers import Effort
 from pollerd.detection.detect import detect, heavy
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.fetching.request import Request, own_headers
-from pollerd.model import Detection, Outcome, OutcomeKind, Validators
+from pollerd.model import READER, Detection, Outcome, OutcomeKind, Validators
 from pollerd.scheduling.choice import Chooser, next_due
 from pollerd.scheduling.outage import PROBE_SECONDS
 from pollerd.site_settings import NO_ACCESS
@@ -555,6 +555,7 @@ class Poller:
         full = (
             context.polls_since_full >= self.full_get_every - 1
             or context.baseline.fingerprint is None
+            or (context.baseline.reader != READER and not _failed(context))  # some servers know 304 only
             or (self._crawl is not None and self._crawl.wants_whole(context.site_id))
             or (context.selections != "" and needs_whole_page(context))
             or (bool(sites.proofs) and slot in sites.proofs)
@@ -565,12 +566,13 @@ class Poller:
             )
         )
         validators = Validators() if full else context.validators
+        url = context.url if context.render else context.url.partition("#")[0]  # a tag may have said so before
         if access is NO_ACCESS:
-            return Request(context.url, validators)
+            return Request(url, validators)
         if access.body is None:
-            return Request(context.url, validators, own_headers(access), access.proxy)
+            return Request(url, validators, own_headers(access), access.proxy)
         # A POST has no representation of its own that validators could name (RFC 9110, section 13.1).
-        return Request(context.url, Validators(), own_headers(access), access.proxy, access.body.encode())
+        return Request(url, Validators(), own_headers(access), access.proxy, access.body.encode())
 
     async def _found(self, answer: Answer) -> Found:
         """Compares the answer with the site's baseline, if there is one to compare."""
@@ -645,6 +647,10 @@ class Poller:
 def _denied(slot: int, context: SiteContext, now: float) -> Found:
     outcome = Outcome(OutcomeKind.DENIED, started_at=now, duration=0.0, detail="robots.txt of the host denies it")
     return Found(Answer(slot, context, outcome, asked=False))
+
+
+def _failed(context: SiteContext) -> bool:
+    return context.last_outcome is not None and context.last_outcome.failed
 
 
 def _finds_content(detection: Detection | None) -> bool:

@@ -15,7 +15,7 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.stages import Found, ProofStatus
 from pollerd.fetching.guard import WITHOUT_FLAG
 from pollerd.fetching.outcomes import REDIRECT_STATUSES
-from pollerd.model import ChangeVerdict, Media, Outcome, OutcomeKind, Poll, SiteState
+from pollerd.model import NO_READER, READER, ChangeVerdict, Media, Outcome, OutcomeKind, Poll, SiteState
 from pollerd.scheduling.hosts import backoff_seconds, clamp_retry_after, lengthened
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
@@ -61,6 +61,7 @@ def poll_effect(
     found: Found, before: SiteStatus, summary: str, settings: SchedulingSettings, rng: np.random.Generator
 ) -> PollRecord:
     """Returns the record of one poll of a site that was `before`. Pure."""
+    found = _taken_over(found)
     outcome, detection, context = found.answer.outcome, found.detection, found.answer.context
     kind = detection.kind if detection is not None else outcome.kind
     informative, at, seen, rest = kind.informative, outcome.started_at, before.last_seen_at, 0.0
@@ -90,7 +91,7 @@ def poll_effect(
         changed=kind is OutcomeKind.CHANGED,
         age=evidence.age if evidence is not None else None,
         count=evidence.count if evidence is not None else None,
-        detail=outcome.detail or (detection.detail if detection is not None else ""),
+        detail=outcome.detail or (detection.detail if detection is not None else "") or _no_text(kind, after),
         redirects=outcome.redirects,
         at_least=evidence.at_least if evidence is not None else None,
         span=evidence.span if evidence is not None else None,
@@ -107,7 +108,7 @@ def poll_effect(
         change=_change(found, before, summary) if kind is OutcomeKind.CHANGED else None,
         mask_changed=(now_known.mask, now_known.proven) != (known.mask, known.proven),
         # Noise that is known now counted as changes, or changes as noise.
-        misled=(before.keeps_changing and _masks(after) != _masks(context))
+        misled=(before.keeps_changing and now_known.reader == known.reader and _masks(after) != _masks(context))
         or (found.proof is not None and found.proof.lifted),
         selections=selected,
         screenshot=outcome.screenshot,
@@ -115,6 +116,23 @@ def poll_effect(
     if found.proof is None or found.proof.recorded is None:
         return record
     return _with_earlier(record, found.proof.recorded, before, summary, found.proof)
+
+
+def _taken_over(found: Found) -> Found:
+    """Returns the poll as the present reader reads it, if its site is of an earlier one, which found nothing.
+
+    Not with noise that was learned just now: that is of the text as the earlier one reads it.
+    """
+    detection = found.detection
+    if detection is None or detection.reread is None or detection.kind is not OutcomeKind.UNCHANGED:
+        return found
+    if detection.baseline.mask != found.answer.context.baseline.mask:
+        return found
+    return replace(found, detection=detection.reread)
+
+
+def _no_text(kind: OutcomeKind, after: SiteContext) -> str:
+    return after.baseline.no_text if kind.informative else ""
 
 
 def _with_earlier(
@@ -178,6 +196,8 @@ def _context(found: Found, kind: OutcomeKind, status: SiteStatus) -> SiteContext
     broken = before.baseline.ttl_broken or (kind is OutcomeKind.CHANGED and _broke_promise(found, status))
     if (ttl, broken) != (baseline.ttl, baseline.ttl_broken):
         baseline = replace(baseline, ttl=ttl, ttl_broken=broken)
+    if kind is OutcomeKind.CHANGED and baseline.reader != READER and status.keeps_changing:
+        baseline = replace(baseline, reader=NO_READER)  # an earlier reader would be needed for ever
     again = target is not None and target == before.redirect_url
     return replace(
         before,

@@ -242,6 +242,8 @@ class AllocationView:
     noisy_sites: int
     proofs_waiting: int
     """Sites whose change waits for a second poll that proves it."""
+    sites_without_text: int
+    """Sites whose last answer, since the start, had no text that could be compared: their `last_detail` says why."""
     maximum_intervals_feasible: bool
     """Whether the budget suffices for all max_intervals."""
     calibration: CalibrationView

@@ -12,26 +12,34 @@ from pollerd.detection.feed import feed_window, nothing_new, of_first_poll, with
 from pollerd.detection.media import essence
 from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, under_mask
 from pollerd.detection.normalise import Normalised, normalise
+from pollerd.detection.pdf import is_pdf
 from pollerd.errors import InvalidValueError
-from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
+from pollerd.model import READER, READERS, Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
 
 HEAVY_BYTES = 64 * 1024
 HEAVY_FEED_BYTES = 8 * 1024
 NEVER_SEEN = Baseline()
+ANEW = "read more exactly than before the upgrade: compared anew from now on, which is no change"
+"""Detail of the poll at which a site is taken over from an earlier reader, if that reads it otherwise."""
 _UNCHANGED = Evidence(changed=False)
+_AS_SENT = (Media.TEXT, Media.BINARY)
+"""Media whose content is the body."""
 
 
 def heavy(outcome: Outcome, baseline: Baseline = NEVER_SEEN) -> bool:
     """Returns True if `detect` may take more than about 5 ms of CPU, at worst 15 ms: run it off the event loop.
 
-    True for bodies over 64 KiB, and over 8 KiB if the type suggests a feed, for which feedparser needs 0.3 ms per KiB,
-    or if a mask has to be applied. A body identical to the last one, byte for byte, costs only its hash.
+    True for PDF documents, for bodies over 64 KiB, and over 8 KiB if the type suggests a feed, for which feedparser
+    needs 0.3 ms per KiB, or if a mask has to be applied. The same bytes as
+    the last ones cost only their hash.
     """
     size = len(outcome.body or b"")
     feedlike = size > HEAVY_FEED_BYTES and essence(outcome.content_type).endswith("xml")
     masked = size > HEAVY_UNDER_MASK_BYTES and bool(baseline.mask)
-    if not (size > HEAVY_BYTES or feedlike or masked):
+    if not (size > HEAVY_BYTES or feedlike or masked or is_pdf(outcome.body or b"", outcome.content_type)):
         return False
+    if baseline.reader != READER and baseline.fingerprint is not None:
+        return True
     return xxhash.xxh3_128_digest(outcome.body or b"") != baseline.raw_fingerprint
 
 
@@ -52,6 +60,9 @@ def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detec
     A first poll has none, but a feed's may have `at_least` and `span` alone. A site with a baseline counts as seen even
     if `elapsed` is None, but then there is no evidence: a change without a gap says nothing about a rate. `content` is
     set for FIRST and CHANGED.
+
+    A baseline of an earlier reader is compared by that reader. As soon as it finds nothing, `reread` is what the
+    present one makes of the same answer. What changed stays with the earlier one: its difference shows the change only.
     """
     if outcome.kind not in (OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED):
         raise InvalidValueError("outcome.kind", "body or not_modified", outcome.kind.value)
@@ -60,18 +71,61 @@ def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detec
     if outcome.body is None:
         return Detection(OutcomeKind.NOT_MODIFIED, _nothing_new(baseline), _unchanged(elapsed))
     raw = xxhash.xxh3_128_digest(outcome.body)
-    if raw == baseline.raw_fingerprint and baseline.fingerprint is not None:
-        return _same(outcome, baseline, elapsed)
-    found = normalise(outcome.body, outcome.content_type)
-    fingerprint, hidden = under_mask(found.content, baseline.mask)
     if baseline.fingerprint is None:
-        return _first(outcome, _seen(outcome, baseline, found, fingerprint, raw), found)
-    seen = _seen(outcome, baseline, found, fingerprint, raw)
+        found = normalise(outcome.body, outcome.content_type)
+        fingerprint, _ = under_mask(found.content, baseline.mask)
+        return _first(outcome, _seen(outcome, baseline, found, (fingerprint, raw)), found)
+    if baseline.reader == READER:
+        return _compared(outcome, baseline, raw, elapsed)
+    anew = _read_anew(outcome, baseline, raw, elapsed)
+    if baseline.reader not in READERS:
+        return replace(anew, evidence=None)
+    detection = _compared(outcome, baseline, raw, elapsed)
+    if baseline.media in _AS_SENT and detection.baseline.media not in _AS_SENT:
+        return replace(anew, evidence=None)  # bytes that are unpacked now, for example
+    return replace(detection, reread=anew) if detection.kind is OutcomeKind.UNCHANGED else detection
+
+
+def as_read_now(outcome: Outcome, baseline: Baseline, before: bytes, elapsed: float | None) -> Detection | None:
+    """Returns the detection of an answer that the earlier reader of its site took for another text, or other bytes.
+
+    Such contents are bodies: before, the last one, is read by the present reader, too. None: that finds a change, or
+    the content before says nothing.
+    """
+    if outcome.body is None or baseline.reader == READER or baseline.media not in _AS_SENT:
+        return None
+    anew = _read_anew(outcome, baseline, xxhash.xxh3_128_digest(outcome.body), elapsed)
+    then = normalise(before, outcome.content_type)
+    return anew if anew.content == then.content and anew.baseline.media is then.media else None
+
+
+def _compared(outcome: Outcome, baseline: Baseline, raw: bytes, elapsed: float | None) -> Detection:
+    """Compares a body with a baseline by the reader that the baseline is of."""
+    if raw == baseline.raw_fingerprint:
+        return _same(outcome, baseline, elapsed)
+    found = normalise(outcome.body or b"", outcome.content_type, baseline.reader)
+    fingerprint, hidden = under_mask(found.content, baseline.mask)
+    seen = _seen(outcome, baseline, found, (fingerprint, raw), baseline.reader)
     if fingerprint == baseline.fingerprint and found.media is baseline.media:
         detection = _same(outcome, seen, elapsed)
     else:
         detection = _changed(outcome, baseline, seen, found, elapsed)
     return replace(detection, hidden=hidden) if hidden else detection
+
+
+def _read_anew(outcome: Outcome, baseline: Baseline, raw: bytes, elapsed: float | None) -> Detection:
+    """Takes a body by the present reader in place of a baseline that is of an earlier one: no change.
+
+    If its text is another one, its noise has to be learned again, and the new text is what is kept.
+    """
+    found = normalise(outcome.body or b"", outcome.content_type)
+    fingerprint, hidden = under_mask(found.content, baseline.mask)
+    if fingerprint == baseline.fingerprint and found.media is baseline.media:
+        return replace(_same(outcome, _seen(outcome, baseline, found, (fingerprint, raw)), elapsed), hidden=hidden)
+    before = replace(baseline, mask=b"", proven=False)
+    seen = _seen(outcome, before, found, (under_mask(found.content, b"")[0], raw))
+    detection = _same(outcome, seen, elapsed)
+    return replace(detection, content=found.content, detail=detection.detail or ANEW)
 
 
 def _unchanged(elapsed: float | None) -> Evidence | None:
@@ -85,18 +139,26 @@ def _nothing_new(baseline: Baseline) -> Baseline:
     return baseline if window is baseline.window else replace(baseline, window=window)
 
 
-def _seen(outcome: Outcome, baseline: Baseline, found: Normalised, fingerprint: bytes, raw: bytes) -> Baseline:
-    window = None
+def _seen(
+    outcome: Outcome, baseline: Baseline, found: Normalised, prints: tuple[bytes, bytes], reader: int = READER
+) -> Baseline:
+    """prints: fingerprints of the text under the mask, and of the body."""
+    fingerprint, raw = prints
     if found.media is Media.FEED:
         fresh = len(feed.unseen(baseline.items, found.entries))
         window = feed_window(baseline, found.entries, fresh, outcome)
+        items = feed.remember(baseline.items, found.entries)
+    else:
+        items, window = feed.kept_over_other_medium(baseline, outcome)
     return replace(
         baseline,
         fingerprint=fingerprint,
         raw_fingerprint=raw,
         media=found.media,
-        items=feed.remember(baseline.items, found.entries) if found.media is Media.FEED else b"",
+        items=items,
         ttl=found.ttl,
+        reader=reader,
+        no_text=found.no_text,
         window=window,
     )
 

@@ -1,7 +1,7 @@
 """Feeds as entries (RSS, Atom, RDF, JSON Feed), their time to live, and the evidence on new items.
 
-RSS, Atom and RDF are parsed by feedparser, JSON Feed by the JSON parser. Everything but the entries and the time to
-live is ignored: build dates, generators, the order of entries.
+RSS, Atom and RDF are parsed by feedparser, JSON Feed by the JSON parser. Read are the entries, the feed's own title and
+description, and the time to live; ignored are build dates, generators, comment counts, the order of entries.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import calendar
 import io
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_entry
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,7 +23,7 @@ from msgspec.structs import replace
 from pollerd.detection import media
 from pollerd.detection.html import is_entity_bomb, is_tag_bomb, visible_text
 from pollerd.detection.last_modified import TOLERANCE_S, server_age
-from pollerd.model import Baseline, Evidence, FeedWindow, Media, Outcome
+from pollerd.model import FIRST_READER, READER, Baseline, Evidence, FeedWindow, Media, Outcome
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON_FEED = "jsonfeed.org/version/"
@@ -50,7 +52,9 @@ class FeedEntry:
     link: str = ""
     """The URL of its page, as written; empty if there is none."""
     full_text: str = ""
-    """Its content, where `text` is only its summary, as visible text on one line; read on request."""
+    """Its content, where `text` is only its summary, as visible text on one line."""
+    more: tuple[str, ...] = ()
+    """What else it shows: files, categories, and fields of shops with their names."""
 
     @property
     def key(self) -> int:
@@ -58,18 +62,43 @@ class FeedEntry:
         return key_of(self.id.encode("utf-8", "replace"))
 
 
-def content(entries: Sequence[FeedEntry]) -> bytes:
-    """Returns one line per entry as UTF-8: id, title, newest date, text, separated by tabs; the lines are sorted.
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What is read of a feed."""
 
-    Omits the dates if all entries share one: that is when the feed was built, not news.
+    entries: tuple[FeedEntry, ...]
+    """In order; those that share an identifier are told apart by what else they have."""
+    about: tuple[str, str] = ("", "")
+    """Its own title, empty if it has entries, and description."""
+
+
+ABOUT = b""
+"""In place of the identifier of an entry, in the line of the feed's own title and description."""
+
+
+def content(entries: Sequence[FeedEntry], about: tuple[str, str] = ("", ""), reader: int = READER) -> bytes:
+    """Returns one line per entry as UTF-8, sorted: id, title, newest date, text, and what else there is, in columns.
+
+    Columns are separated by tabs. `about`: title and description of the feed, in a line without an id. Omits the dates
+    if all entries share one: that is when the feed was built, not news.
     """
     newest = [max(entry.dates, default=None) for entry in entries]
     stamped = len(newest) > 1 and len(set(newest)) == 1
     lines = [
         f"{entry.id}\t{entry.title}\t{'' if stamped or date is None else _stamp(date)}\t{entry.text}"
+        + ("" if reader == FIRST_READER else _besides(entry))
         for entry, date in zip(entries, newest, strict=True)
     ]
+    if any(about) and reader != FIRST_READER:
+        lines.append(f"\t{about[0]}\t\t{about[1]}")
     return "\n".join(sorted(lines)).encode("utf-8", "replace")
+
+
+def _besides(entry: FeedEntry) -> str:
+    """Returns further columns of an entry: what it does not show already."""
+    full = () if entry.full_text in (entry.text, entry.title) else (entry.full_text,)
+    link = () if entry.link in (entry.id, "") else (entry.link,)
+    return "".join(f"\t{one}" for one in (*full, *link, *entry.more) if one)
 
 
 def _stamp(date: float) -> str:
@@ -79,11 +108,17 @@ def _stamp(date: float) -> str:
         return str(date)
 
 
-def xml_entries(body: bytes, *, full_text: bool = False) -> tuple[FeedEntry, ...] | None:
-    """Returns the entries of an RSS, Atom or RDF feed in order, or None if it is not a readable feed.
+def xml_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
+    """Returns the entries of `xml_feed`."""
+    found = xml_feed(body)
+    return None if found is None else found.entries
 
-    `full_text`: whether to read the content of entries besides their summary. `body` is UTF-8 without byte order mark.
-    Nothing is fetched; a document whose own entities would expand to much more is rejected. Raises nothing.
+
+def xml_feed(body: bytes, reader: int = READER) -> Feed | None:
+    """Returns an RSS, Atom or RDF feed, or None if it is not readable as one.
+
+    `body` is UTF-8 without byte order mark. Nothing is fetched; a document whose own entities would expand to much more
+    is rejected. Raises nothing.
     """
     if is_tag_bomb(body) or is_entity_bomb(body):
         return None
@@ -97,32 +132,130 @@ def xml_entries(body: bytes, *, full_text: bool = False) -> tuple[FeedEntry, ...
         )
         if not found.get("version") and not found["entries"]:
             return None
-        return tuple(_xml_entry(entry, full_text) for entry in found["entries"])
+        if reader == FIRST_READER:
+            return Feed(tuple(_xml_entry_at_first(entry) for entry in found["entries"]))
+        shop = {prefix for prefix, uri in found.get("namespaces", {}).items() if _SHOP_NAMESPACE in uri}
+        entries = _with_own_ids([_xml_entry(entry, shop) for entry in found["entries"]])
+        about = found.get("feed", {})
+        return Feed(entries, _about(entries, about.get("title"), about.get("subtitle")))
     except _ESCAPES:
         return None
 
 
-def _xml_entry(entry: Any, full_text: bool) -> FeedEntry:
+def _about(entries: Sequence[FeedEntry], title: object, description: object) -> tuple[str, str]:
+    """Returns what a feed says of itself; its title only where there is nothing else, since some have a date in it."""
+    return ("" if entries else _line(str(title or ""))), _line(str(description or ""))
+
+
+def _xml_entry_at_first(entry: Any) -> FeedEntry:
+    """Returns an entry as the first reader did: a date that is none spoils the feed."""
+    found = _xml_entry(entry, ())
+    dates = (dict.get(entry, "published_parsed"), dict.get(entry, "updated_parsed"))
+    return replace_entry(found, dates=tuple(float(calendar.timegm(date)) for date in dates if isinstance(date, tuple)))
+
+
+def _xml_entry(entry: Any, shop: Collection[str]) -> FeedEntry:
+    """shop: prefixes of the fields of shops in this feed."""
     # dict.get, because feedparser's own `get` substitutes one date for another and warns about it.
     title = _line(str(entry.get("title", "")))
-    contents = entry.get("content") or ()
-    text = _line(str(entry.get("summary") or (contents[0].get("value", "") if contents else "")))
-    dates = (dict.get(entry, "published_parsed"), dict.get(entry, "updated_parsed"))
+    contents = [str(one.get("value", "")) for one in entry.get("content") or ()]
+    text = _line(str(entry.get("summary") or (contents[0] if contents else "")))
+    dates = (_date(dict.get(entry, name), dict.get(entry, f"{name}_parsed")) for name in ("published", "updated"))
+    files = (_word(one.get("href") or "") for one in entry.get("enclosures") or ())
+    categories = ", ".join(_word(one.get("term") or one.get("label") or "") for one in entry.get("tags") or ())
+    fields = (f"{name}: {_line(str(value))}" for name, value in entry.items() if _is_of_shop(name, value, shop))
     return FeedEntry(
         id=_word(entry.get("id") or entry.get("link") or title or text),
         title=title,
         text=text,
-        dates=tuple(float(calendar.timegm(date)) for date in dates if isinstance(date, tuple)),
+        dates=tuple(date for date in dates if date is not None),
         link=_word(entry.get("link") or ""),
-        full_text=_line(" ".join(str(content.get("value", "")) for content in contents)) if full_text else "",
+        full_text=_line(" ".join(contents)),
+        more=tuple(filter(None, (*files, categories, *sorted(fields)))),
     )
 
 
-def json_entries(body: bytes, *, full_text: bool = False) -> tuple[FeedEntry, ...] | None:
-    """Returns the items of a JSON Feed in order, or None if the body is not one. `body` is UTF-8. Raises nothing.
+_SHOP_NAMESPACE = "base.google.com/ns/"
+_SHOP_FIELDS = frozenset(
+    [
+        "price",
+        "sale_price",
+        "saleprice",
+        "oldprice",
+        "availability",
+        "stock",
+        "quantity",
+        "condition",
+        "currency",
+        "shipping",
+        "discount",
+    ]
+)
 
-    `full_text`: whether to read the content of items besides their summary.
+
+def _is_of_shop(name: str, value: object, shop: Collection[str]) -> bool:
+    if not isinstance(value, str):
+        return False
+    prefix, _, field = name.partition("_")
+    return name.lower() in _SHOP_FIELDS or (prefix in shop and field != "")
+
+
+def _with_own_ids(entries: Sequence[FeedEntry]) -> tuple[FeedEntry, ...]:
+    """Returns the entries with what else they have behind identifiers that several share.
+
+    The last of them, in feeds the oldest, keeps the bare one: it may have been alone until now.
     """
+    left = Counter(entry.id for entry in entries)
+    if len(left) == len(entries):
+        return tuple(entries)
+    found = []
+    for entry in entries:
+        left[entry.id] -= 1
+        besides = entry.link if entry.link not in (entry.id, "") else ""
+        mark = " ".join(filter(None, (besides, entry.title))) or entry.text
+        found.append(replace_entry(entry, id=f"{entry.id} {mark}") if left[entry.id] and mark else entry)
+    return tuple(found)
+
+
+_ISO_DATE = re.compile(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:[T ]+([0-9]{2}):?([0-9]{2})?.*)?", re.DOTALL)
+_YEARS = range(1000, 3000)
+
+
+def _date(text: object, parsed: object) -> float | None:
+    """Returns a date as feedparser read it, epoch seconds; None where it is no date, or part of it is made up."""
+    if not isinstance(parsed, tuple) or not isinstance(text, str) or parsed[0] not in _YEARS:
+        return None
+    text = text.strip()
+    if text.startswith("-") or (text[:1].isdigit() and " " not in text[:3]):  # not "24 Nov 2026"
+        match = _ISO_DATE.fullmatch(text)
+        if match is None:
+            return None
+        year, month, day, hour, minute = (int(part or 0) for part in match.groups())
+        try:
+            datetime(year, month, day, tzinfo=UTC)
+        except ValueError:
+            return None
+        if hour > _LAST_HOUR or minute > _LAST_MINUTE:
+            return None
+        if "T" in text and (exact := _iso(text)) is not None:
+            return exact
+    try:
+        return float(calendar.timegm(parsed))
+    except (ValueError, OverflowError):
+        return None
+
+
+_LAST_HOUR, _LAST_MINUTE = 24, 59
+
+
+def json_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
+    """Returns the entries of `json_feed`."""
+    found = json_feed(body)
+    return None if found is None else found.entries
+
+
+def json_feed(body: bytes, reader: int = READER) -> Feed | None:
+    """Returns a JSON Feed, or None if the body is not one. `body` is UTF-8. Raises nothing."""
     if _JSON_FEED.encode() not in body and b"jsonfeed.org\\/version" not in body:
         return None
     found = media.parsed(body)
@@ -131,20 +264,28 @@ def json_entries(body: bytes, *, full_text: bool = False) -> tuple[FeedEntry, ..
     items = found.get("items")
     if not isinstance(items, list):
         return None
-    return tuple(_json_entry(item, full_text) for item in items if isinstance(item, dict))
+    entries = [_json_entry(item) for item in items if isinstance(item, dict)]
+    if reader == FIRST_READER:
+        return Feed(tuple(entries))
+    return Feed(_with_own_ids(entries), _about(entries, found.get("title"), found.get("description")))
 
 
-def _json_entry(item: dict[str, Any], full_text: bool) -> FeedEntry:
+def _json_entry(item: dict[str, Any]) -> FeedEntry:
     title = _line(str(item.get("title") or ""))
-    text = _line(str(item.get("content_html") or item.get("content_text") or item.get("summary") or ""))
+    content, summary = str(item.get("content_html") or item.get("content_text") or ""), str(item.get("summary") or "")
+    text = _line(content or summary)
     dates = (_iso(item.get("date_published")), _iso(item.get("date_modified")))
+    attachments, tags = item.get("attachments"), item.get("tags")
+    files = [one.get("url") for one in attachments if isinstance(one, dict)] if isinstance(attachments, list) else []
+    categories = ", ".join(map(_word, tags)) if isinstance(tags, list) else ""
     return FeedEntry(
         id=_word(item.get("id") or item.get("url") or title or text),
         title=title,
         text=text,
         dates=tuple(date for date in dates if date is not None),
         link=_word(item.get("url") or ""),
-        full_text=_line(str(item.get("content_html") or item.get("content_text") or "")) if full_text else "",
+        full_text=_line(content),
+        more=tuple(filter(None, (_line(summary) if content else "", *(_word(one or "") for one in files), categories))),
     )
 
 
@@ -310,6 +451,24 @@ def feed_window(before: Baseline, entries: Sequence[FeedEntry], fresh: int, outc
         read_at=outcome.started_at,
         full_polls=(0 if known is None else known.full_polls) + int(full),
     )
+
+
+KEPT_SECONDS, KEPT_POLLS = 14 * 86_400.0, 50
+"""For how long the items of a feed are kept that answers with something else: the longer of the two."""
+
+
+def kept_over_other_medium(before: Baseline, outcome: Outcome) -> tuple[bytes, FeedWindow | None]:
+    """Returns items and window of a feed after an answer that is none, so that its entries are not new when it is back.
+
+    Nothing for what was no feed, or is none any more.
+    """
+    window = before.window
+    if window is None or not before.items:
+        return b"", None
+    away = window.away + 1
+    if away > KEPT_POLLS and outcome.started_at - window.read_at > KEPT_SECONDS:
+        return b"", None
+    return before.items, replace(window, new=0, away=away)
 
 
 def nothing_new(window: FeedWindow | None) -> FeedWindow | None:

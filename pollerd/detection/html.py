@@ -1,7 +1,8 @@
 """The visible text of HTML: one line per block, with white space collapsed.
 
-Removed: scripts, styles, comments, attributes, templates, noscript, frames' fallback text, head metadata but the title.
-Hidden inputs disappear with the attributes: they have no text.
+Removed: scripts, styles, comments, attributes, templates, noscript, frames' fallback text, head metadata but the title,
+and elements that say that they are not shown. Shown besides: what stands for an image, the words of buttons, shadow
+roots in the markup, which option is chosen, what is struck out, and where frames lead.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from selectolax.lexbor import LexborHTMLParser
 
 from pollerd.detection.media import is_utf8
+from pollerd.model import FIRST_READER, READER
 
 # The text of plain markup, extracted in one pass, without a tree.
 #
@@ -32,17 +34,25 @@ _ORDINARY_BLOCKS = rb"""p | div | li | br | h[1-6r] | d(?:[dlt]|i(?:alog|[rv])|e
 BLOCKS = _ORDINARY_BLOCKS + rb"| caption | pre | select | t(?:r|able|body|foot|head|itle)"
 """Names of block elements, for a VERBOSE pattern; factored by first letters, for speed."""
 _BLOCK_NAME = re.compile(BLOCKS.decode(), re.VERBOSE)
-_COMMON_INLINES = rb"a | span | b | i | em | strong | img | link | meta | button | small | code | u | label"
+_COMMON_INLINES = rb"a | span | b | i | em | strong | link | meta | button | small | code | u | label"
 
+# What says that an element is not shown. Where it stands, and for elements that show more than the text between tags
+# (`revealed`), nothing below matches.
+_NOT_SHOWN = rb"(?i:display)\s*+:\s*+(?i:none)"
+_HIDING = rb"""(?: (?i:hidden)(?=[\s/>=]) | (?i:aria-hidden)\s*+=\s*+["']?(?i:true)["']?(?=[\s/>])
+    | (?i:style)\s*+=\s*+(?: "[^"<]*?%b[^"<]*" | '[^'<]*?%b[^'<]*' ) )""" % (_NOT_SHOWN, _NOT_SHOWN)
 _BLANK = rb"[ \t\n\r\f]"
 _NAME_ENDS = rb"(?=[ \t\n\r\f/>])"
-_ATTRIBUTES = rb"""(?:
-    [ \t\n\r\f/]*+ [^ \t\n\r\f"'<>/=]++
+_ATTRIBUTES = (
+    rb"""(?:
+    [ \t\n\r\f/]*+ (?!(?=[hHaAsS])%b) [^ \t\n\r\f"'<>/=]++
     (?: [ \t\n\r\f]*+ = [ \t\n\r\f]*+ (?: "[^"<]*+" | '[^'<]*+' | [^ \t\n\r\f"'<>][^ \t\n\r\f<>]*+ ) )?+
 )*+"""
+    % _HIDING
+)
 _REST = _NAME_ENDS + _ATTRIBUTES + rb"[ \t\n\r\f/]*+>"
 _REST_OF_OPEN = _NAME_ENDS + _ATTRIBUTES + rb"[ \t\n\r\f]*+>"
-_QUICK_REST = rb"""(?: (?:[ ][a-z-]++="[^"<]*+")*+> | """ + _REST + rb")"
+_QUICK_REST = rb"""(?: (?:[ ](?!hidden|aria-hidden|style)[a-z-]++="[^"<]*+")*+> | """ + _REST + rb")"
 
 # `html` counts "<pre" anywhere: no other token may contain it here.
 _PRE = rb"pre[\s>]"
@@ -59,13 +69,14 @@ def _hidden(name: bytes) -> bytes:
 
 _TABLE_PART = rb"(?: t(?:able|body|head|foot|[rdh]) | c(?:aption|ol|olgroup) )" + _NAME_ENDS
 _PART_FOLLOWS = rb"(?=%b*+ (?:<%b %b*+)*+ </?%b)" % (_BLANK, _COMMENT, _BLANK, _TABLE_PART)
-_ONLY_OPTIONS = rb"(?=(?: [^<]++ | </?(?:opt(?:ion|group)|hr)%b )*+ </select%b)" % (_REST, _NAME_ENDS)
+_CHOSEN = rb"option(?=[ \t\n\r\f])[^<>]*?[ \t\n\r\f](?i:selected)"
+_ONLY_OPTIONS = rb"(?=(?: [^<]++ | <(?!%b)/?(?:opt(?:ion|group)|hr)%b )*+ </select%b)" % (_CHOSEN, _REST, _NAME_ENDS)
 _ONLY_TEXT_TO = rb"(?=[^<]*+</%b" + _NAME_ENDS + rb")"
 _ONE_LINE = rb"(?=(?: [^\n<]++ | <(?!/?pre%b) )*+ </pre%b)" % (_NAME_ENDS, _NAME_ENDS)
 # Elements with parsing rules of their own: matched in lower case, individually, or not at all.
 _PECULIAR = (
     rb"(?i:%b|(?:s(?:cript|tyle|vg|elect)|no(?:script|embed|frames)|iframe|title|textarea|template|math|frame(?:set)?"
-    rb"|xmp|plaintext|listing|pre)%b)"
+    rb"|xmp|plaintext|listing|pre|img|input|s|del|strike)%b)"
 ) % (_TABLE_PART, _NAME_ENDS)
 # SVG is parsed like XML, up to elements that switch back to HTML.
 _ONLY_DRAWING = rb"""(?=(?:
@@ -238,17 +249,181 @@ _INVISIBLE = [sign.encode() for sign in "\xad\u200b\ufeff"]
 _SPACE = ord(" ")
 
 
-def visible_text(html: bytes) -> bytes:
+def visible_text(html: bytes, reader: int = READER) -> bytes:
     """Returns the visible text of a page as UTF-8: a line per block, no empty lines, no white space at either end.
 
     `html` is UTF-8; invalid bytes become U+FFFD. Malformed markup is parsed as in browsers, unless that would take too
     long. Raises nothing.
     """
+    if reader == FIRST_READER:
+        return fold_white_space(text_by_parser(simplified(html)))
     text = text_of_plain(html)
-    if text is None and _SPECIAL.search(html) is not None:
+    if text is not None:
+        return fold_white_space(text)
+    if _SPECIAL.search(html) is not None:
         html = simplified(html)
-        text = text_of_plain(html)
-    return fold_white_space(text_by_parser(html) if text is None else text)
+    shown, nested = without_hidden(html)
+    text = _text(shown, hiding=nested)
+    # All may be hidden until a script has run.
+    return text if b"\n" in text or (shown == html and not nested) else _text(html)
+
+
+def _text(html: bytes, *, hiding: bool = False) -> bytes:
+    html = revealed(html)
+    text = None if hiding else text_of_plain(html)
+    text = text_by_parser(html, hiding=hiding) if text is None else text
+    return fold_white_space(with_marks(text))
+
+
+# What the text between tags leaves out, written into the page as text, and elements that are not shown.
+
+_CHOSEN_MARK, _STRUCK_MARK = "\ufdd4".encode(), "\ufdd5".encode()
+"""In front of the chosen option, and at either end of what is struck out: noncharacters, which no page has."""
+_SHOWN_MARKS = ((_CHOSEN_MARK, "✓ ".encode()), (_STRUCK_MARK, b"~~"))
+_TAG_REST = rb"(?=[\s/>])((?:[^<>\"']|\"[^\"<]*(?:<[^\"<]*){0,8}\"|'[^'<]*(?:<[^'<]*){0,8}')*+)>"
+_TELLING = re.compile(rb"<(/?)(img|input|option|frameset|frame|template|s|del|strike)" + _TAG_REST)
+_GIVEN = re.compile(rb"([^\s\"'<>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'<>]+)))?")
+_BUTTONS = frozenset({b"submit", b"button", b"reset"})
+_STRUCK = frozenset({b"s", b"del", b"strike"})
+_VALUE = rb"""(?: \s*+ = \s*+ (?: "[^"<]*+" | '[^'<]*+' | [^\s"'<>]++ ) )"""
+_HIDDEN_TAG = re.compile(
+    rb"<([a-zA-Z][a-zA-Z0-9:-]*+) (?: [\s/]++ (?!%b) [^\s\"'<>/=]++ %b?+ )*+ [\s/]++ %b"
+    rb"(?: [^<>\"'] | \"[^\"<]*\" | '[^'<]*' )*+> (?: ([^<]*+)(</\1\s*>) )?" % (_HIDING, _VALUE, _HIDING),
+    re.VERBOSE,
+)
+_WITHOUT_TEXT = frozenset(
+    b"area base br col embed hr img input link meta param source track wbr script style noscript template iframe html "
+    b"head body path use".split()
+)
+_HIDDEN_SELECTOR = '[hidden], [aria-hidden="true" i], [style*="display:none" i], [style*="display: none" i]'
+
+
+def revealed(html: bytes, *, keep: bool = False) -> bytes:
+    """Writes what readers see besides the text between tags as text, with marks that `with_marks` makes readable.
+
+    `html` has tag names in lower case. keep: whether tags stay, for selectors; else those that told something go.
+    """
+    shadows: list[bool] = []
+
+    def tell(match: re.Match[bytes]) -> bytes:
+        closing, name, rest = match.groups()
+        tag = match[0] if keep else b""
+        match name:
+            case b"template":
+                if closing:
+                    return b"</div>" if shadows and shadows.pop() else match[0]
+                shadows.append(b"shadowrootmode" in rest.lower())
+                return b"<div>" if shadows[-1] else match[0]
+            case b"frameset":
+                return b"</div>" if closing else b"<div>"
+            case b"frame":
+                return b"<div>%b</div>" % _attribute(rest, b"src")
+            case b"option":
+                chosen = not closing and _has(rest, b"selected")
+                return (match[0] if keep else b"<option>") + _CHOSEN_MARK if chosen else match[0]
+            case b"img":
+                return tag + (b"" if _is_hidden(match[0]) else b" %b " % _attribute(rest, b"alt"))
+            case b"input":
+                return tag + (b"" if _is_hidden(match[0]) else _words_of_button(rest))
+            case _:
+                kept = match[0] if keep else b"</u>" if closing else b"<u>"
+                return _STRUCK_MARK + kept if closing else kept + _STRUCK_MARK
+
+    return _TELLING.sub(tell, html)
+
+
+def _words_of_button(rest: bytes) -> bytes:
+    kind = _attribute(rest, b"type").strip().lower()
+    if kind == b"image":
+        return b" %b " % _attribute(rest, b"alt")
+    return b" %b " % _attribute(rest, b"value") if kind in _BUTTONS else b""
+
+
+def _attribute(rest: bytes, name: bytes) -> bytes:
+    """Returns the value of an attribute as text of a page."""
+    for given in _GIVEN.finditer(rest):
+        if given[1].lower() == name:
+            return (given[2] or given[3] or given[4] or b"").replace(b"<", b"&lt;").replace(b">", b"&gt;")
+    return b""
+
+
+def _has(rest: bytes, name: bytes) -> bool:
+    return any(given[1].lower() == name for given in _GIVEN.finditer(rest))
+
+
+def _is_hidden(tag: bytes) -> bool:
+    return b"hidden" in tag and _HIDDEN_TAG.match(tag) is not None
+
+
+def with_marks(text: bytes, *, shown: bool = True) -> bytes:
+    """Makes the marks of `revealed` readable, or removes them."""
+    if text.isascii():
+        return text
+    for mark, sign in _SHOWN_MARKS:
+        text = text.replace(mark, sign if shown else b"")
+    return text
+
+
+def without_hidden(html: bytes) -> tuple[bytes, bool]:
+    """Removes hidden elements that hold nothing but text; returns also whether others are left, for a parser.
+
+    Those that have no text anyway lose their attributes.
+    """
+    nested = False
+    if not any(word in html for word in (b"hidden", b"HIDDEN", b"display", b"DISPLAY")):
+        return html, nested
+
+    def drop(match: re.Match[bytes]) -> bytes:
+        nonlocal nested
+        name, bare = match[1].lower(), b"<%b>" % match[1] + (match[2] or b"") + (match[3] or b"")
+        if name in _WITHOUT_TEXT:
+            return match[0] if name == b"input" else bare
+        if match[3] is not None:
+            return b"<br>" if is_block(name.decode()) else b""
+        if name == b"svg" and not nested:
+            end = html.find(b"</svg", match.end())
+            if end >= 0 and b"<t" not in html[match.end() : end]:
+                return bare
+        nested = True
+        return match[0]
+
+    return _HIDDEN_TAG.sub(drop, html), nested
+
+
+_TITLE = re.compile(rb"<title[^>]*>([^<]*)</title", re.IGNORECASE)
+_REFRESH = re.compile(rb"<meta[^>]{0,200}?url\s*=\s*[\"']?\s*([^\"'\s>]{1,200})", re.IGNORECASE)
+_FRAMES = re.compile(rb"<frame\s[^>]{0,500}?src\s*=\s*[\"']?([^\"'\s>]{1,200})", re.IGNORECASE)
+_FRAMES_NAMED = 5
+
+
+def why_no_text(html: bytes, text: bytes) -> str:
+    """Returns why a page has no text that could be compared, in one line; empty: it has. text: its visible text."""
+    frames = _FRAMES.findall(html) if len(text) <= _FRAMES_NAMED * 200 and b"<frameset" in html.lower() else []
+    if frames:
+        named = ", ".join(_plain(one) for one in frames[:_FRAMES_NAMED])
+        return f"the page has no text of its own, it shows frames: add their URLs instead ({named})"
+    if b"\n" in text:
+        return ""
+    title = _TITLE.search(html)
+    if text and (title is None or text != fold_white_space(unescape(_plain(title[1])).encode())):
+        return ""
+    refresh = _REFRESH.search(html) if b"refresh" in html.lower() else None
+    if refresh is not None:
+        return f"the page has no text, it sends browsers on: add that URL instead ({_plain(refresh[1])})"
+    if b"<script" in html.lower():
+        return "the page has no text without its scripts: set render, so that a browser reads it"
+    return "the page has no text"
+
+
+def _plain(raw: bytes) -> str:
+    return "".join(sign if sign.isprintable() else " " for sign in raw.decode("utf-8", "replace"))
+
+
+def remove_hidden(tree: LexborHTMLParser) -> None:
+    """Removes the elements of a page that say that they are not shown."""
+    for node in tree.css(_HIDDEN_SELECTOR):
+        if node.tag not in ("html", "body"):
+            node.decompose()
 
 
 def simplified(html: bytes) -> bytes:
@@ -258,10 +433,10 @@ def simplified(html: bytes) -> bytes:
     return _PREFORMATTED.sub(_keep_lines, _CELL.sub(b" <", html))
 
 
-def text_by_parser(html: bytes) -> bytes:
-    """Returns what `text_of_plain` does, for any simplified page."""
+def text_by_parser(html: bytes, *, hiding: bool = False) -> bytes:
+    """Returns what `text_of_plain` does, for any simplified page. hiding: without elements that are not shown."""
     marked = mark_blocks(html)
-    text = plain_text(marked) if is_tag_bomb(marked) else _tree_text(marked)
+    text = plain_text(marked) if is_tag_bomb(marked) else _tree_text(marked, hiding=hiding)
     return text.encode("utf-8", "replace")
 
 
@@ -270,8 +445,10 @@ def mark_blocks(html: bytes) -> bytes:
     return _BLOCK.sub(b"\f<", html)
 
 
-def _tree_text(html: bytes) -> str:
+def _tree_text(html: bytes, *, hiding: bool) -> str:
     tree = LexborHTMLParser(html, scripting=True)
+    if hiding:
+        remove_hidden(tree)
     tree.strip_tags(HIDDEN_ELEMENTS, recursive=True)
     return root.text_lexbor() if (root := tree.root) is not None else ""
 

@@ -10,19 +10,28 @@ from typing import Any
 
 import orjson
 
-from pollerd.model import Media
+from pollerd.model import FIRST_READER, READER, Media
 
-# Character encodings. Decoding never raises, whatever charset a server names.
+# Character encodings. Decoding never raises, whatever charset a server names, and no two bodies become one text.
 #
 # Precedence, as in browsers: byte order mark, `charset` of the Content-Type, `<meta charset>` or the XML declaration
-# within the first 1,024 bytes, UTF-8 if the bytes are UTF-8, else windows-1252.
+# within the first 1,024 bytes, UTF-8 if the bytes are UTF-8. Where the bytes do not fit, browsers show one sign for all
+# that they cannot read; here the next best is taken: what the page says elsewhere, what its language is usually written
+# in, and last windows-1252, which shows every byte as a character of its own.
 
-_PRESCAN = 1024
+_PRESCAN, _LATE_PRESCAN = 1024, 256 * 1024
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_PARAMETER = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
-_DECLARED = re.compile(
-    rb"<meta[^>]{0,512}?charset\s*=\s*[\"']?\s*([\w.:-]+)|^\s*<\?xml[^>]{0,256}?encoding\s*=\s*[\"']([\w.:-]+)",
-    re.IGNORECASE,
+_PARAMETER = re.compile(r"(?:^|[;,\s])charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
+_OTHER_PARAMETER = re.compile(r"(?<![\w-])(?!charset\b)[\w-]+\s*=\s*\"[^\"]*\"", re.IGNORECASE)
+_XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,256}?\sencoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
+_META = re.compile(
+    rb"<!--.*?(?:-->|\Z)|<(script|style|title|textarea|noscript|xmp)\b.*?(?:</\1|\Z)|<meta[\s/]([^>]{1,1024})>",
+    re.IGNORECASE | re.DOTALL,
+)
+_ATTRIBUTE = re.compile(rb"([^\s=/>\"']+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"']+))")
+_IN_CONTENT = re.compile(rb"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_LANGUAGE = re.compile(
+    rb"<html[^>]{0,512}?\s(?:xml:)?lang\s*=\s*[\"']?([a-zA-Z]{2,3})(?:[-_]([a-zA-Z]{2,8}))?", re.IGNORECASE
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{1,39}\Z")
 
@@ -31,6 +40,7 @@ _WIDER = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
     "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
     "tis-620": "cp874",
     "gb2312": "gb18030",
     "gbk": "gb18030",
@@ -46,32 +56,118 @@ _NAMES = """
     iso8859-14 iso8859-15 iso8859-16
 """
 _READABLE = frozenset(_NAMES.split())
+# Labels of the WHATWG list (Encoding, section 4.2) that Python does not know, also without "x-" in front.
+_LABELS = {
+    label: name
+    for name, labels in {
+        "utf-8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8",
+        "utf-16-le": "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff",
+        "utf-16-be": "unicodefffe",
+        **{f"iso8859-{part}": f"iso8859{part}" for part in (2, 3, 4, 5, 10, 13, 14)},
+        "iso8859-6": "iso88596 csiso88596e csiso88596i iso-8859-6-e iso-8859-6-i",
+        "iso8859-7": "iso88597 sun_eu_greek",
+        "iso8859-8": "iso88598 csiso88598e csiso88598i iso-8859-8-e iso-8859-8-i logical visual",
+        "iso8859-15": "iso885915 csisolatin9",
+        "koi8-r": "koi koi8",
+        "koi8-u": "koi8-ru",
+        "mac-roman": "csmacintosh mac",
+        "mac-cyrillic": "mac-ukrainian",
+        "cp874": "dos-874 windows-874 iso-8859-11 iso8859-11 iso885911",
+        "gb18030": "csgb2312 gb_2312 gb_2312-80",
+        "big5": "cn-big5",
+        "euc_jp": "cseucpkdfmtjapanese",
+        "cp932": "windows-31j",
+        "cp949": "cseuckr csksc56011987 iso-ir-149 ks_c_5601-1989 ksc_5601 windows-949",
+        "cp1252": "iso88591",
+        "cp1254": "iso88599",
+    }.items()
+    for label in labels.split()
+}
+# What pages in a language are written in if they are not UTF-8 (WHATWG HTML, section 13.2.3.2).
+_OF_LANGUAGE = {
+    language: name
+    for name, languages in {
+        "cp1251": "ru uk be bg mk sr ky kk tg mn",
+        "cp1250": "pl cs sk hu sl hr bs",
+        "cp1253": "el",
+        "cp1254": "tr az ku",
+        "cp1255": "he",
+        "cp1256": "ar fa ur",
+        "cp1257": "et lt lv",
+        "cp1258": "vi",
+        "cp874": "th",
+        "cp932": "ja",
+        "cp949": "ko",
+        "gb18030": "zh",
+    }.items()
+    for language in languages.split()
+}
+_TRADITIONAL = frozenset({b"tw", b"hk", b"mo", b"hant"})
+_ASCII_NEEDS_DECODING = frozenset({"utf-16-le", "utf-16-be", "iso2022_jp"})
+_ESCAPE = b"\x1b"
+_AS_BYTES = "pollerd.bytes"
+_SURROGATES = {0xDC00 + byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(0x80, 0x100)}
+
+
+def _byte_by_byte(error: UnicodeError) -> tuple[str, int]:
+    """Reads bytes that do not fit as windows-1252, a character each: what differs stays different."""
+    assert isinstance(error, UnicodeDecodeError)
+    return "".join(
+        _SURROGATES.get(0xDC00 + byte, chr(byte)) for byte in error.object[error.start : error.end]
+    ), error.end
+
+
+codecs.register_error(_AS_BYTES, _byte_by_byte)
 
 
 @lru_cache(maxsize=256)
-def codec(name: str) -> str | None:
+def codec(name: str, reader: int = READER) -> str | None:
     """Returns the Python codec for an untrusted charset name, or None if it names no text encoding."""
     if _NAME.match(name) is None:
         return None
-    try:
-        found = codecs.lookup(name.replace(":", "_")).name
-    except LookupError:
-        return None
+    label = name.lower()
+    while reader > FIRST_READER and label.startswith("x-"):
+        label = label.removeprefix("x-")
+    found = None if reader == FIRST_READER else _LABELS.get(label)
+    if found is None:
+        try:
+            found = codecs.lookup(label.replace(":", "_")).name
+        except LookupError:
+            return None
     found = _WIDER.get(found, found)
     return found if found in _READABLE else None
 
 
 @lru_cache(maxsize=256)
 def _stated(content_type: str | None) -> str | None:
-    match = _PARAMETER.search(content_type) if content_type else None
+    match = _PARAMETER.search(_OTHER_PARAMETER.sub("", content_type)) if content_type else None
     return codec(match[1]) if match else None
 
 
-def _declared(body: bytes) -> str | None:
-    match = _DECLARED.search(body, 0, _PRESCAN)
-    found = codec((match[1] or match[2]).decode("ascii", "replace")) if match else None
+def _declared(body: bytes, end: int = _PRESCAN) -> str | None:
+    """Returns the encoding that the XML declaration or a meta element in the first bytes names; None: none does."""
+    xml = _XML_ENCODING.match(body, 0, end)
+    names = [xml[1]] if xml else []
+    for match in _META.finditer(body, 0, end) if b"charset" in body[:end] or b"CHARSET" in body[:end] else ():
+        if match[2] is not None:
+            given = {name.lower(): a or b or c for name, a, b, c in reversed(_ATTRIBUTE.findall(match[2]))}
+            inside = None
+            if given.get(b"http-equiv", b"").strip().lower() == b"content-type":
+                inside = _IN_CONTENT.search(given.get(b"content", b""))
+            names += [given[b"charset"].strip()] if b"charset" in given else [inside[1]] if inside else []
+    found = next(filter(None, (codec(name.decode("ascii", "replace")) for name in names)), None)
     # The declaration was readable as ASCII, so UTF-16 cannot be right.
     return "utf-8" if found is not None and found.startswith("utf-16") else found
+
+
+def _of_language(body: bytes) -> str | None:
+    """Returns what a page in the language that it states is written in if it is not UTF-8; None: not known."""
+    match = _LANGUAGE.search(body, 0, _HEAD)
+    if match is None:
+        return None
+    if match[1].lower() == b"zh" and (match[2] or b"").lower() in _TRADITIONAL:
+        return "big5"
+    return _OF_LANGUAGE.get(match[1].lower().decode())
 
 
 def strip_mark(body: bytes) -> tuple[bytes, str | None]:
@@ -82,13 +178,64 @@ def strip_mark(body: bytes) -> tuple[bytes, str | None]:
     return body, None
 
 
-def to_utf8(body: bytes, content_type: str | None) -> bytes:
-    """Returns the body re-encoded as UTF-8 without byte order mark; UTF-8 is returned unchanged, errors included.
+def to_utf8(body: bytes, content_type: str | None, reader: int = READER) -> bytes:
+    """Returns the body re-encoded as UTF-8 without byte order mark. Bytes that fit nothing become a character each.
 
-    Undecodable bytes become U+FFFD. Raises nothing.
+    Raises nothing.
     """
+    if reader == FIRST_READER:
+        return _to_utf8_at_first(body, content_type)
+    body, mark = strip_mark(body)
+    name = mark or _stated(content_type)
+    if body.isascii() and name not in _ASCII_NEEDS_DECODING and _ESCAPE not in body:
+        return body
+    name = name or _declared(body)
+    if name in (None, "utf-8") and is_utf8(body):
+        return body
+    return _decoded(body, name, mark).encode("utf-8", "replace")
+
+
+def _decoded(body: bytes, name: str | None, mark: str | None) -> str:
+    """Returns the text of a body that is no UTF-8, or is not to be. name: the encoding that it is said to be in."""
+    if name not in (None, "utf-8") and (text := _strictly(body, name)) is not None:
+        return text
+    if mark is None and name != "utf-8" and is_utf8(body):
+        return body.decode()
+    if name in (None, "utf-8"):
+        text = body.decode("utf-8", "surrogateescape")
+        strays = len(text) - len(body.decode("utf-8", "ignore"))
+        # UTF-8 into which a byte strayed, or none: letters of other encodings rarely look like it.
+        if 2 * strays <= len(text) - len(text.encode("ascii", "ignore")):
+            return text.translate(_SURROGATES)
+    elsewhere = _declared(body) or _declared(body, _LATE_PRESCAN)
+    for other in (elsewhere, _of_language(body)):
+        if other not in (None, "utf-8", name) and (text := _strictly(body, other)) is not None:
+            return text
+    return body.decode("cp1252" if name in (None, "utf-8") else name, _AS_BYTES)
+
+
+def _strictly(body: bytes, name: str | None) -> str | None:
+    try:
+        return body.decode(name or "utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+_DECLARED_AT_FIRST = re.compile(
+    rb"<meta[^>]{0,512}?charset\s*=\s*[\"']?\s*([\w.:-]+)|^\s*<\?xml[^>]{0,256}?encoding\s*=\s*[\"']([\w.:-]+)",
+    re.IGNORECASE,
+)
+_PARAMETER_AT_FIRST = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
+
+
+def _to_utf8_at_first(body: bytes, content_type: str | None) -> bytes:
+    """Returns what the first reader did: bytes that do not fit are U+FFFD, or stay as they are in UTF-8."""
     body, name = strip_mark(body)
-    name = name or _stated(content_type) or _declared(body)
+    match = _PARAMETER_AT_FIRST.search(content_type) if name is None and content_type else None
+    name = name or (codec(match[1], FIRST_READER) if match else None)
+    if name is None and (found := _DECLARED_AT_FIRST.search(body, 0, _PRESCAN)):
+        name = codec((found[1] or found[2]).decode("ascii", "replace"), FIRST_READER)
+        name = "utf-8" if name is not None and name.startswith("utf-16") else name
     if name == "utf-8" or (name is None and is_utf8(body)):
         return body
     return body.decode(name or "cp1252", "replace").encode("utf-8", "replace")
@@ -131,7 +278,7 @@ def essence(content_type: str | None) -> str:
     return stated if "/" in stated else ""
 
 
-def classify(body: bytes, content_type: str | None) -> tuple[tuple[Media, ...], bytes]:
+def classify(body: bytes, content_type: str | None, reader: int = READER) -> tuple[tuple[Media, ...], bytes]:
     """Returns candidate media, best first (the last always works), and the text to parse.
 
     The text is UTF-8 without byte order mark, or for BINARY alone the bytes unchanged.
@@ -140,11 +287,13 @@ def classify(body: bytes, content_type: str | None) -> tuple[tuple[Media, ...], 
     `text/xml` or `text/html`; HTML is assumed only if it is stated, or no type is. Under a type that says nothing of
     how to read it (`application/csv`, `application/force-download`) what begins as text is text.
     """
+    if reader == FIRST_READER:
+        return _classify_at_first(body, content_type)
     kind = essence(content_type)
     if _opaque(kind, body):
         return (Media.BINARY,), body
     text = to_utf8(body, content_type)
-    return _candidates(kind, text[:_HEAD]), text
+    return _candidates(kind, text[:_HEAD], _fallback(kind, text[:_HEAD])), text
 
 
 def _opaque(kind: str, body: bytes) -> bool:
@@ -155,11 +304,28 @@ def _opaque(kind: str, body: bytes) -> bool:
     return kind.startswith(_NEVER_TEXT) or (_BINARY_BYTE.search(head) is not None and strip_mark(head)[1] is None)
 
 
-def _candidates(kind: str, head: bytes) -> tuple[Media, ...]:
+_UNSTATED_AT_FIRST = frozenset(
+    {"", "application/octet-stream", "binary/octet-stream", "application/unknown", "unknown/unknown"}
+)
+
+
+def _classify_at_first(body: bytes, content_type: str | None) -> tuple[tuple[Media, ...], bytes]:
+    """Returns what the first reader did: only types that say so are text, of those that are stated."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    stated = kind not in _UNSTATED_AT_FIRST
+    head = body[:_HEAD]
+    if not _is_textual(kind) if stated else b"\0" in head and strip_mark(head)[1] is None:
+        return (Media.BINARY,), body
+    text = _to_utf8_at_first(body, content_type)
+    head = text[:_HEAD]
+    fallback = _looks(kind, head) if not stated else Media.HTML if kind in _HTML_TYPES else Media.TEXT
+    return _candidates(kind, head, fallback), text
+
+
+def _candidates(kind: str, head: bytes, fallback: Media) -> tuple[Media, ...]:
     """Returns candidate media for a text of the stated type that begins with `head`."""
     if kind in _HTML_TYPES and _PAGE.match(head):
         return (Media.HTML,)
-    fallback = _fallback(kind, head)
     start = head.lstrip()[:1]
     if start in (b"{", b"["):
         # A JSON Feed is JSON that declares itself: the parser decides.

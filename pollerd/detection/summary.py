@@ -7,7 +7,7 @@ from itertools import islice
 from typing import AnyStr, Literal
 
 from pollerd.detection.edits import unmatched
-from pollerd.detection.feed import key_of, left_at_end
+from pollerd.detection.feed import ABOUT, key_of, left_at_end, remembered
 from pollerd.detection.media import parsed
 from pollerd.detection.noise.learning import without_noise
 from pollerd.detection.noise.templates import MARK, MARK_END
@@ -96,7 +96,10 @@ def differing_part(before: bytes, after: bytes) -> tuple[bytes, bytes]:
 
 def _entries(before: bytes, after: bytes, order: tuple[bytes, bytes]) -> str:
     old, new = _by_id(before), _by_id(after)
-    fresh = [title for key, (title, _) in new.items() if key not in old]
+    about, about_now = old.pop(ABOUT, None), new.pop(ABOUT, None)
+    known = set(remembered(order[0]))
+    fresh = [title for key, (title, _) in new.items() if key not in old and key_of(key) not in known]
+    back = [title for key, (title, _) in new.items() if key not in old and key_of(key) in known]
     edited = [title for key, (title, line) in new.items() if key in old and old[key][1] != line]
     missing = [key for key in old if key not in new]
     left = left_at_end(*order, set(map(key_of, old)), set(map(key_of, new)))
@@ -106,6 +109,10 @@ def _entries(before: bytes, after: bytes, order: tuple[bytes, bytes]) -> str:
         parts.append(f"{counted(len(fresh), 'new entry', 'new entries')}: {_titles(fresh)}")
     if edited:
         parts.append(f"{len(edited):,} edited: {_titles(edited)}")
+    if back:
+        parts.append(f"{len(back):,} back: {_titles(back)}")
+    if about_now is not None and about is not None and about != about_now:
+        parts.append(f"text of the feed: {about_now[0]}")
     if gone:
         parts.append(f"{gone:,} gone")
     if missing and not parts:

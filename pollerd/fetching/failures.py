@@ -114,7 +114,7 @@ def one_line(text: str) -> str:
 
 
 def kind_of_status(status: int, retry_after: float | None) -> OutcomeKind:
-    """Returns the outcome kind of a final status that is neither 2xx nor 304.
+    """Returns the outcome kind of a final status without a page, but for 304.
 
     A 503 counts as throttled only if the server says when to retry.
     """

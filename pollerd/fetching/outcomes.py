@@ -236,8 +236,10 @@ def robots_kind(status: int) -> RobotsKind:
     return RobotsKind.UNREACHABLE
 
 
-_EMPTY_STATUSES = frozenset({204, 205})
 _MAX_CUT_SHORT = 4_096
+PAGE_STATUSES = frozenset({200, 203})
+"""What comes with a page. Others of 2xx say that something was done, is yet to be done, or is a part: 202 is how
+firewalls send a challenge, 204 how some servers fail."""
 
 
 class OutcomeBuilder:
@@ -257,7 +259,7 @@ class OutcomeBuilder:
             status = response.status
             if status == 304:
                 return self._not_modified(state, response, sent)
-            if 200 <= status < 300:
+            if status in PAGE_STATUSES:
                 return await self._body(state, response, most)
             return await self._failure(state, response)
         finally:
@@ -342,15 +344,11 @@ class OutcomeBuilder:
 
     async def _body(self, state: FetchState, response: Response, most: int) -> Outcome:
         detail = ""
-        if response.status in _EMPTY_STATUSES:
-            await discard_body(response)
-            body = b""
-        else:
-            try:
-                body = await read_body(response, most)
-                self._cut_short.pop(state.url, None)
-            except CutShortError as error:
-                body, detail = self._readable(state.url, error), f"{error}: what can be read of it was taken"
+        try:
+            body = await read_body(response, most)
+            self._cut_short.pop(state.url, None)
+        except CutShortError as error:
+            body, detail = self._readable(state.url, error), f"{error}: what can be read of it was taken"
         headers = response.headers
         return self.build(
             state,
@@ -385,6 +383,8 @@ class OutcomeBuilder:
         retry_after = self._retry_after(response)
         kind = kind_of_status(response.status, retry_after)
         detail = f"HTTP status {response.status}"
+        if 200 <= response.status < 300:
+            detail += ", which comes without a page"
         date = _date(response)
         return self.build(state, kind, size=size, retry_after=retry_after, server_date=date, detail=detail)
 

@@ -176,6 +176,11 @@ def _moved(words: _Words) -> Description:
     return Description(f"{words.site} moved", words.said("detail") or "The page redirects permanently.", facts)
 
 
+def _no_text(words: _Words) -> Description:
+    said = words.said("detail") or "The page has no text that could be compared."
+    return Description(f"{words.site} has no text", said, words.facts())
+
+
 def _nothing_selected(words: _Words) -> Description:
     said = words.said("detail") or "The selection matches nothing on the page."
     return Description(
@@ -221,6 +226,7 @@ _KINDS: Mapping[EventKind, Callable[[_Words], Description]] = {
     EventKind.RECOVERED: _recovered,
     EventKind.GONE: _gone,
     EventKind.MOVED: _moved,
+    EventKind.NO_TEXT: _no_text,
     EventKind.NOTHING_SELECTED: _nothing_selected,
     EventKind.BLIND: _blind,
     EventKind.OVER_BUDGET: _over_budget,

@@ -45,7 +45,7 @@ class RobotsRules:
 
     def allows(self, url: str) -> bool:
         """Returns whether the agent may request the URL."""
-        return bool(self._parser.can_fetch(url, self._agent))
+        return bool(self._parser.can_fetch(url.partition("#")[0], self._agent))
 
     def crawl_delay(self) -> float:
         """Returns the requested seconds between two requests, possibly fractional; 0 without a usable value."""

@@ -45,7 +45,8 @@ class SiteTable(Columns):
         last poll was refused because its address is private) · unchanged_until float64 (believed unchanged until then,
         or within its TTL, epoch s; -inf: neither) · announced_ttl float64 (TTL of the last answer as far as it is
         believed, s; 0: none) · ttl_broken bool (a change was found inside such a time) · items_shown float64 (of a
-        feed: how many of its newest items it shows; nan: no limit is known) ·
+        feed: how many of its newest items it shows; nan: no limit is known) · no_text bool (its last answer had no text
+        that could be compared) ·
         hours int32 (row of the `timetable`, 0: always open)
     """
 
@@ -76,6 +77,7 @@ class SiteTable(Columns):
         "announced_ttl": (np.float64, 0.0),
         "ttl_broken": (np.bool_, False),
         "items_shown": (np.float64, math.nan),
+        "no_text": (np.bool_, False),
         "hours": (np.int32, 0),
     }
 
@@ -89,6 +91,7 @@ class SiteTable(Columns):
             "announced_ttl",
             "ttl_broken",
             "items_shown",
+            "no_text",
             "hours",
         }
     )
@@ -122,6 +125,7 @@ class SiteTable(Columns):
     trusted: NDArray[np.uint8]
     value: NDArray[np.float64]
     private: NDArray[np.bool_]
+    no_text: NDArray[np.bool_]
     unchanged_until: NDArray[np.float64]
     announced_ttl: NDArray[np.float64]
     ttl_broken: NDArray[np.bool_]

@@ -437,7 +437,9 @@ class Commit:
         return [id_ for (id_,) in run(connection, self._sql.changes_after, after)]
 
     def _write_masks(self, connection: Connection, records: list[PollRecord]) -> None:
-        """Writes masks; `since` moves only if earlier polls were misled."""
+        """Writes masks; `since` moves only if earlier polls were misled. Of a page that begins anew there is none."""
+        run_each(connection, self._sql.delete_mask, [(r.poll.site_id,) for r in records if _begins_anew(r)])
+        records = [r for r in records if not _begins_anew(r)]
         misled = [(r.poll.site_id, r.context.baseline.mask, r.poll.at) for r in records if r.misled]
         run_each(connection, self._sql.upsert_mask, misled)
         known = [(r.poll.site_id, r.context.baseline.mask, 0.0) for r in records if not r.misled]
@@ -575,6 +577,11 @@ def _change_row(
     )
 
 
+def _begins_anew(record: PollRecord) -> bool:
+    baseline = record.context.baseline
+    return not baseline.mask and not baseline.proven and not record.misled
+
+
 def _answered_at(poll: Poll) -> float:
     """Returns when the answer was there: what it shows may have changed while the poll was under way."""
     return poll.at + poll.duration
@@ -595,6 +602,8 @@ def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...
         storable(m.content_type),
         b.fingerprint,
         b.raw_fingerprint,
+        b.reader,
+        storable(b.no_text) or None,
         None if b.media is None else b.media.value,
         b.last_modified,
         b.last_modified_good,

@@ -193,6 +193,10 @@ site_state = Table(
     Column("content_type", Text),
     Column("fingerprint", LargeBinary),
     Column("raw_fingerprint", LargeBinary),
+    # Version of the reader that the fingerprint is of; NULL: the first.
+    Column("reader", SmallInteger),
+    # Why the page has no text that could be compared.
+    Column("no_text", Text),
     Column("media", Text),
     Column("lm_seen", Double),
     Column("lm_good", Integer, nullable=False, server_default="0"),
@@ -281,6 +285,8 @@ selection_state = Table(
     Column("name", Text, primary_key=True),
     Column("version", LargeBinary, nullable=False),
     Column("fingerprint", LargeBinary),
+    # As in `site_state`.
+    Column("reader", SmallInteger),
     Column("media", Text),
     Column("items", LargeBinary),
     Column("mask", LargeBinary),

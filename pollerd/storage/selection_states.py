@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, delete, update
 
-from pollerd.model import DEFAULT_SELECTION, Baseline, Media, SelectionState, StoredReading
+from pollerd.model import DEFAULT_SELECTION, FIRST_READER, Baseline, Media, SelectionState, StoredReading
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.encoding import storable_word
 from pollerd.storage.schema import selection_state, site_state
@@ -85,6 +85,7 @@ def state_row(
         state.name,
         state.version,
         baseline.fingerprint,
+        baseline.reader,
         None if baseline.media is None else baseline.media.value,
         baseline.items or None,
         baseline.mask or None,
@@ -126,6 +127,7 @@ def _state(  # noqa: PLR0913 (the columns of a row)
     name: str,
     version: bytes,
     fingerprint: bytes | None,
+    reader: int | None,
     media: str | None,
     items: bytes | None,
     mask: bytes | None,
@@ -144,6 +146,7 @@ def _state(  # noqa: PLR0913 (the columns of a row)
             items=items or b"",
             mask=mask or b"",
             proven=bool(proven),
+            reader=FIRST_READER if reader is None else reader,
         )
         return SelectionState(
             name,

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from pollerd.errors import PermanentError
 from pollerd.inheritance import READ_BY_POLLS, access_of_tags, fault_of_tags, of_tags, selections_of_tags
-from pollerd.model import OF_SELECTIONS, Baseline, Media, OutcomeKind, Validators
+from pollerd.model import FIRST_READER, OF_SELECTIONS, Baseline, Media, OutcomeKind, Validators
 from pollerd.site_settings import NO_ACCESS, Access, Tags
 from pollerd.storage.encoding import decode_header, number, stored_window
 from pollerd.storage.encryption import Encryption
@@ -92,6 +92,8 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
     last_modified: bytes | None,
     fingerprint: bytes | None,
     raw_fingerprint: bytes | None,
+    reader: int | None,
+    no_text: str | None,
     media: str | None,
     items: bytes | None,
     ttl: float | None,
@@ -120,6 +122,8 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
         last_modified_bad=lm_bad,
         mask=mask or b"",
         proven=mask is not None,
+        reader=FIRST_READER if reader is None else reader,
+        no_text=no_text or "",
         window=stored_window(feed_window, site_id),
     )
     return SiteContext(

@@ -82,6 +82,8 @@ _FORGOTTEN: dict[str, Any] = {
     "content_type": None,
     "fingerprint": None,
     "raw_fingerprint": None,
+    "reader": None,
+    "no_text": None,
     "media": None,
     "lm_seen": None,
     "lm_good": 0,

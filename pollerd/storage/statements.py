@@ -179,6 +179,8 @@ HOT_STATE = [
     "content_type",
     "fingerprint",
     "raw_fingerprint",
+    "reader",
+    "no_text",
     "media",
     "lm_seen",
     "lm_good",
@@ -240,6 +242,7 @@ SELECTION_STATE = [
     "name",
     "version",
     "fingerprint",
+    "reader",
     "media",
     "items",
     "mask",
@@ -278,6 +281,8 @@ MEMORY = [
     "last_modified",
     "fingerprint",
     "raw_fingerprint",
+    "reader",
+    "no_text",
     "media",
     "items",
     "ttl",
@@ -330,6 +335,7 @@ class Statements:
         node_columns = ["name", "allocator", "shared_state", "saved_at"]
         self.upsert_node_state = self.insert_each(node_state, node_columns, ["name"], node_columns[1:])
         self.upsert_mask = self.insert_each(mask, ["site_id", "mask", "since"], ["site_id"], ["mask", "since"])
+        self.delete_mask = self._delete_mask()
         self.upsert_known_mask = self.insert_each(mask, ["site_id", "mask", "since"], ["site_id"], ["mask"])
         self.upsert_batch = self.insert_each(last_batch, ["writer", "batch"], ["writer"], ["batch"])
         self.update_state = self._update_state()
@@ -585,6 +591,12 @@ class Statements:
             return delete(incident).where(c.rule_id == given["rule_id"], c.site_id == given["site_id"])
 
         return self.for_each(end, {name: c[name].type for name in ("rule_id", "site_id")})
+
+    def _delete_mask(self) -> ForEachRow:
+        def end(given: ColumnSource) -> Executable:
+            return delete(mask).where(mask.c.site_id == given["site_id"])
+
+        return self.for_each(end, {"site_id": mask.c.site_id.type})
 
     def _living_sites(self, *, held: bool = False) -> Select[Any]:
         """held: only those in the list parameter "partitions"."""

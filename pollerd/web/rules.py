@@ -28,6 +28,7 @@ _EVENTS = {
     "site.recovered": "answers again",
     "site.gone": "is gone",
     "site.moved": "moves",
+    "site.no_text": "has no text",
     "site.nothing_selected": "no longer has what is selected",
 }
 _OF_DAEMON = {

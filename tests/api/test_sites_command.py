@@ -53,6 +53,17 @@ async def test_sites_are_added_listed_shown_and_removed(run: Run, api: Api) -> N
     assert (await run("list")).stdout.count("\n") == 1, "the header alone"
 
 
+async def test_a_fragment_that_is_left_out_is_named(run: Run) -> None:
+    left_out = await run("add", f"{URL}#/route")
+    assert "#/route is left out" in left_out.stderr
+    kept = await run("add", f"{URL}#/route", "--render", "browser")
+    assert (kept.exit_code, kept.stderr) == (0, "")
+    sites = json.loads((await run("list", "--json")).stdout)
+    assert [site["url"] for site in sites] == [URL, f"{URL}#/route"]
+    shown = json.loads((await run("show", f"{URL}#/route", "--json")).stdout)
+    assert shown["id"] == sites[1]["id"]
+
+
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "opml", "txt"])
 async def test_what_is_exported_can_be_imported(run: Run, api: Api, tmp_path: Path, suffix: str) -> None:
     await run("add", URL, "--tag", "x", "--min-interval", "5", "--weight", "3")

@@ -127,6 +127,28 @@ async def test_a_site_that_fails_and_answers_again(start: Start, origin: Origin,
         assert await running.store.notifications.rules.incidents() == []
 
 
+async def test_a_page_without_text_is_told_once(start: Start, origin: Origin, receiver: Receiver) -> None:
+    script = '<html><title>Shop</title><body><div id="root"></div><script src="/{}.js"></script></body></html>'
+    origin.pages["/p"] = Page(body=script.format(1))
+    async with start(scheduling=SLOWLY, private_channels=True) as running:
+        await hook(running, receiver, events=["site.no_text"])
+        (site,) = await running.add(origin.url("/p"))
+        await until(lambda: len(receiver.got) == 1)
+        origin.pages["/p"].body = script.format(2)
+        await running.polled(site, len(await running.polls(site)) + 3)
+        assert running.control.allocation.view().sites_without_text == 1
+        for poll in await running.polls(site):
+            assert "set render" in poll.detail, "each poll says so"
+        assert "set render" in (await running.site(site)).last_detail
+        assert "set render" in receiver.got[0]["data"]["details"]["detail"]
+        origin.pages["/p"].body = "<title>Shop</title><p>Open</p>"
+        await until_found(running.changes)
+        await running.polled(site, len(await running.polls(site)) + 1)
+        assert running.control.allocation.view().sites_without_text == 0
+        assert (await running.site(site)).last_detail == ""
+        assert receiver.kinds() == ["site.no_text"]
+
+
 async def test_refused_credentials_pause_the_channel_and_keep_its_queue(
     start: Start, origin: Origin, receiver: Receiver
 ) -> None:

@@ -138,3 +138,23 @@ async def test_switching_the_browser_on_and_off_begins_anew_without_a_change(
         await switched(site, "{}", "keep")
         outcomes = {poll.outcome for poll in await running.polls(site)}
         assert outcomes <= {OutcomeKind.FIRST, OutcomeKind.UNCHANGED, OutcomeKind.CHANGED, OutcomeKind.PROVING}
+
+
+async def test_the_fragment_of_a_rendered_site_counts(start: Start, origin: Origin) -> None:
+    routed = "<p id=p></p><script>document.getElementById('p').textContent = 'at ' + location.hash</script>"
+    origin.pages["/app"] = Page(body=routed)
+    origin.robots = Page(body="User-agent: *\nAllow: /app$\nDisallow: /\n")
+    one, two = spec(origin.url("/app#/one")), spec(origin.url("/app#/two"))
+    settings = RenderingSettings(browser=chromium_path(), browser_no_sandbox=True, browser_deadline_seconds=30.0)
+    async with start(allocator="whittle", rendering=settings) as running:
+        added = await running.control.sites.add([one, two])
+        for (site, *_), name in zip(added.added, ("one", "two"), strict=True):
+            assert await outcome_of(running, site) is OutcomeKind.FIRST
+            (content,) = (await running.store.contents.load([(await contexts(running, site)) or 0])).values()
+            assert content == f"at #/{name}".encode()
+    assert {hit.path for hit in origin.hits()} == {"/app"}
+
+
+async def contexts(running: Running, site: int) -> int | None:
+    """The id of the site's content."""
+    return (await running.store.sites.contexts([site]))[site].content_id

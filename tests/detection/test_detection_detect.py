@@ -3,6 +3,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pollerd.detection.detect import HEAVY_BYTES, HEAVY_FEED_BYTES, detect, heavy
 from pollerd.errors import InvalidValueError
@@ -67,7 +68,30 @@ def test_a_page_that_becomes_a_feed_has_no_number_of_new_entries() -> None:
     feed = b"<rss version='2.0'><channel><item><guid>1</guid></item><item><guid>2</guid></item></channel></rss>"
     found = polls(b"<p>a</p>", feed, b"<p>a</p>")
     assert found[1].evidence == Evidence(changed=True)
-    assert (len(found[1].baseline.items), found[2].baseline.items) == (16, b"")
+    assert len(found[1].baseline.items) == 16
+
+
+def rss_of(*ids: str) -> bytes:
+    items = "".join(f"<item><guid>{one}</guid></item>" for one in ids)
+    return f"<rss version='2.0'><channel>{items}</channel></rss>".encode()
+
+
+def test_entries_are_not_new_when_a_feed_is_back_after_a_page() -> None:
+    found = polls(rss_of("1", "2"), b"<p>a</p>", rss_of("2", "1"), rss_of("3", "1"))
+    assert found[1].baseline.items == found[0].baseline.items != b""
+    window = found[2].baseline.window
+    assert window is not None
+    assert (window.full_polls, window.away) == (0, 0)
+    assert found[3].evidence == Evidence(changed=True, count=1, at_least=1)
+
+
+@pytest.mark.parametrize(("days", "away", "kept"), [(13, 500, True), (15, 49, True), (15, 50, False)])
+def test_entries_are_kept_over_a_page_for_two_weeks_or_fifty_polls(days: float, away: int, kept: bool) -> None:
+    before = polls(rss_of("1", "2"))[0].baseline
+    assert before.window is not None
+    window = replace(before.window, away=away, read_at=NOW - days * 86_400)
+    found = detect(response(b"<p>a</p>", "text/html"), replace(before, window=window), 60.0)
+    assert bool(found.baseline.items) is kept
 
 
 @pytest.mark.parametrize("elapsed", [None, 0.0, 60.0])

@@ -8,7 +8,7 @@ from email.utils import formatdate
 import pytest
 
 from pollerd.detection.detect import detect
-from pollerd.detection.feed import xml_entries
+from pollerd.detection.feed import xml_entries, xml_feed
 from pollerd.detection.normalise import normalise
 from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
 
@@ -215,3 +215,101 @@ def test_a_long_malformed_feed_is_a_feed_without_entries_or_text_as_it_is(unit: 
     found = normalise(body, "application/rss+xml")
     assert found.entries == ()
     assert (found.media, found.content) in ((Media.FEED, b""), (Media.TEXT, body))
+
+
+FIELDS = 'xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:shop="http://base.google.com/ns/1.0"'
+
+
+def shown(items: str, about: str = "d") -> str:
+    channel = f"<title>T</title><description>{about}</description>{items}"
+    body = f'<rss version="2.0" {FIELDS}><channel>{channel}</channel></rss>'
+    return normalise(body.encode(), "application/rss+xml").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("field", "column"),
+    [
+        (
+            "<description>short</description><content:encoded>&lt;p&gt;The whole&lt;/p&gt;</content:encoded>",
+            "short\tThe whole",
+        ),
+        ("<link>http://a/v1.zip</link>", "\thttp://a/v1.zip"),
+        ('<enclosure url="http://a/v1.mp3" type="audio/mpeg" length="1"/>', "\thttp://a/v1.mp3"),
+        ("<category>open</category><category>urgent</category>", "\topen, urgent"),
+        ("<shop:price>7.00 EUR</shop:price><shop:availability>in stock</shop:availability>", "availability: in stock"),
+        ("<price>7.00</price>", "\tprice: 7.00"),
+    ],
+)
+def test_what_an_entry_shows_beside_title_and_summary(field: str, column: str) -> None:
+    assert column in shown(f"<item><guid>1</guid><title>A</title>{field}</item>")
+
+
+def test_what_is_there_twice_is_shown_once() -> None:
+    assert shown("<item><guid>http://a/1</guid><link>http://a/1</link><description>x</description></item>", "") == (
+        "http://a/1\t\t\tx"
+    )
+
+
+def test_the_text_of_a_feed_counts_and_its_title_where_there_is_nothing_else() -> None:
+    assert shown("", "All systems DOWN") == "\tT\t\tAll systems DOWN"
+    assert shown("<item><guid>1</guid></item>", "News") == "\t\t\tNews\n1\t\t\t"
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        *("0000-00-00 00:00:00", "0000-00-00T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"),
+        *("2026", "2026-11", "2026-13-01", "2026-02-30", "2026-00-10", "2026-11-20 25:00:00", "12", "1764300000"),
+        *(
+            "2026.11.24",
+            "Fri, 31 Feb 2026 10:00:00 GMT",
+            "Fri, 30 Foo 2026 10:00:00 GMT",
+            "now",
+            "-0001-11-30T00:00:00Z",
+        ),
+    ],
+)
+def test_what_is_no_date_is_none_and_spoils_nothing(date: str) -> None:
+    items = f"<item><guid>a</guid><pubDate>{date}</pubDate></item><item><guid>b</guid><pubDate>{SOUND}</pubDate></item>"
+    found = xml_entries(f'<rss version="2.0"><channel>{items}</channel></rss>'.encode())
+    assert found is not None
+    assert [(entry.id, entry.dates) for entry in found] == [("a", ()), ("b", (1_795_600_800.0,))]
+
+
+SOUND = "Wed, 25 Nov 2026 10:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        SOUND,
+        "25 Nov 2026 10:00:00 GMT",
+        "2026-11-25T10:00:00Z",
+        "2026-11-25 10:00:00",
+        "20261125T100000Z",
+        "2026-11-25T11:00+01:00",
+    ],
+)
+def test_dates_in_other_writings(date: str) -> None:
+    found = xml_entries(
+        f"<rss version='2.0'><channel><item><guid>a</guid><pubDate>{date}</pubDate></item></channel></rss>".encode()
+    )
+    assert found is not None
+    assert found[0].dates == (1_795_600_800.0,)
+
+
+def one_guid(*titles: str) -> bytes:
+    items = "".join(f"<item><guid>home</guid><title>{title}</title></item>" for title in titles)
+    return f'<rss version="2.0"><channel>{items}</channel></rss>'.encode()
+
+
+def test_entries_with_one_guid_are_told_apart() -> None:
+    found = xml_feed(one_guid("Third", "Second", "First"))
+    assert found is not None
+    assert [entry.id for entry in found.entries] == ["home Third", "home Second", "home"]
+    first = poll(one_guid("Second", "First"), Baseline(), None)
+    third = poll(one_guid("Third", "Second", "First"), first.baseline)
+    assert third.evidence == Evidence(changed=True, count=1, at_least=1)
+    alone = poll(one_guid("First"), Baseline(), None)
+    second = poll(one_guid("Second", "First"), alone.baseline)
+    assert second.evidence == Evidence(changed=True, count=1, at_least=1)

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.detection.html import visible_text
+from pollerd.detection.html import visible_text, why_no_text
+from pollerd.model import FIRST_READER
 
 
 @pytest.mark.parametrize(
@@ -81,3 +82,117 @@ def test_of_five_malformed_megabytes_the_text_shows_and_no_markup(unit: bytes) -
     lines = visible_text(b"<p>start</p>" + unit * (5_000_000 // len(unit))).split(b"\n")
     assert lines[0] == b"start"
     assert set(lines[1:]) == ({b"a"} if unit == b"<p>a" else set())
+
+
+@pytest.mark.parametrize(
+    ("html", "text", "before"),
+    [
+        ('<p>a<img src=x alt="Sold &amp; out">b</p>', "a Sold & out b", "ab"),
+        ("<p><IMG ALT='Up'>x</p>", "Up x", "x"),
+        ('<p><img src=x alt="a>b <i>"></p><p>c', "a>b <i>\nc", "c"),
+        ('<form><input type="submit" value="Add to <b>"><input type=text value=x></form><p>y', "Add to <b>\ny", "y"),
+        ("<input type=button value=Go><input type=reset value=No><input type=image alt=Map>", "Go No Map", ""),
+        ('<input type="hidden" value="token"><p>y', "y", "y"),
+        ("<select><option>a<option selected value=1>b</select>", "a\n✓ b", "a\nb"),
+        ('<select><option class="x selected y">a</select>', "a", "a"),
+        (
+            "<p>was <s>10</s> <del class=x>9</del> now <strike>8</strike> 7",
+            "was ~~10~~ ~~9~~ now ~~8~~ 7",
+            "was 10 9 now 8 7",
+        ),
+        (
+            '<x-y><template shadowrootmode="open"><p>In <template><p>no</template></template></x-y>out',
+            "In\nout",
+            "out",
+        ),
+        ("<frameset><frame src='a.html'><frame src=b></frameset><noframes>no</noframes>", "a.html\nb", ""),
+    ],
+)
+def test_what_a_reader_sees_besides_the_text_between_tags(html: str, text: str, before: str) -> None:
+    assert visible_text(html.encode()).decode() == text
+    assert visible_text(html.encode(), FIRST_READER).decode() == before
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<p hidden>x</p>",
+        "<P HIDDEN>x</P>",
+        "<div hidden=until-found><p>x</p></div>",
+        '<span aria-hidden="true">x</span>',
+        '<div class="y" aria-hidden=true><p>x</p><ul><li>x</ul></div>',
+        '<p style="color: red; display: none">x</p>',
+        "<div style='DISPLAY:NONE;'><p>x</div>",
+        '<svg aria-hidden="true"><title>x</title></svg>',
+        '<svg aria-hidden="true"><path d="M0"/></svg>',
+        '<img hidden alt="x">',
+        '<i class="icon" aria-hidden="true"></i>',
+    ],
+)
+def test_what_no_reader_sees_is_left_out(hidden: str) -> None:
+    assert visible_text(f"<p>a</p>{hidden}<p>b</p>".encode()).decode() == "a\nb"
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        '<p class="not hidden at all">x</p>',
+        '<p title="display: none">x</p>',
+        '<p style="overflow: hidden">x</p>',
+        '<p aria-hidden="false">x</p>',
+        '<p data-hidden="true">x</p>',
+        '<p style="display: block">x</p>',
+        "<p>hidden display:none x</p>",
+    ],
+)
+def test_what_only_looks_hidden_is_kept(shown: str) -> None:
+    assert "x" in visible_text(f"<p>a</p>{shown}<p>b</p>".encode()).decode().split("\n")[1]
+
+
+@pytest.mark.parametrize(
+    "page", ["<div hidden><p>all<p>of it</div>", '<body style="display:none"><p>all<p>of it', "<p hidden>all of it"]
+)
+def test_a_page_that_a_script_unhides_is_read_whole(page: str) -> None:
+    assert "all" in visible_text(page.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("html", "why"),
+    [
+        ("<title>Shop</title><div id=root></div><script src=/app.js></script>", "set render"),
+        ("<div id=root></div><script>1</script><noscript>Enable JavaScript</noscript>", "set render"),
+        ("<meta http-equiv=refresh content='0; url=/new'>", "add that URL instead (/new)"),
+        ("<frameset><frame src='a.html'><frame src=b></frameset>", "add their URLs instead (a.html, b)"),
+        ("<title>Sh&amp;op</title>", "the page has no text"),
+        ("", "the page has no text"),
+        ("<title>Shop</title><p>Open</p>", ""),
+        ("<p>Open</p><script>1</script>", ""),
+    ],
+)
+def test_a_page_without_text_says_why(html: str, why: str) -> None:
+    found = why_no_text(html.encode(), visible_text(html.encode()))
+    assert (why in found) if why else found == ""
+    assert found.isprintable()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<select><option" + b" " * 100_000 + b"</select>",
+        b'<img "' * 50_000 + b" hidden display:none",
+        b"<p hidden " * 50_000,
+        b"<p " + b'a="b" ' * 50_000 + b"hidden",
+        b'<p style="' + b"display" * 50_000 + b"display:",
+        b"<svg hidden>" * 20_000,
+        b"<div hidden>" * 20_000,
+        b"<template shadowrootmode=open>" * 20_000,
+        (b"<select><option " + b"a " * 50) * 2_000,
+        b"<meta refresh" * 50_000,
+        b"<frame <frameset" * 50_000,
+    ],
+    ids=range(11),
+)
+def test_odd_markup_costs_linear_time(page: bytes) -> None:
+    """It ends: quadratic time would take minutes here."""
+    assert len(visible_text(page)) <= len(page)
+    assert why_no_text(page, b"").isprintable()

@@ -115,11 +115,23 @@ async def test_statuses(
     assert outcome.detail == f"HTTP status {outcome.status}"
 
 
-@pytest.mark.parametrize("response", [message("204 No Content", length=False), message("205 Reset", body=b"x")])
-async def test_no_content_is_an_empty_body(serve: Serve, fetcher: Fetcher, response: bytes) -> None:
+@pytest.mark.parametrize(
+    "response",
+    [
+        message("204 No Content", length=False),
+        message("205 Reset", body=b"x"),
+        message("201 Created", body=b"x"),
+        message("202 Accepted", body=b"challenge"),
+        message("206 Partial Content", body=b"x"),
+    ],
+)
+async def test_other_statuses_than_200_and_203_come_without_a_page(
+    serve: Serve, fetcher: Fetcher, response: bytes
+) -> None:
     site = await serve(says(response))
     outcome = await fetcher.fetch(Request(site.url()))
-    assert (outcome.kind, outcome.body) == (OutcomeKind.BODY, b"")
+    assert (outcome.kind, outcome.body) == (OutcomeKind.PROTOCOL_ERROR, None)
+    assert outcome.detail.endswith("which comes without a page")
 
 
 async def test_one_connection_serves_many_polls(serve: Serve, fetcher: Fetcher) -> None:

@@ -240,3 +240,24 @@ def test_what_is_seen_to_be_normal_is(parts: tuple[str, ...]) -> None:
 )
 def test_what_may_not_be_normal_is_looked_at(text: str) -> None:
     assert NORMAL.fullmatch(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("HTTP://A.example#/route?x=1", "http://a.example/#/route?x=1"),
+        ("http://a.example/p?q=1#/é x", None),
+        ("http://a.example/p?q=1#/é", "http://a.example/p?q=1#/%C3%A9"),
+        ("http://a.example/p#", "http://a.example/p"),
+        ("http://a.example/p", "http://a.example/p"),
+    ],
+)
+def test_a_fragment_is_kept_for_a_browser_alone(text: str, url: str | None) -> None:
+    if url is None:
+        with pytest.raises(InvalidValueError):
+            normalise_url(text, fragment=True)
+        return
+    assert normalise_url(text, fragment=True) == url
+    assert normalise_url(url, fragment=True) == url
+    assert normalise_url(text) == url.partition("#")[0]
+    assert host_of(url) == "a.example:80"

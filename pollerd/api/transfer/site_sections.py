@@ -324,7 +324,7 @@ class DeletedSection:
         if record.keys() != {"section", "url", "deleted_at"}:
             raise InvalidValueError("deleted_urls", "url and deleted_at and nothing else", ", ".join(record)[:200])
         url, at = record["url"], record["deleted_at"]
-        if not isinstance(url, str) or normalise_url(url) != url:
+        if not isinstance(url, str) or normalise_url(url, fragment=True) != url:
             raise InvalidValueError("url", "a normalised URL", str(url)[:200])
         if isinstance(at, bool) or not (isinstance(at, int | float) and math.isfinite(at)):
             raise InvalidValueError("deleted_at", "epoch seconds", str(at)[:100])

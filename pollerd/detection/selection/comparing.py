@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import partial
 
 import xxhash
 from msgspec import Struct
@@ -18,6 +19,8 @@ from pollerd.detection.selection.selection import Selected, Selection, compiled
 from pollerd.detection.summary import LONGEST, summarise
 from pollerd.model import (
     OF_SELECTIONS,
+    READER,
+    READERS,
     Baseline,
     ChangeVerdict,
     Detection,
@@ -38,6 +41,8 @@ _UNCHANGED = Evidence(changed=False)
 def heavy_for_selections(outcome: Outcome, settings: str, baseline: Baseline, states: Sequence[SelectionState]) -> bool:
     """Returns whether reading the response belongs beside the event loop, under time and memory limits."""
     body = outcome.body or b""
+    if is_of_earlier_reader(states):  # two readings, and tables of locales that nothing else needs
+        return bool(body)
     masked = len(body) > HEAVY_UNDER_MASK_BYTES and any(state.baseline.mask for state in states)
     if compiled(settings).cheap and len(body) <= CHEAP_BYTES and not masked and not body.startswith(b"%PDF-"):
         return False
@@ -66,18 +71,21 @@ def detect_selections(
     if outcome.body is None:
         return Detection(OutcomeKind.NOT_MODIFIED, baseline, None if elapsed is None else _UNCHANGED)
     raw = xxhash.xxh3_128_digest(outcome.body)
-    if whole and raw == baseline.raw_fingerprint and all(state.missing == "" for state in known.values()):
+    settled = all(state.missing == "" and state.baseline.reader == READER for state in known.values())
+    if whole and settled and raw == baseline.raw_fingerprint:
         after, _ = last_modified.update_trust(baseline, outcome, changed=False, elapsed=elapsed)
         return Detection(OutcomeKind.UNCHANGED, after, None if elapsed is None else _UNCHANGED)
-    found = [
-        (selection, selection.read(outcome.body, outcome.content_type, url, pdf_password)) for selection in selections
-    ]
-    parts = tuple(_compared(one, selected, known.get(one.name), outcome, elapsed) for one, selected in found)
+    found = list[tuple[SelectionDetection, Selected]]()
+    for selection in selections:
+        read = partial(selection.read, outcome.body, outcome.content_type, url, pdf_password)
+        found.append(_of_selection(selection, read, known.get(selection.name), outcome, elapsed))
+    parts = tuple(part for part, _ in found)
     seen = replace(
         baseline,
         raw_fingerprint=raw,
         media=found[0][1].media,
         fingerprint=OF_SELECTIONS,
+        reader=READER,
         ttl=next((selected.ttl for _, selected in found if selected.ttl is not None), None),
         items=b"",
     )
@@ -147,8 +155,53 @@ def _known(selections: Sequence[Selection], states: Sequence[SelectionState]) ->
     }
 
 
+def _of_selection(
+    selection: Selection,
+    read: Callable[[int], Selected],
+    state: SelectionState | None,
+    outcome: Outcome,
+    elapsed: float | None,
+) -> tuple[SelectionDetection, Selected]:
+    """Returns what a selection finds, and what it keeps of the body. `read`: reads that by a version of the reader.
+
+    As in `detect`: a base of an earlier reader is compared by that one, and taken over when it finds nothing.
+    """
+    found = read(READER)
+    if state is None or state.baseline.reader == READER:
+        return _compared(selection, found, state, outcome, elapsed), found
+    anew = _read_anew(selection, found, state, outcome)
+    if state.baseline.reader not in READERS:
+        return anew, found
+    earlier = read(state.baseline.reader)
+    part = _compared(selection, earlier, state, outcome, elapsed, state.baseline.reader)
+    if part.kind is OutcomeKind.NOTHING_SELECTED:
+        return anew, found
+    return (replace(part, reread=anew), found) if part.kind is OutcomeKind.UNCHANGED else (part, earlier)
+
+
+def _read_anew(selection: Selection, found: Selected, state: SelectionState, outcome: Outcome) -> SelectionDetection:
+    """Returns what a selection keeps now, in place of a base of an earlier reader: no change."""
+    part = _compared(selection, found, state, outcome, None)
+    if part.kind is not OutcomeKind.CHANGED:
+        return part
+    readings = _readable(part.readings)
+    bare = replace(part.baseline, mask=b"", proven=False, fingerprint=fingerprint_of(found.content, b""))
+    baseline = _sealed(selection.version, bare, readings)
+    return replace(part, kind=OutcomeKind.UNCHANGED, baseline=baseline, age=None, count=None)
+
+
+def is_of_earlier_reader(states: Sequence[SelectionState]) -> bool:
+    """Returns whether a selection has a base that an earlier reader read."""
+    return any(state.baseline.reader != READER and state.baseline.fingerprint is not None for state in states)
+
+
 def _compared(
-    selection: Selection, found: Selected, state: SelectionState | None, outcome: Outcome, elapsed: float | None
+    selection: Selection,
+    found: Selected,
+    state: SelectionState | None,
+    outcome: Outcome,
+    elapsed: float | None,
+    reader: int = READER,
 ) -> SelectionDetection:
     before = Baseline() if state is None else state.baseline
     if found.missing:
@@ -160,7 +213,8 @@ def _compared(
         before,
         fingerprint=fingerprint_of(found.content, before.mask),
         media=found.media,
-        items=feed.remember(before.items, found.entries) if found.media is Media.FEED else b"",
+        items=feed.remember(before.items, found.entries) if found.media is Media.FEED else before.items,
+        reader=reader,
     )
     bare, after = after, _sealed(selection.version, after, _readable(readings))
     part = SelectionDetection(

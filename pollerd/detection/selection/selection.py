@@ -17,6 +17,7 @@ from pollerd.detection import feed
 from pollerd.detection.feed import feed_ttl
 from pollerd.detection.media import classify, parsed, to_utf8
 from pollerd.detection.normalise import normalise
+from pollerd.detection.pdf import is_pdf, pdf_text
 from pollerd.detection.selection.conditions.condition import Condition, parse_conditions
 from pollerd.detection.selection.conditions.logic import Least, parse_least
 from pollerd.detection.selection.document import flag, known_table, text
@@ -27,10 +28,8 @@ from pollerd.detection.selection.expressions.xpath import XPathExpression
 from pollerd.detection.selection.steps.documents import (
     FeedItems,
     XmlDocument,
-    feed_entries,
-    is_pdf,
     kept_of_json,
-    pdf_text,
+    read_feed,
     texts_in_json,
 )
 from pollerd.detection.selection.steps.page import HtmlPage, compile_expression, kind_of
@@ -39,7 +38,7 @@ from pollerd.detection.selection.values.definition import compile_value_format
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.detection.selection.values.read import read_value
 from pollerd.errors import InvalidValueError, refusal
-from pollerd.model import DEFAULT_SELECTION, Media
+from pollerd.model import DEFAULT_SELECTION, FIRST_READER, READER, Media
 
 # Sources of values: an element, an attribute, a JSON field, or text of the selected content.
 
@@ -119,6 +118,8 @@ class Selected(Struct, frozen=True):
     readings: Mapping[str, Reading] = {}
     missing: str = ""
     """Why nothing was selected, one line; empty: something was, or nothing is a state that the selection knows."""
+    language: str | None = None
+    """The language that an HTML page states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +135,19 @@ class Selection:
     cheap: bool
     """Whether a body of a few KiB is read in about a millisecond: only simple CSS selectors."""
 
-    def read(self, body: bytes, content_type: str | None, url: str, pdf_password: str | None = None) -> Selected:
+    def read(
+        self,
+        body: bytes,
+        content_type: str | None,
+        url: str,
+        pdf_password: str | None = None,
+        reader: int = READER,
+    ) -> Selected:
         """Returns what it keeps of a body. `url`: of the page, for absolute links.
 
         Raises SelectionLimitError where that would take too long.
         """
-        found = _Reader(self.plan, self.values, body, content_type, url, pdf_password).selected()
+        found = _Reader(self.plan, self.values, body, content_type, url, pdf_password, reader).selected()
         content = found.content
         if self.plan.text_steps and found.media is not Media.BINARY:
             text = content.decode("utf-8", "replace")
@@ -147,14 +155,17 @@ class Selection:
                 text = step(text)
             content = text.encode("utf-8", "replace")
         missing = found.missing
-        if not content and not missing and body and not self.plan.optional and self._narrows():
+        if not content and not missing and body and not self.plan.optional and (self.plan.keeps or self.plan.narrowing):
             missing = "nothing is left of the page"
         texts = content.decode("utf-8", "replace") if any(value.expression is None for value in self.values) else ""
-        readings = {**found.readings, **{v.name: _of_text(v, texts) for v in self.values if v.expression is None}}
+        of_text = {v.name: _of_text(v, texts, found.language, reader) for v in self.values if v.expression is None}
+        readings = {**found.readings, **of_text}
         return Selected(found.media, content, found.entries, found.ttl, readings, missing)
 
-    def _narrows(self) -> bool:
-        return bool(self.plan.keeps) or self.plan.narrowing
+    @property
+    def narrows(self) -> bool:
+        """Whether it keeps a part of the page by design, which may be little, or nothing for a while."""
+        return bool(self.plan.keeps) or self.plan.narrowing or self.plan.feed_items is not None
 
 
 def compile_selection(name: str, field: str, given: object) -> Selection:
@@ -192,11 +203,12 @@ def _is_cheap(plan: SelectionPlan, values: Sequence[ValueSource]) -> bool:
     return simple and not searching and plan.read_as in ("auto", "html", "text", "source", "bytes", "json")
 
 
-def _of_text(value: ValueSource, text: str) -> Reading:
+def _of_text(value: ValueSource, text: str, language: str | None, reader: int) -> Reading:
     if value.pattern is None:
-        return read_value(text.split("\n") if text else [], value.form)
-    found = [value.replacement.expand(match) for match in value.pattern.finditer(text)]
-    return read_value(found, value.form)
+        found = text.split("\n") if text else []
+    else:
+        found = [value.replacement.expand(match) for match in value.pattern.finditer(text)]
+    return read_value(found, value.form, language=language, reader=reader)
 
 
 class _Reader:
@@ -210,7 +222,9 @@ class _Reader:
         content_type: str | None,
         url: str,
         pdf_password: str | None,
+        reader: int,
     ) -> None:
+        self._reader = reader
         self._plan, self._values = plan, [value for value in values if value.expression is not None]
         self._body, self._type, self._url, self._pdf_password = body, content_type, url, pdf_password
 
@@ -224,20 +238,20 @@ class _Reader:
             case "auto" if is_pdf(body, self._type):
                 return self._pdf()
             case "source" | "text":
-                return Selected(Media.TEXT, _lines(to_utf8(body, self._type)))
+                return Selected(Media.TEXT, _lines(to_utf8(body, self._type, self._reader)))
             case "html":
-                return self._html(to_utf8(body, self._type))
+                return self._html(to_utf8(body, self._type, self._reader))
             case "json":
-                return self._json(to_utf8(body, self._type))
+                return self._json(to_utf8(body, self._type, self._reader))
             case "xml":
-                return self._xml(to_utf8(body, self._type))
+                return self._xml(to_utf8(body, self._type, self._reader))
             case "feed":
-                return self._feed(to_utf8(body, self._type), plan.feed_items or FeedItems())
+                return self._feed(to_utf8(body, self._type, self._reader), plan.feed_items or FeedItems())
             case _:
                 return self._by_media()
 
     def _by_media(self) -> Selected:
-        candidates, text = classify(self._body, self._type)
+        candidates, text = classify(self._body, self._type, self._reader)
         if self._plan.feed_items is not None:
             return self._feed(text, self._plan.feed_items)
         for media in candidates:
@@ -255,7 +269,7 @@ class _Reader:
             if text.lstrip()[:1] == b"<" and self._by_xpath():
                 return self._xml(text)
             return self._unfit(candidates[0] if candidates[0] is Media.FEED else candidates[-1])
-        plain = normalise(self._body, self._type)
+        plain = normalise(self._body, self._type, self._reader)
         return Selected(plain.media, plain.content, plain.entries, plain.ttl)
 
     def _by_xpath(self) -> bool:
@@ -274,35 +288,43 @@ class _Reader:
         plan = self._plan
         if any("jsonpath" in keep.kinds for keep in plan.keeps):
             return self._unfit(Media.HTML)
-        page = HtmlPage(text)
-        readings = self._html_values(page)
+        page = HtmlPage(text, self._reader)
+        readings, language = self._html_values(page), None if self._reader == FIRST_READER else page.language
         page.remove(plan.removals)
         if plan.links != "no":
             page.show_links(self._url if plan.links == "absolute" else None)
         if plan.cells == "tab":
             page.mark_cells()
         content, missing = page.kept(plan.keeps) if plan.keeps else (page.whole(), "")
-        return Selected(Media.HTML, content, readings=readings, missing=_unmatched(missing))
+        return Selected(Media.HTML, content, readings=readings, language=language, missing=_unmatched(missing))
 
     def _html_values(self, page: HtmlPage) -> dict[str, Reading]:
         readings = {}
         for value in self._values:
             if isinstance(value.expression, JsonPath):
-                texts = [text for script in page.scripts(_JSON_LD) for text in texts_in_json(script, value.expression)]
+                scripts = page.scripts(_JSON_LD)
+                texts = [text for script in scripts for text in self._in_json(script, value, value.expression)]
             else:
                 assert value.expression is not None
                 texts = page.texts_at(value.expression, value.attribute)
-            readings[value.name] = read_value(texts, value.form, language=page.language, machine=value.machine)
+            readings[value.name] = read_value(
+                texts, value.form, language=page.language, machine=value.machine, reader=self._reader
+            )
         return readings
+
+    def _in_json(self, document: bytes, value: ValueSource, path: JsonPath) -> list[str]:
+        """Returns the texts of a value in JSON, of a price with its currency."""
+        with_currency = value.form.kind == "price" and self._reader != FIRST_READER
+        return texts_in_json(document, path, with_currency=with_currency)
 
     def _json(self, text: bytes) -> Selected:
         if any(kinds - {"jsonpath"} for kinds in (keep.kinds for keep in self._plan.keeps)) or self._plan.removals:
             return self._unfit(Media.JSON)
-        plain = normalise(text, "application/json")
+        plain = normalise(text, "application/json", self._reader)
         if plain.media is not Media.JSON and parsed(text) is None:
             return _nothing("the page is no JSON")
         readings = {
-            value.name: read_value(texts_in_json(text, value.expression), value.form, machine=True)
+            value.name: read_value(self._in_json(text, value, value.expression), value.form, machine=True)
             for value in self._values
             if isinstance(value.expression, JsonPath)
         }
@@ -324,18 +346,20 @@ class _Reader:
 
     def _xml_values(self, document: XmlDocument) -> dict[str, Reading]:
         readings = {
-            value.name: read_value(document.texts_at(value.expression, value.attribute), value.form)
+            value.name: read_value(
+                document.texts_at(value.expression, value.attribute), value.form, reader=self._reader
+            )
             for value in self._values
             if isinstance(value.expression, XPathExpression)
         }
         return readings | self._unread("XML is read by xpath", readings)
 
     def _feed(self, text: bytes, items: FeedItems) -> Selected:
-        entries = feed_entries(text, full_text=items.full_text)
-        if entries is None:
+        found = read_feed(text, self._reader)
+        if found is None:
             return _nothing("the page is no feed")
-        kept = items.kept(entries)
-        content = items.lines(kept) if items.fields else feed.content(kept)
+        kept, about = items.kept(found.entries), found.about if self._plan.feed_items is None else ("", "")
+        content = items.lines(kept) if items.fields else feed.content(kept, about, self._reader)
         return Selected(Media.FEED, content, kept, feed_ttl(text), self._feed_values(text))
 
     def _feed_values(self, text: bytes) -> dict[str, Reading]:

@@ -119,6 +119,11 @@ def test_a_change_alone() -> None:
             "new URL: https://new.example/",
         ),
         (
+            other_event(EventKind.NO_TEXT, detail="the page has no text without its scripts"),
+            "https://shop.example/7 has no text",
+            "without its scripts",
+        ),
+        (
             other_event(EventKind.NOTHING_SELECTED, selection="price"),
             "https://shop.example/7: the watched part is missing",
             "selection: price",

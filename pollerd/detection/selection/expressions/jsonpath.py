@@ -44,6 +44,10 @@ class JsonPath:
 
         Raises `SelectionLimitError`: more than 1,000,000 values were looked at, or `..` went deeper than 500.
         """
+        return [found for found, _ in self._run(value)]
+
+    def find_held(self, value: Any) -> list[tuple[Any, Any]]:
+        """Returns what `find` does, each with the object or array that holds it."""
         return self._run(value)
 
     def __reduce__(self) -> tuple[object, ...]:

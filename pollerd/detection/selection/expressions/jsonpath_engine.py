@@ -57,18 +57,18 @@ class JsonPathBudget:
 
 
 class CountedNode(JSONPathNode):
-    """A value that counts its children, and does not remember its place: nobody asks for it."""
+    """A value that counts its children, and knows what holds it, but not its place: nobody asks for that."""
 
-    __slots__ = ("_budget",)
+    __slots__ = ("_budget", "holder")
 
-    def __init__(self, value: object, root: JSONValue, budget: JsonPathBudget) -> None:
+    def __init__(self, value: object, root: JSONValue, budget: JsonPathBudget, holder: object = None) -> None:
         super().__init__(value=value, location=(), parent=None, root=root)
-        self._budget = budget
+        self._budget, self.holder = budget, holder
 
     def new_child(self, value: object, key: int | str, parent: JSONPathNode | None) -> CountedNode:
         """Returns a child."""
         self._budget.spend(1)
-        return CountedNode(value, self.root, self._budget)
+        return CountedNode(value, self.root, self._budget, self.value)
 
 
 class BoundedQuery(JSONPathQuery):
@@ -264,7 +264,7 @@ class BoundedEnvironment(JSONPathEnvironment):
         """Returns the checked path."""
         return BoundedQuery(env=self, segments=self.compile(path).segments)
 
-    def values(self, query: BoundedQuery, value: Any) -> list[Any]:
-        """Returns what a path selects. Raises `SelectionLimitError`."""
+    def values(self, query: BoundedQuery, value: Any) -> list[tuple[Any, Any]]:
+        """Returns what a path selects, each with the object or array that holds it. Raises `SelectionLimitError`."""
         self.budget = JsonPathBudget(self._refusal.field)
-        return [node.value for node in query.finditer(value)]
+        return [(node.value, getattr(node, "holder", None)) for node in query.finditer(value)]

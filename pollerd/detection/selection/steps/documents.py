@@ -1,4 +1,4 @@
-"""Selection steps on feeds (items and their fields), JSON, XML and PDF documents."""
+"""Selection steps on feeds (items and their fields), JSON and XML documents."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any
 import orjson
 
 from pollerd.detection import media
-from pollerd.detection.feed import FeedEntry, json_entries, xml_entries
+from pollerd.detection.feed import Feed, FeedEntry, json_feed, xml_feed
 from pollerd.detection.html import MAX_WORK, is_entity_bomb, is_tag_bomb
 from pollerd.detection.selection.document import known_table, one_of, one_or_more
 from pollerd.detection.selection.expressions.jsonpath import JsonPath
 from pollerd.detection.selection.expressions.pattern import Pattern, compile_pattern
 from pollerd.detection.selection.expressions.xpath import XPathExpression, parse_xml
 from pollerd.detection.selection.steps.page import Expression, Keep
+from pollerd.detection.selection.values.currencies import CODES
 from pollerd.errors import SelectionLimitError
 
 FIELDS = ("title", "link", "summary", "content")
@@ -30,14 +31,9 @@ class FeedItems:
     """The items that count, and their fields."""
 
     fields: tuple[str, ...] = ()
-    """The fields that are kept, in this order; none: id, title, newest date and summary, as without a selection."""
+    """The fields that are kept, in this order; none: all, as without a selection."""
     where: tuple[tuple[str, tuple[Pattern, ...]], ...] = ()
     """Each field must fit one of its patterns."""
-
-    @property
-    def full_text(self) -> bool:
-        """Whether the content of items is needed."""
-        return "content" in self.fields or any(field == "content" for field, _ in self.where)
 
     def kept(self, entries: Sequence[FeedEntry]) -> tuple[FeedEntry, ...]:
         """Returns the items that count, in their order."""
@@ -72,11 +68,9 @@ def compile_items(field: str, given: object) -> FeedItems:
     return FeedItems(tuple(dict.fromkeys(fields)), tuple(where))
 
 
-def feed_entries(text: bytes, *, full_text: bool) -> tuple[FeedEntry, ...] | None:
-    """Returns the items of a feed of any kind, in order; None if it is none."""
-    if text.lstrip()[:1] == b"<":
-        return xml_entries(text, full_text=full_text)
-    return json_entries(text, full_text=full_text)
+def read_feed(text: bytes, reader: int) -> Feed | None:
+    """Returns a feed of any kind; None if it is none."""
+    return xml_feed(text, reader) if text.lstrip()[:1] == b"<" else json_feed(text, reader)
 
 
 def _field(entry: FeedEntry, name: str) -> str:
@@ -114,11 +108,24 @@ def kept_of_json(text: bytes, keeps: Sequence[Keep]) -> tuple[bytes, str]:
     return _written(found), missing
 
 
-def texts_in_json(text: bytes, path: JsonPath) -> list[str]:
-    """Returns the matches of a path as texts; what is no text or number as JSON."""
-    return [
-        value if isinstance(value, str) else orjson.dumps(value).decode() for value in path.find(media.parsed(text))
-    ]
+_CURRENCY_KEYS = ("priceCurrency", "currency", "currencyCode", "currency_code")
+_BARE_NUMBER = re.compile(r"\s*-?[0-9]+(?:\.[0-9]+)?\s*")
+
+
+def texts_in_json(text: bytes, path: JsonPath, *, with_currency: bool = False) -> list[str]:
+    """Returns the matches of a path as texts; what is no text or number as JSON.
+
+    with_currency: a bare number has the currency behind it that stands beside it, as `priceCurrency` in JSON-LD.
+    """
+    texts = []
+    for value, holder in path.find_held(media.parsed(text)):
+        found = value if isinstance(value, str) else orjson.dumps(value).decode()
+        if with_currency and isinstance(holder, dict) and _BARE_NUMBER.fullmatch(found):
+            beside = (holder.get(key) for key in _CURRENCY_KEYS)
+            code = next((one.strip().upper() for one in beside if isinstance(one, str)), "")
+            found = f"{found.strip()} {code}" if code in CODES else found
+        texts.append(found)
+    return texts
 
 
 def _written(found: list[Any]) -> bytes:
@@ -242,50 +249,3 @@ def _pretty(element: Any, *, bare: bool) -> bytes:
     etree.indent(alone)
     written: bytes = etree.tostring(alone, encoding="utf-8", with_tail=False)
     return written.strip()
-
-
-# PDF. pdfium is not safe in threads: call it in a process of its own only.
-
-PAGES_MAX = 2_000
-CHARACTERS_MAX = 20_000_000
-_BREAKS = re.compile(r"\r\n?|\x0c")
-
-
-def is_pdf(body: bytes, content_type: str | None) -> bool:
-    """Returns whether a body is a PDF document, by its type or its first bytes."""
-    return (content_type or "").partition(";")[0].strip().lower() == "application/pdf" or body[:5] == b"%PDF-"
-
-
-def pdf_text(body: bytes, password: str | None = None) -> bytes:
-    """Returns the text of all pages as UTF-8, without empty lines; `password` opens an encrypted document.
-
-    Raises ValueError if the document cannot be read, SelectionLimitError if it has too many pages or characters.
-    """
-    import pypdfium2
-
-    try:
-        document = pypdfium2.PdfDocument(body, password=password)
-    except pypdfium2.PdfiumError as error:
-        if getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD:
-            which = "a pdf_password" if password is None else "another pdf_password"
-            raise ValueError(f"the PDF document is encrypted, and needs {which}") from None
-        raise ValueError(f"not a PDF document that can be read: {error}") from error
-    try:
-        if len(document) > PAGES_MAX:
-            raise SelectionLimitError("page", "pages of PDF", PAGES_MAX)
-        return _texts(document)
-    finally:
-        document.close()
-
-
-def _texts(document: object) -> bytes:
-    lines: list[str] = []
-    size = 0
-    for page in document:  # type: ignore[attr-defined]
-        text = _BREAKS.sub("\n", page.get_textpage().get_text_range())
-        size += len(text)
-        if size > CHARACTERS_MAX:
-            raise SelectionLimitError("page", "characters of PDF", CHARACTERS_MAX)
-        lines += [line.strip() for line in text.split("\n")]
-        page.close()
-    return "\n".join(filter(None, lines)).encode("utf-8", "replace")

@@ -17,13 +17,17 @@ from pollerd.detection.html import (
     is_block,
     is_tag_bomb,
     mark_blocks,
+    remove_hidden,
+    revealed,
     simplified,
+    with_marks,
 )
 from pollerd.detection.selection.document import flag, known_table, one_or_more, shown, whole_number
 from pollerd.detection.selection.expressions.css import CssSelector, compile_css
 from pollerd.detection.selection.expressions.jsonpath import JsonPath, compile_jsonpath
 from pollerd.detection.selection.expressions.xpath import XPathExpression, compile_xpath, parse_html
 from pollerd.errors import InvalidValueError, SelectionLimitError
+from pollerd.model import FIRST_READER, READER
 
 # Expressions of the steps, by CSS or XPath, compiled for pages and documents.
 
@@ -127,9 +131,11 @@ _MARKED = re.compile(rb"\f<")
 class HtmlPage:
     """One HTML page, from which steps remove and keep elements, one after the other."""
 
-    def __init__(self, html: bytes) -> None:
+    def __init__(self, html: bytes, reader: int = READER) -> None:
         """`html` is UTF-8. Raises SelectionLimitError if no parser can read it in a bounded time."""
-        self._html = mark_blocks(simplified(html))
+        html = simplified(html)
+        self._hides = reader != FIRST_READER
+        self._html = mark_blocks(html if reader == FIRST_READER else revealed(html, keep=True))
         if is_tag_bomb(self._html):
             raise SelectionLimitError("page", "steps over open elements to parse it", MAX_WORK)
         self._tree: LexborHTMLParser | None = None
@@ -158,7 +164,7 @@ class HtmlPage:
         """Returns the text of what an expression matches, each on one line, or an attribute where it is there."""
         found = self._matches(expression)
         texts = (_text_of(one) if attribute is None else _attribute_of(one, attribute) for one in found)
-        return [" ".join(folded(text).split()) for text in texts if text is not None]
+        return [" ".join(folded(without_marks(text)).split()) for text in texts if text is not None]
 
     def remove(self, expressions: Iterable[Expression]) -> None:
         """Removes what the expressions match."""
@@ -189,6 +195,8 @@ class HtmlPage:
     def whole(self) -> bytes:
         """Returns the visible text of what is left of the page."""
         tree = self.tree
+        if self._hides:
+            remove_hidden(tree)
         tree.strip_tags(HIDDEN_ELEMENTS, recursive=True)
         return _lines([tree.root.text_lexbor() if tree.root is not None else ""])
 
@@ -228,6 +236,11 @@ def folded(text: str) -> str:
     return fold_white_space(text.encode("utf-8", "replace")).decode()
 
 
+def without_marks(text: str) -> str:
+    """Returns a text for a value, without signs of what is chosen or struck out."""
+    return with_marks(text.encode("utf-8", "replace"), shown=False).decode()
+
+
 def _within(found: Sequence[Any], expressions: Sequence[Expression]) -> list[Any]:
     """Returns what the expressions match below, or at, what was found."""
     matches: list[Any] = []
@@ -241,7 +254,7 @@ def _within(found: Sequence[Any], expressions: Sequence[Expression]) -> list[Any
 
 
 def _lines(texts: Iterable[str]) -> bytes:
-    text = _BREAK.join(texts)
+    text = with_marks(_BREAK.join(texts).encode("utf-8", "replace")).decode()
     if _CELL_END not in text and _ROW_END not in text:
         return fold_white_space(text.encode("utf-8", "replace"))
     text = _CELL_ENDS.sub(_CELL_END, text).replace(_ROW_END, _BREAK)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -93,7 +93,7 @@ class Separators(msgspec.Struct, frozen=True):
     indian: bool = True
 
 
-def amount(body: str, stated: Separators | None, hints: tuple[Separators, ...]) -> Decimal | str:
+def amount(body: str, stated: Separators | None, hints: Iterable[Separators]) -> Decimal | str:
     """Returns what a written number is, or why it is none.
 
     `body`: digits with single separators between, perhaps one in front. `stated`: settings or locale; the number must

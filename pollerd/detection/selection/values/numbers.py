@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Context, Decimal
 
 import msgspec
@@ -21,6 +21,7 @@ from pollerd.detection.selection.values.cldr import (
 )
 from pollerd.detection.selection.values.currencies import CurrencyFinder, CurrencySign, finder_for
 from pollerd.detection.selection.values.form import Reading, ValueFormat
+from pollerd.model import FIRST_READER, READER
 
 # The numbers in a text, with sign, currency and their doubtful traits. Linear in the text.
 
@@ -205,10 +206,12 @@ _MACHINE_NUMBER = re.compile(
 _EVERY_GROUP = "".join(sign for sign in SEPARATORS if sign not in "·٫")
 
 
-def number_readings(texts: Sequence[str], form: ValueFormat, language: str | None, machine: bool) -> Iterator[Reading]:
+def number_readings(
+    texts: Sequence[str], form: ValueFormat, language: str | None, machine: bool, reader: int = READER
+) -> Iterator[Reading]:
     """Yields a reading for each number that counts: of prices those with a currency, if any has one.
 
-    `texts`: plain; `language`, `machine`: as for `read_value`.
+    `texts`: plain; `language`, `machine`, `reader`: as for `read_value`.
     """
     finder = finder_for(form.locale, form.currency)
     found: list[NumberFound] = []
@@ -230,7 +233,8 @@ def number_readings(texts: Sequence[str], form: ValueFormat, language: str | Non
         yield chosen
         return
     for number in chosen:
-        yield _read(number, form, _machine_separators(number) if machine else stated, language, finder)
+        hints = _hints(number, language, form if form.kind == "price" and reader != FIRST_READER else None)
+        yield _read(number, form, _machine_separators(number) if machine else stated, hints, finder)
 
 
 def stated_separators(form: ValueFormat) -> Separators | None:
@@ -288,13 +292,17 @@ def _codes(number: NumberFound) -> frozenset[str]:
 
 
 def _read(
-    number: NumberFound, form: ValueFormat, stated: Separators | None, language: str | None, finder: CurrencyFinder
+    number: NumberFound,
+    form: ValueFormat,
+    stated: Separators | None,
+    hints: Iterable[Separators],
+    finder: CurrencyFinder,
 ) -> Reading:
     if number.trouble:
         return Reading(problem=number.trouble)
     value = amount(number.body, stated, ())
     if isinstance(value, str) and stated is None:
-        value = amount(number.body, None, _hints(number, language))
+        value = amount(number.body, None, hints)
     if isinstance(value, str):
         return Reading(problem=value)
     if number.alone_in_parentheses:
@@ -314,12 +322,31 @@ def _read(
     return _reading(value, form, finder.name(sign.sign, codes))
 
 
-def _hints(number: NumberFound, language: str | None) -> tuple[Separators, ...]:
-    """What decides an ambiguous number: the mark of "1.234,-", then the document's language."""
+_THREE_DECIMALS = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
+"""Currencies whose prices have three decimals (ISO 4217)."""
+_ONLY_GROUPS, _ONLY_DECIMALS = Separators("", cldr.EITHER + "'"), Separators(cldr.EITHER, "")
+
+
+def _hints(number: NumberFound, language: str | None, price: ValueFormat | None) -> Iterator[Separators]:
+    """What decides an ambiguous number: the mark of "1.234,-", of a `price` its currency, the document's language.
+
+    No price has three decimals, but in a few currencies: there the language decides first. None: it is no price, or is
+    read as before.
+    """
     if number.whole_mark:
-        return (Separators(number.whole_mark, _EVERY_GROUP.replace(number.whole_mark, "")),)
+        yield Separators(number.whole_mark, _EVERY_GROUP.replace(number.whole_mark, ""))
+        return
+    of_currency = None
+    if price is not None and (number.before or number.after or price.currency):
+        codes = _codes(number) or frozenset({price.currency or ""})
+        of_currency = _ONLY_DECIMALS if codes <= _THREE_DECIMALS else _ONLY_GROUPS
+    if of_currency is _ONLY_GROUPS:
+        yield of_currency
     by_language = None if not language else cldr.separators_of(language)
-    return () if by_language is None else (by_language,)
+    if by_language is not None:
+        yield by_language
+    if of_currency is _ONLY_DECIMALS:
+        yield of_currency
 
 
 def _reading(value: Decimal | str, form: ValueFormat, currency: str | None) -> Reading:

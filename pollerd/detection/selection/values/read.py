@@ -9,6 +9,7 @@ from pollerd.detection.selection.values.cldr import excerpt, plain
 from pollerd.detection.selection.values.dates import date_readings
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.detection.selection.values.numbers import number_readings
+from pollerd.model import READER
 
 MAX_CHARACTERS = 20_000
 """Of all texts together: whatever is longer is no value."""
@@ -17,13 +18,19 @@ _NONE = {"price": "no price", "number": "no number", "date": 'no date (relative 
 
 
 def read_value(
-    texts: Sequence[str], form: ValueFormat, *, language: str | None = None, machine: bool = False
+    texts: Sequence[str],
+    form: ValueFormat,
+    *,
+    language: str | None = None,
+    machine: bool = False,
+    reader: int = READER,
 ) -> Reading:
     """Reads the value of `texts` by a format; what cannot be read is a problem in the reading, never an error.
 
     `language`: the document's `lang`; it decides only where neither the format nor the number itself says what a
-    separator means. `machine`: the texts are for programs (JSON, `content=`): "." parts the fraction, whatever the
-    locale, and dates may be in ISO 8601 beside their format. Numbers have 30 digits at most, texts 20,000 characters
+    separator means, and of a price its currency does not. `machine`: the texts are for programs (JSON, `content=`):
+    "." parts the fraction, whatever the locale, and dates may be in ISO 8601 beside their format. `reader`: the version
+    by which to read. Numbers have 30 digits at most, texts 20,000 characters
     together; the time is linear in them.
     """
     if not any(text and not text.isspace() for text in texts[:MAX_CHARACTERS]):
@@ -36,7 +43,7 @@ def read_value(
     if form.kind == "date":
         readings: Iterable[Reading] = date_readings(spelled, form, machine)
     else:
-        readings = number_readings(spelled, form, language, machine)
+        readings = number_readings(spelled, form, language, machine, reader)
     shown = next(text for text in texts if text and not text.isspace()).strip()
     return _chosen(readings, form, f"{_NONE[form.kind]} in {excerpt(shown)}")
 

@@ -8,8 +8,8 @@ import zlib
 
 import pytest
 
+from pollerd.detection.pdf import PAGES_MAX, is_pdf, pdf_text
 from pollerd.detection.selection.selection import compile_selection
-from pollerd.detection.selection.steps.documents import PAGES_MAX, is_pdf, pdf_text
 from pollerd.errors import SelectionLimitError
 from pollerd.model import Media
 

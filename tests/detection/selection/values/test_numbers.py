@@ -168,11 +168,42 @@ def test_what_babel_formats_is_read_back(locale: str, number: Decimal, grouped: 
     assert read(written, locale=locale).number == number, written
 
 
-@given(st.integers(1, 999), st.sampled_from(".,' "), st.integers(0, 999), st.sampled_from(["", "€ ", "+", "about "]))
+@given(st.integers(1, 999), st.sampled_from(".,' "), st.integers(0, 999), st.sampled_from(["", "+", "about "]))
 def test_an_ambiguous_number_is_never_a_value(whole: int, separator: str, rest: int, before: str) -> None:
     for kind in ("number", "price"):
         reading = read(f"{before}{whole}{separator}{rest:03}", kind=kind)
         assert (bool(reading.problem), reading.number) == (True, None)
+    assert read(f"€ {whole}{separator}{rest:03}", kind="number").problem
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "value"),
+    [
+        ("1.299 €", "en", "1299"),
+        ("1.299 €", None, "1299"),
+        ("$1,299", "de", "1299"),
+        ("CHF 1'299", None, "1299"),
+        ("¥1,299", "de", "1299"),
+        ("Rp 15.000", "en", "15000"),
+        ("1.299,00 €", "en", "1299"),
+        ("€ 12.99", "de", "12.99"),
+        ("0.500 €", "de", "0.5"),
+        ("KWD 1.250", "en", "1.25"),
+        ("KWD 1,250", "en", "1250"),
+        ("KWD 1.250", None, "1.25"),
+        ("د.ك. 1,250", None, "1.25"),
+    ],
+)
+def test_the_currency_of_a_price_says_what_three_digits_are(text: str, language: str | None, value: str) -> None:
+    assert read(text, language, kind="price").text == value
+
+
+def test_a_currency_that_is_set_says_so_too_and_settings_say_more() -> None:
+    assert read("1.299", "en", kind="price", currency="EUR").text == "1299"
+    assert read("1.250", "en", kind="price", currency="OMR").text == "1.25"
+    assert read("1.299 €", kind="price", decimal=".").text == "1.299"
+    assert read("1.299 €", "de", kind="number").text == "1299"
+    assert read("1.299", "en", kind="price").text == "1.299", "without a currency the language decides"
 
 
 @given(st.lists(st.text(st.characters() | st.sampled_from("0123456789.,-'( )€$%:/\u202f\ud800\x00")), max_size=4))

@@ -1,0 +1,51 @@
+"""Text of PDF documents. pdfium is not safe in threads: call it in a process of its own only."""
+
+from __future__ import annotations
+
+import re
+
+from pollerd.errors import SelectionLimitError
+
+PAGES_MAX = 2_000
+CHARACTERS_MAX = 20_000_000
+_BREAKS = re.compile(r"\r\n?|\x0c")
+
+
+def is_pdf(body: bytes, content_type: str | None) -> bool:
+    """Returns whether a body is a PDF document, by its type or its first bytes."""
+    return (content_type or "").partition(";")[0].strip().lower() == "application/pdf" or body[:5] == b"%PDF-"
+
+
+def pdf_text(body: bytes, password: str | None = None) -> bytes:
+    """Returns the text of all pages as UTF-8, without empty lines; `password` opens an encrypted document.
+
+    Raises ValueError if the document cannot be read, SelectionLimitError if it has too many pages or characters.
+    """
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(body, password=password)
+    except pypdfium2.PdfiumError as error:
+        if getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD:
+            which = "a pdf_password" if password is None else "another pdf_password"
+            raise ValueError(f"the PDF document is encrypted, and needs {which}") from None
+        raise ValueError(f"not a PDF document that can be read: {error}") from error
+    try:
+        if len(document) > PAGES_MAX:
+            raise SelectionLimitError("page", "pages of PDF", PAGES_MAX)
+        return _texts(document)
+    finally:
+        document.close()
+
+
+def _texts(document: object) -> bytes:
+    lines: list[str] = []
+    size = 0
+    for page in document:  # type: ignore[attr-defined]
+        text = _BREAKS.sub("\n", page.get_textpage().get_text_range())
+        size += len(text)
+        if size > CHARACTERS_MAX:
+            raise SelectionLimitError("page", "characters of PDF", CHARACTERS_MAX)
+        lines += [line.strip() for line in text.split("\n")]
+        page.close()
+    return "\n".join(filter(None, lines)).encode("utf-8", "replace")
