@@ -36,7 +36,7 @@ def changes(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Lists the changes found, newest first. With --follow oldest first, and then those to come.
+    """List the changes found, newest first. With --follow oldest first, and then new ones.
 
     With --json one document; with --follow --json one on each line.
     """
@@ -65,7 +65,7 @@ def diff(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Shows what a change changed, line by line; in colour on a terminal."""
+    """Show the difference of a change, line by line."""
     with daemon_at(url, token, timeout) as daemon:
         path = f"/changes/{change}/diff?context={context}"
         media = "application/json" if as_json else "text/plain"

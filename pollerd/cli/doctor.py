@@ -55,7 +55,7 @@ class Metrics:
 
 
 def doctor(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
-    """Says how the daemon is, a line each; exit code 1 where something is wrong."""
+    """Check the daemon's health, one line per item."""
     findings = _found(url, token, timeout)
     if as_json:
         show_json([asdict(finding) for finding in findings])

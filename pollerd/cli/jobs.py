@@ -41,7 +41,7 @@ def bulk(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Does one thing to all sites that fit a filter.
+    """Apply one action to all sites that match a filter.
 
     It goes on in the daemon if this command is ended. `pollerd jobs undo` takes it back for 24 hours.
     """

@@ -285,7 +285,7 @@ def import_(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Adds the sites of a file, in any format that run reads: text, CSV, JSON lines, OPML, TOML or YAML.
+    """Add the sites of a file, in any format that run reads: text, CSV, JSON lines, OPML, TOML or YAML.
 
     With --from, what urlwatch, webchanges or changedetection.io have been told to watch is converted; what becomes of
     each key is reported. It only adds: sites that exist keep their settings. Exit code 1 where a line was rejected; the
@@ -367,7 +367,7 @@ def export(
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> None:
-    """Writes all sites with their settings, as `import` reads them. Plain text keeps the URLs only."""
+    """Export all sites with their settings, for `import`. Plain text keeps the URLs only."""
     with daemon_at(url, token, timeout) as daemon:
         chosen = format_ or by_suffix(file, SUFFIXES, Format.TEXT)
         write(daemon.download(f"/sites/export?format={chosen}"), file)
@@ -413,7 +413,7 @@ def diff(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Says what a list would change, and changes nothing.
+    """Show what a list would change, without changing anything.
 
     Exit code 0: nothing, 1: something, 2: it cannot be told, or lines of the list cannot be used.
     """

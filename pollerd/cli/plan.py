@@ -26,7 +26,7 @@ def plan(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Says what budget is needed to learn of changes in time, and what today's brings, also by tag."""
+    """Estimate the budget you need to find changes in time."""
     query = {"share": share, "within": within} | ({} if tag is None else {"tag": tag})
     with daemon_at(url, token, timeout) as daemon:
         found: dict[str, Any] = daemon.call("GET", f"/plan?{urlencode(query)}")

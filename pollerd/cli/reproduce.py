@@ -45,7 +45,7 @@ def reproduce(
     figures: Annotated[bool, typer.Option(help="Draw figures; needs matplotlib.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="The list, or what came out, as JSON.")] = False,
 ) -> None:
-    """Runs experiments of the papers and ours, and writes reports: printed and own numbers side by side.
+    """Run the experiments of the papers, and write reports.
 
     Broken off, it goes on where it stopped when started again with the same --out. That folder keeps the runs of each
     --entropy apart; its reports are those of the last call.

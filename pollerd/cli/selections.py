@@ -29,7 +29,7 @@ def preview(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Shows what is kept of a page, what is removed, its values, and what the conditions say. Changes nothing."""
+    """Preview a selection: what is watched, what is ignored, values and conditions. Changes nothing."""
     chosen = None if select == NONE else select
     with daemon_at(url, token, max(timeout, _PATIENCE_SECONDS)) as daemon:
         place = {"site_id": id_of(daemon, page)} if stored else {"url": page}
@@ -86,7 +86,7 @@ def values(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Lists the values of a site as they were read, newest first, and each of the numbers as a line of bars."""
+    """List the values read from a site, newest first."""
     with daemon_at(url, token, timeout) as daemon:
         query = {"name": name, "selection": selection}
         found = list(daemon.pages(f"/sites/{id_of(daemon, site)}/values", query, limit))

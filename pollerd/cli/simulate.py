@@ -90,7 +90,7 @@ def simulate(
     jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines in place of a table.")] = False,
 ) -> None:
-    """Drives allocators through their contract and prints what they reach. By chunks of polls.
+    """Compare policies on a simulated web. Prints what they reach, by chunks of polls.
 
     Figures are shares of the clairvoyant optimum; ± is the standard error over the runs. All allocators meet the same
     webs.

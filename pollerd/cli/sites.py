@@ -115,7 +115,7 @@ def add(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Adds sites; all get the same settings."""
+    """Add sites; all get the same settings."""
     given = {"tags": tag or [], **settings}
     with daemon_at(url, token, timeout) as daemon:
         added = [daemon.call("POST", "/sites", {"url": site, **given}) for site in sites]
@@ -143,7 +143,7 @@ def list_(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Lists sites: id, state, URL, changes per day, polls, changes. Also last outcome, last poll, tags."""
+    """List sites and their status. Also changes per day, polls, last outcome and tags."""
     with daemon_at(url, token, timeout) as daemon:
         wanted = {name: str(value) for name, value in filters.wanted(daemon).items()}
         if sort is not None:
@@ -154,7 +154,7 @@ def list_(
 def show(
     site: Name, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Shows all of one site, and why it is polled as it is."""
+    """Show a site, and why it is polled this often."""
     with daemon_at(url, token, timeout) as daemon:
         site_id = id_of(daemon, site)
         found = daemon.call("GET", f"/sites/{site_id}")
@@ -168,7 +168,7 @@ def show(
 def remove(
     sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Removes sites with all that was recorded of them."""
+    """Remove sites with all their history."""
     with daemon_at(url, token, timeout) as daemon:
         removed = for_each(daemon, sites, lambda site_id: daemon.call("DELETE", f"/sites/{site_id}"))
         if as_json:
@@ -181,7 +181,7 @@ def remove(
 def pause(
     sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Stops the polling of sites until they are resumed."""
+    """Pause sites until they are resumed."""
     with daemon_at(url, token, timeout) as daemon:
         _show_list(_posted(daemon, sites, "pause"), as_json)
 
@@ -189,7 +189,7 @@ def pause(
 def resume(
     sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Polls sites again that were paused, back off, or were gone."""
+    """Resume sites that were paused, back off, or are gone."""
     with daemon_at(url, token, timeout) as daemon:
         _show_list(_posted(daemon, sites, "resume"), as_json)
 
@@ -197,7 +197,7 @@ def resume(
 def poll(
     sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Polls sites before all others, as soon as their hosts allow."""
+    """Poll sites before all others, as soon as their hosts allow."""
     with daemon_at(url, token, timeout) as daemon:
         _show_list(_posted(daemon, sites, "poll"), as_json)
 
@@ -232,7 +232,7 @@ def edit(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Changes settings of sites. What is left out stays, and so does what was learned, but for a new URL."""
+    """Change settings of sites. Other settings stay, and so does what was learned, unless the URL changes."""
     patch = {
         **settings,
         **{name: v for name, v in (("url", new_url), ("tags", tag), ("rebase", rebase)) if v is not None},

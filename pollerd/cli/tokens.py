@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _BYTES = 32
 _SETTING = {Scope.WRITE: "token", Scope.READ: "read_token"}
-_HELP = """Makes a token.
+_HELP = """Create a token for the API.
 
 Its first line is the token, shown this once; the second, with its hash, is for the --config file. The hash alone may be
 the variable POLLERD_TOKEN or POLLERD_READ_TOKEN, too: the daemon never holds the token. With `add` the database keeps

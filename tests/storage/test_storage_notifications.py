@@ -99,7 +99,7 @@ async def test_rules_follow_the_names_of_channels(store: Store) -> None:
     hook = await n.channels.add(ChannelSpec("hook", "webhook"), 1.0)
     await n.channels.add(ChannelSpec("mail", "email"), 1.0)
     made = await n.rules.add(rule("all", "hook", "mail"), 2.0)
-    with pytest.raises(InvalidValueError, match="channels: unknown channel .*; known: hook, mail"):
+    with pytest.raises(InvalidValueError, match=r"channels: unknown channel .*; known: hook, mail"):
         await n.rules.add(rule("other", "fax"), 2.0)
     with pytest.raises(DuplicateError):
         await n.rules.add(rule("all"), 2.0)

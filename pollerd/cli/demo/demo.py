@@ -93,7 +93,7 @@ def demo(
     seed: Annotated[int | None, typer.Option(help="Draws the same web again.", min=0)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="What came out as JSON; progress goes to stderr.")] = False,
 ) -> None:
-    """Starts a small changing web on loopback and polls it live: what was found beside what truly happened."""
+    """Poll a small changing web on this machine, live."""
     if not 1 <= seconds <= _LONGEST_SECONDS:
         raise InvalidValueError("for", f"seconds from 1 to {_LONGEST_SECONDS:g}", seconds)
     if isinstance(sys.stdout, io.TextIOWrapper):
