@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,10 +16,19 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.slow_results import LeavesBatchError, here_or_beside
 from pollerd.daemon.stages import Candidate, Found, ProofStatus
 from pollerd.detection.detect import HEAVY_BYTES
-from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, without_rules
+from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, noise_by_form, without_rules
 from pollerd.detection.summary import is_large, summarise
 from pollerd.errors import DatabaseUnavailableError, TooHeavyError
-from pollerd.model import Detection, Evidence, Media, OutcomeKind, SelectionDetection, SelectionState, Validators
+from pollerd.model import (
+    Baseline,
+    Detection,
+    Evidence,
+    Media,
+    OutcomeKind,
+    SelectionDetection,
+    SelectionState,
+    Validators,
+)
 from pollerd.storage.contents import ContentStore
 from pollerd.storage.values import ChangeDraft, SelectionRecord
 
@@ -219,6 +229,10 @@ def _with_parts(detection: Detection, parts: tuple[SelectionDetection, ...]) -> 
     return replace(detection, kind=kind, evidence=Evidence(changed=False) if quiet else None, selections=parts)
 
 
+_WITH_FORMS = frozenset({Media.HTML, Media.TEXT, Media.JSON})
+"""Media with noise by form: the dates of a feed are those of its entries."""
+_COMPARED_HERE_BYTES = 32 * 1024
+"""Two contents of this total size are compared by form in about 10 ms."""
 _SUMMARISED_HERE_BYTES = 256 * 1024
 """Two contents of this total size are summarised in about 10 ms."""
 
@@ -249,7 +263,7 @@ class NoiseStep:
         runtime: Runtime,
     ) -> None:
         self._store, self._prover, self._candidates, self._still = store, prover, candidates, still
-        self._proofs = scheduler.sites.proofs
+        self._sites, self._proofs = scheduler.sites, scheduler.sites.proofs
         self._selections = SelectionStep(store=store, prover=prover, runtime=runtime)
         self._workers, self._faults = runtime.workers, runtime.faults
 
@@ -323,7 +337,8 @@ class NoiseStep:
         """Returns the result of a site without selections; None if it has to be proven."""
         if candidate is None and not _changed(result):
             return await self._without_doubted(result, before)
-        if candidate is None and self._prover.believes(result):
+        result = await self._without_forms(result, before)
+        if candidate is None and (not _changed(result) or self._prover.believes(result)):
             return result
         rulings = await self._prover.rulings(result, {WHOLE_PAGE: before}, candidate)
         if rulings is None:
@@ -331,7 +346,28 @@ class NoiseStep:
         ruling, detection = rulings.get(WHOLE_PAGE), result.detection
         if ruling is None or detection is None:
             return result
-        return replace(result, detection=_under(detection, ruling), proof=status_of([ruling]))
+        detection = _under(detection, ruling.baseline, quiet=ruling.quiet)
+        return replace(result, detection=detection, proof=status_of([ruling]))
+
+    async def _without_forms(self, result: Found, before: bytes | None) -> Found:
+        """Returns the result after what differs by the form of noise is masked; unchanged if nothing else differs."""
+        detection, known = result.detection, result.context.baseline
+        if before is None or detection is None or detection.content is None or not _changed(result):
+            return result
+        if detection.baseline.media is not known.media or known.media not in _WITH_FORMS:
+            return result
+        last_seen = float(self._sites.last_seen[result.slot])
+        times = (last_seen if math.isfinite(last_seen) else None, result.outcome.started_at)
+        given = (before, detection.content, detection.baseline, *times)
+        light = len(before) + len(detection.content) <= _COMPARED_HERE_BYTES
+        try:
+            verdict = await here_or_beside(self._workers, result, noise_by_form, *given, light=light)
+        except TooHeavyError as error:
+            self._faults.report(result.context, error)
+            return result
+        if verdict is None:
+            return result
+        return replace(result, detection=_under(detection, verdict.baseline, quiet=verdict.only_noise))
 
     async def _without_doubted(self, result: Found, before: bytes | None) -> Found:
         """Returns the result of a poll that found nothing, without the rules whose noise stood still for long.
@@ -379,12 +415,12 @@ def _changed(result: Found) -> bool:
     return result.detection is not None and result.detection.kind is OutcomeKind.CHANGED
 
 
-def _under(detection: Detection, ruling: Ruling) -> Detection:
-    """Returns the detection after the ruling on it."""
-    if not ruling.quiet or detection.kind is not OutcomeKind.CHANGED:
-        return replace(detection, baseline=ruling.baseline)
+def _under(detection: Detection, baseline: Baseline, *, quiet: bool) -> Detection:
+    """Returns the detection with this baseline; quiet: its change is none."""
+    if not quiet or detection.kind is not OutcomeKind.CHANGED:
+        return replace(detection, baseline=baseline)
     evidence = Evidence(changed=False) if detection.evidence is not None else None
-    return replace(detection, kind=OutcomeKind.UNCHANGED, baseline=ruling.baseline, evidence=evidence, content=None)
+    return replace(detection, kind=OutcomeKind.UNCHANGED, baseline=baseline, evidence=evidence, content=None)
 
 
 # Stored states of the selections after a poll. Pure.

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pollerd.daemon.proofs import Candidates, ContentFinding, Ruling, findings, posts
+from pollerd.daemon.proofs import WHOLE_PAGE, Candidates, ContentFinding, Ruling, findings, posts
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.slow_results import LeavesBatchError, here_or_beside
@@ -22,11 +22,17 @@ from pollerd.detection.noise.learning import (
     doubtable_rules,
     learn_from_pair,
     mask_is_stale,
+    shareable,
     under_known_noise,
 )
+from pollerd.detection.noise.mask import KnownBy
 from pollerd.model import Detection, Media, OutcomeKind
 from pollerd.scheduling.min_yield import NoiseCap
 from pollerd.telemetry import Instruments
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 # Masks learned lately, by host: pages of one host have the same noise.
 
@@ -41,17 +47,67 @@ class SharedMasks:
 
     def share(self, host: int, mask: bytes) -> None:
         """Offers a mask to the other pages of its host."""
-        if (host, mask) not in self._learned:
+        mask = shareable(mask)
+        if mask and (host, mask) not in self._learned:
             self._learned.append((host, mask))
 
     def withdraw(self, host: int, mask: bytes) -> None:
         """Offers the mask no longer: a page of the host gave up rules of it."""
+        mask = shareable(mask)
         if (host, mask) in self._learned:
             self._learned.remove((host, mask))
 
     def of(self, host: int) -> tuple[bytes, ...]:
         """Returns the masks of the host."""
         return tuple(mask for learned_at, mask in self._learned if learned_at == host)
+
+
+# Alternation: values of a page that come and go between the two polls of a proof.
+
+FLIPS_ENOUGH = 5
+"""So often two polls right after each other must show one known value and then another before that is noise."""
+_VALUES_MOST = 8
+_SITES_MOST = 65_536
+
+
+class _Flips(Struct):
+    """Of one site under one mask. values: fingerprints that were seen to come and go; count: flips between those."""
+
+    mask: bytes
+    values: set[bytes]
+    count: int = 0
+
+
+class Alternation:
+    """Counts the flips of pages without selections, in memory: of up to 65,536, the oldest are dropped."""
+
+    def __init__(self) -> None:
+        self._flips: dict[int, _Flips] = {}
+
+    def is_noise(self, site_id: int, mask: bytes, flip: tuple[bytes, bytes]) -> bool:
+        """Returns whether one more flip, from the first fingerprint to the second, is enough."""
+        known = self._flips.get(site_id)
+        return (
+            known is not None
+            and known.mask == mask
+            and known.values.issuperset(flip)
+            and known.count + 1 >= FLIPS_ENOUGH
+        )
+
+    def note(self, site_id: int, mask: bytes, flip: tuple[bytes, bytes]) -> None:
+        """Takes over a flip."""
+        known = self._flips.get(site_id)
+        if known is None or known.mask != mask or len(known.values) > _VALUES_MOST:
+            known = self._flips[site_id] = _Flips(mask, set(flip))
+            drop_oldest(self._flips)
+        known.count += known.values.issuperset(flip)
+        known.values.update(flip)
+
+
+def drop_oldest(kept: dict[K, V]) -> None:
+    """Drops the oldest entry if there are too many."""
+    if len(kept) > _SITES_MOST:
+        del kept[next(iter(kept))]
 
 
 _PROMPT_SECONDS = 30.0
@@ -67,8 +123,6 @@ _DIFFERED = "unproven: it differed again at the second poll"
 _DATED = "unproven: it differed again at the second poll, and a signal source says that it changed again"
 _ALWAYS = "unproven: it differs at every poll"
 
-T = TypeVar("T")
-
 
 class Prover:
     """Decides what becomes of each difference that a poll found: noise, a change, or to be proven first."""
@@ -77,6 +131,7 @@ class Prover:
         self._scheduler, self._workers, self._clock = scheduler, runtime.workers, runtime.clock
         self._faults = runtime.faults
         self._noise, self._shared = NoiseCap(scheduler.sites), SharedMasks()
+        self.alternation = Alternation()
 
     def prompt_until(self, slot: int, at: float) -> float:
         """Returns until when a second poll of the slot would be prompt, if the first was at `at`; epoch s."""
@@ -195,21 +250,29 @@ class Prover:
         """
         first, second = pair
         keeps_changing = self._scheduler.sites.keeps_changing(result.slot)
+        reverted, by = None, KnownBy.PROOF
         if not second.changed:
-            # A change that is taken back, or not on all servers yet, looks like noise: it is none the first time.
-            if before is None or not (prompt and keeps_changing):
-                return Ruling(second.after, quiet=True, result=ProofResult.REVERTED)
-            second = replace(second, content=before)
+            # A change that is taken back, or not on all servers yet, looks like noise: it is none the first few times.
+            # What a selection reads never is.
+            flip = _flip(first, second) if prompt and second.name == WHOLE_PAGE else None
+            reverted = Ruling(second.after, quiet=True, result=ProofResult.REVERTED, flip=flip)
+            mask = second.before.mask
+            if before is None or flip is None or not self.alternation.is_noise(result.site_id, mask, flip):
+                return reverted
+            second, by = replace(second, content=before), KnownBy.ALTERNATION
         elif not prompt or (first.equals(second) and not second.before.mask):
             return Ruling(replace(second.after, proven=True), same=True, result=ProofResult.CHANGE)
-        work = partial(learn_from_pair, returns=keeps_changing)
+        returns = second.name == WHOLE_PAGE and (reverted is not None or keeps_changing)
+        work = partial(learn_from_pair, returns=returns, by=by)
         contents = (first.content or b"", second.content or b"")
         verdict = await self._do(result, sum(map(len, contents)), work, *contents, second.after, before)
         if verdict is None:
             return Ruling(second.after, quiet=not second.changed, unproven=_DIFFERED, result=ProofResult.UNPROVEN)
+        if reverted is not None and verdict.baseline.mask == second.before.mask:
+            return reverted
         # A feed is nothing but its entries, which are edited in bursts: two edits are likelier than noise.
         of_feed = second.after.media is Media.FEED and verdict.baseline.mask != second.before.mask
-        wide = of_feed or (verdict.wide and not keeps_changing)
+        wide = of_feed or (verdict.wide and not keeps_changing and reverted is None)
         baseline = replace(verdict.baseline, proven=verdict.same or second.before.proven)
         if not second.changed or (
             verdict.only_noise and first.after.media is second.after.media is second.before.media
@@ -230,6 +293,14 @@ class Prover:
             # Pages are untrusted: one that breaks the comparison is reported, and nothing is proven of it.
             self._faults.report(result.context, error)
             return None
+
+
+def _flip(first: ContentFinding, second: ContentFinding) -> tuple[bytes, bytes] | None:
+    """Returns the fingerprints that two polls showed, under one mask; None: they are not comparable."""
+    one, other = first.after, second.after
+    if one.fingerprint is None or other.fingerprint is None or one.mask != other.mask:
+        return None
+    return one.fingerprint, other.fingerprint
 
 
 def _dated_again(result: Found, candidate: Candidate) -> bool:
@@ -261,7 +332,6 @@ ENOUGH = 16
 BACK, OTHER, OTHER_OF_FEED, OTHER_DATED = 4, 1, 0, -4
 _TIMES_MOST = 6
 """Number of times that what is enough doubles."""
-_SITES_MOST = 65_536
 _QUIET = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.NOT_MODIFIED})
 
 
@@ -346,8 +416,7 @@ class StillNoise:
         watch = self._watched.get(site_id)
         if watch is None:
             watch = self._watched[site_id] = _SiteWatch()
-            if len(self._watched) > _SITES_MOST:
-                del self._watched[next(iter(self._watched))]
+            drop_oldest(self._watched)
         return watch
 
 
@@ -399,6 +468,8 @@ class ProofUpdates:
             self._instruments.proofs[status.result.value].inc()
             if status.result in (ProofResult.NOISE, ProofResult.CHANGE) or status.same is not None:
                 sites.proofs.note(slot, noise=status.result is not ProofResult.CHANGE)
+        if status.flip is not None:
+            self._prover.alternation.note(result.site_id, result.context.baseline.mask, status.flip)
         if status.same is not None:
             sites.note_proof(slot, result.outcome.started_at, same=status.same)
         elif status.result is ProofResult.UNPROVEN:
