@@ -26,7 +26,7 @@ from pollerd.detection.noise.learning import (
     under_known_noise,
 )
 from pollerd.detection.noise.mask import KnownBy
-from pollerd.model import Detection, Media, OutcomeKind
+from pollerd.model import Baseline, Detection, Media, OutcomeKind
 from pollerd.scheduling.min_yield import NoiseCap
 from pollerd.telemetry import Instruments
 
@@ -68,40 +68,60 @@ FLIPS_ENOUGH = 5
 """So often two polls right after each other must show one known value and then another before that is noise."""
 _VALUES_MOST = 8
 _SITES_MOST = 65_536
+_SUSPECTED_FROM = 2
+"""A change to a value that a page changed to as often before has to be proven, however much the page is trusted."""
 
 
-class _Flips(Struct):
-    """Of one site under one mask. values: fingerprints that were seen to come and go; count: flips between those."""
+class _Values(Struct):
+    """Of one site under one mask. flipped: fingerprints that came and went, and how often both of a flip were known.
+    recorded: those it changed to, and how often.
+    """
 
     mask: bytes
-    values: set[bytes]
-    count: int = 0
+    flipped: set[bytes] = set()
+    flips: int = 0
+    recorded: dict[bytes, int] = {}
 
 
 class Alternation:
-    """Counts the flips of pages without selections, in memory: of up to 65,536, the oldest are dropped."""
+    """What pages without selections alternate between, in memory: of up to 65,536, the oldest are dropped."""
 
     def __init__(self) -> None:
-        self._flips: dict[int, _Flips] = {}
+        self._known: dict[int, _Values] = {}
 
     def is_noise(self, site_id: int, mask: bytes, flip: tuple[bytes, bytes]) -> bool:
         """Returns whether one more flip, from the first fingerprint to the second, is enough."""
-        known = self._flips.get(site_id)
-        return (
-            known is not None
-            and known.mask == mask
-            and known.values.issuperset(flip)
-            and known.count + 1 >= FLIPS_ENOUGH
-        )
+        known = self._known.get(site_id)
+        if known is None or known.mask != mask or not known.flipped.issuperset(flip):
+            return False
+        return known.flips + 1 >= FLIPS_ENOUGH
 
-    def note(self, site_id: int, mask: bytes, flip: tuple[bytes, bytes]) -> None:
+    def suspects(self, site_id: int, mask: bytes, fingerprint: bytes | None) -> bool:
+        """Returns whether the page changes to a value that it has changed to before, again and again."""
+        known = self._known.get(site_id)
+        return known is not None and known.mask == mask and known.recorded.get(fingerprint or b"", 0) >= _SUSPECTED_FROM
+
+    def note_flip(self, site_id: int, mask: bytes, flip: tuple[bytes, bytes]) -> None:
         """Takes over a flip."""
-        known = self._flips.get(site_id)
-        if known is None or known.mask != mask or len(known.values) > _VALUES_MOST:
-            known = self._flips[site_id] = _Flips(mask, set(flip))
-            drop_oldest(self._flips)
-        known.count += known.values.issuperset(flip)
-        known.values.update(flip)
+        known = self._of(site_id, mask)
+        known.flips += known.flipped.issuperset(flip)
+        if len(known.flipped) >= _VALUES_MOST:
+            known.flipped, known.flips = set(), 0
+        known.flipped.update(flip)
+
+    def note_change(self, site_id: int, mask: bytes, fingerprint: bytes) -> None:
+        """Takes over a recorded change of a page that changes often."""
+        recorded = self._of(site_id, mask).recorded
+        recorded[fingerprint] = recorded.pop(fingerprint, 0) + 1
+        if len(recorded) > _VALUES_MOST:
+            del recorded[next(iter(recorded))]
+
+    def _of(self, site_id: int, mask: bytes) -> _Values:
+        known = self._known.get(site_id)
+        if known is None or known.mask != mask:
+            known = self._known[site_id] = _Values(mask)
+            drop_oldest(self._known)
+        return known
 
 
 def drop_oldest(kept: dict[K, V]) -> None:
@@ -146,8 +166,10 @@ class Prover:
 
     def believes(self, result: Found) -> bool:
         """Returns whether a change needs no proof: the page is known to have no noise, and does not keep changing."""
-        known = result.context.baseline
-        return known.proven and not known.mask and not self._scheduler.sites.keeps_changing(result.slot)
+        known, detection = result.context.baseline, result.detection
+        if not known.proven or known.mask or self._scheduler.sites.keeps_changing(result.slot):
+            return False
+        return detection is None or not self._alternates(result, detection.baseline)
 
     def gave_up(self, slot: int, mask: bytes) -> None:
         """Notes that rules of the mask were no noise: it is not tried at other pages of the host, nor at this one."""
@@ -213,11 +235,14 @@ class Prover:
             return Ruling(one.after, unproven=_LATE, result=ProofResult.UNPROVEN)
         return None
 
+    def _alternates(self, result: Found, after: Baseline) -> bool:
+        return self.alternation.suspects(result.site_id, after.mask, after.fingerprint)
+
     async def _wants_proof(self, result: Found, one: ContentFinding) -> bool:
         now, period = self._clock(), self._scheduler.uniform_period
         if not one.before.proven:
             return self._noise.wants_proof(result.slot, now, period, proven=False)
-        if self._noise.wants_proof(result.slot, now, period, proven=True):
+        if self._noise.wants_proof(result.slot, now, period, proven=True) or self._alternates(result, one.after):
             return True
         mask, content = one.before.mask, one.content or b""
         if not mask or not self._noise.wants_proof(result.slot, now, period, proven=False):
@@ -456,9 +481,17 @@ class ProofUpdates:
                 self._instruments.masks_learned.inc(_learned_a_mask(result))
             if before.baseline.mask:
                 self._still.note(result)
+            if detection is not None and detection.kind is OutcomeKind.CHANGED:
+                self._note_change(result, detection)
             waits = before.site_id in self._candidates.waiting or (bool(proofs) and result.slot in proofs)
             if waits or result.proof is not None:
                 self._follow(result, result.proof or _NOTHING)
+
+    def _note_change(self, result: Found, detection: Detection) -> None:
+        sites, after = self._scheduler.sites, detection.baseline
+        often = sites.trusted[result.slot] or sites.keeps_changing(result.slot)
+        if often and not detection.selections and after.fingerprint is not None:
+            self._prover.alternation.note_change(result.site_id, after.mask, after.fingerprint)
 
     def _follow(self, result: Found, status: ProofStatus) -> None:
         sites, slot = self._scheduler.sites, result.slot
@@ -469,7 +502,7 @@ class ProofUpdates:
             if status.result in (ProofResult.NOISE, ProofResult.CHANGE) or status.same is not None:
                 sites.proofs.note(slot, noise=status.result is not ProofResult.CHANGE)
         if status.flip is not None:
-            self._prover.alternation.note(result.site_id, result.context.baseline.mask, status.flip)
+            self._prover.alternation.note_flip(result.site_id, result.context.baseline.mask, status.flip)
         if status.same is not None:
             sites.note_proof(slot, result.outcome.started_at, same=status.same)
         elif status.result is ProofResult.UNPROVEN:
