@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -367,6 +367,8 @@ class RuleWatch(Struct):
     now: int = 0
     before: int = 0
     score: int = 0
+    differed: int = 0
+    """Number of polls at which it was another than at the one before."""
 
     def compare(self, found: int, other: int) -> None:
         """Scores what the rule acts on now; other: what a difference costs."""
@@ -374,26 +376,42 @@ class RuleWatch(Struct):
             self.score += 1
             return
         if self.now:
+            self.differed += 1
             self.score = max(self.score - (BACK if found == self.before else other), 0)
         self.now, self.before = found, self.now
 
 
+class RuleCount(Struct, frozen=True):
+    """How often what a rule hides differed from the poll before, of so many polls since `since` (epoch s)."""
+
+    differed: int
+    polls: int
+    since: float
+
+
 class _SiteWatch(Struct):
-    """The rules of a site's mask."""
+    """The rules of a mask."""
 
     mask: bytes = b""
     rules: list[RuleWatch] = []
     enough: int = ENOUGH
+    polls: int = 0
+    since: float = 0.0
 
-    def begin(self, mask: bytes) -> None:
+    def begin(self, mask: bytes, at: float) -> None:
         """Starts with another mask."""
         self.mask, self.rules = mask, [RuleWatch(doubtable) for doubtable in doubtable_rules(mask)]
+        self.polls, self.since = 0, at
 
     def compare(self, hidden: Sequence[int], other: int) -> None:
         """Scores each rule that has a place."""
         for rule, found in zip(self.rules, hidden, strict=True):
             if found:
                 rule.compare(found, other)
+
+    def differs(self, hidden: Sequence[int]) -> bool:
+        """Returns whether any rule hides something else than at the last poll."""
+        return any(rule.now and found and found != rule.now for rule, found in zip(self.rules, hidden, strict=True))
 
     def stood_still(self) -> None:
         """Notes a poll at which the page was the same, noise and all."""
@@ -406,10 +424,13 @@ class _SiteWatch(Struct):
 
 
 class StillNoise:
-    """The scores of sites that have a mask and no selections, in memory: of up to 65,536, the oldest are dropped."""
+    """What masks hide, poll by poll, in memory: of up to 65,536 contents of sites, the oldest are dropped.
+
+    Rules are given up at sites without selections only.
+    """
 
     def __init__(self) -> None:
-        self._watched: dict[int, _SiteWatch] = {}
+        self._watched: dict[tuple[int, str], _SiteWatch] = {}
 
     def __len__(self) -> int:
         return len(self._watched)
@@ -419,30 +440,67 @@ class StillNoise:
         detection, context = result.detection, result.context
         if not context.baseline.mask or context.selections or detection is None or detection.kind not in _QUIET:
             return []
-        watch = self._watched.get(result.site_id)
+        watch = self._watched.get((result.site_id, WHOLE_PAGE))
         return watch.doubted() if watch is not None and watch.mask == context.baseline.mask else []
 
-    def note(self, result: Found) -> None:
-        """Takes over what a committed poll of a site with a mask shows."""
-        detection, context = result.detection, result.context
-        if detection is None or context.selections:
-            return
-        watch = self._of(result.site_id)
-        if watch.mask != context.baseline.mask:
-            watch.begin(context.baseline.mask)
-        if detection.hidden:
-            watch.compare(detection.hidden, _cost_of_difference(result, detection))
-        elif detection.kind in _QUIET:  # the same bytes, or not modified
-            watch.stood_still()
-        if result.proof is not None and result.proof.lifted:
-            watch.mask, watch.enough = b"", min(2 * watch.enough, ENOUGH << _TIMES_MOST)
+    def counts(self, site_id: int, name: str, mask: bytes) -> tuple[RuleCount, ...] | None:
+        """Returns the counts of the rules of a content's mask, in their order; None: it was not polled under it."""
+        watch = self._watched.get((site_id, name))
+        if watch is None or watch.mask != mask:
+            return None
+        return tuple(RuleCount(rule.differed, watch.polls, watch.since) for rule in watch.rules)
 
-    def _of(self, site_id: int) -> _SiteWatch:
-        watch = self._watched.get(site_id)
+    def hid_change(self, result: Found) -> bool:
+        """Returns whether the poll found nothing because all that differs from the poll before is masked."""
+        detection = result.detection
+        lifted = result.proof is not None and result.proof.lifted
+        if detection is None or detection.kind is not OutcomeKind.UNCHANGED or lifted:
+            return False
+        if detection.baseline.mask != result.context.baseline.mask and result.context.baseline.fingerprint is not None:
+            return True  # learned just now, by which the difference became none
+        found = ((self._watched.get((result.site_id, name)), mask, hidden) for name, mask, hidden in _hidden(result))
+        return any(
+            watch is not None and watch.mask == mask and hidden and watch.differs(hidden)
+            for watch, mask, hidden in found
+        )
+
+    def note(self, result: Found) -> None:
+        """Takes over what a committed poll shows of the contents with a mask."""
+        detection = result.detection
+        if detection is None:
+            return
+        for name, mask, hidden in _hidden(result):
+            watch = self._of(result.site_id, name)
+            if watch.mask != mask:
+                watch.begin(mask, result.outcome.started_at)
+            watch.polls += 1
+            if hidden:
+                watch.compare(hidden, _cost_of_difference(result, detection))
+            elif detection.kind in _QUIET:  # the same bytes, or not modified
+                watch.stood_still()
+            if result.proof is not None and result.proof.lifted:
+                watch.mask, watch.rules, watch.enough = b"", [], min(2 * watch.enough, ENOUGH << _TIMES_MOST)
+
+    def _of(self, site_id: int, name: str) -> _SiteWatch:
+        watch = self._watched.get((site_id, name))
         if watch is None:
-            watch = self._watched[site_id] = _SiteWatch()
+            watch = self._watched[site_id, name] = _SiteWatch()
             drop_oldest(self._watched)
         return watch
+
+
+def _hidden(result: Found) -> Iterator[tuple[str, bytes, tuple[int, ...]]]:
+    """Yields each content that has a mask, by name, the mask that the poll found, and what its rules hide."""
+    detection, context = result.detection, result.context
+    assert detection is not None
+    if not context.selections:
+        if context.baseline.mask:
+            yield WHOLE_PAGE, context.baseline.mask, detection.hidden
+        return
+    parts = {part.name: part.hidden for part in detection.selections}
+    for state in context.states:
+        if state.baseline.mask:
+            yield state.name, state.baseline.mask, parts.get(state.name, ())
 
 
 def _cost_of_difference(result: Found, detection: Detection) -> int:
@@ -469,7 +527,7 @@ class ProofUpdates:
         prover: Prover,
         instruments: Instruments,
     ) -> None:
-        self._scheduler, self._candidates, self._prover, self._still = scheduler, candidates, prover, still
+        self._scheduler, self._candidates, self._prover, self.still = scheduler, candidates, prover, still
         self._instruments = instruments
 
     def apply(self, results: Sequence[Found]) -> None:
@@ -479,8 +537,9 @@ class ProofUpdates:
             before, detection = result.answer.context, result.detection
             if detection is not None and (detection.selections or detection.baseline.mask != before.baseline.mask):
                 self._instruments.masks_learned.inc(_learned_a_mask(result))
-            if before.baseline.mask:
-                self._still.note(result)
+            if detection is not None and (before.baseline.mask or before.states):
+                self._instruments.hidden_changes.inc(self.still.hid_change(result))
+                self.still.note(result)
             if detection is not None and detection.kind is OutcomeKind.CHANGED:
                 self._note_change(result, detection)
             waits = before.site_id in self._candidates.waiting or (bool(proofs) and result.slot in proofs)

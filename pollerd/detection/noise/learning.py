@@ -32,6 +32,7 @@ from pollerd.detection.noise.mask import (
     Mask,
     MaskApplication,
     Place,
+    Rule,
     UnitIndex,
     apply,
     body,
@@ -488,6 +489,30 @@ def without_rules(baseline: Baseline, content: bytes, rules: Collection[int]) ->
     )
 
 
+def rules_of(mask: bytes) -> tuple[Rule, ...]:
+    """Returns the rules that hide something, in the order of `hidden` of a detection."""
+    return _read(mask).rules
+
+
+def refused_rules(mask: bytes) -> tuple[Rule, ...]:
+    """Returns the rules that hide nothing because a user wants to see what they hid."""
+    return _read(mask).refused
+
+
+def with_rule(baseline: Baseline, content: bytes | None, rule_id: str, *, hidden: bool) -> Baseline | None:
+    """Returns the baseline of a content after a user said whether a rule of its mask hides something.
+
+    content: None if it is no longer stored; then the page begins anew. None if there is no such rule. The next body is
+    compared even if it is the same as the last.
+    """
+    known = _read(baseline.mask)
+    if not any(rule.id == rule_id for rule in (*known.rules, *known.refused)):
+        return None
+    mask = to_bytes(known.hiding(rule_id) if hidden else known.refusing(rule_id))
+    fingerprint = None if content is None else fingerprint_of(content, mask)
+    return structs.replace(baseline, mask=mask, fingerprint=fingerprint, raw_fingerprint=None)
+
+
 def shareable(mask: bytes) -> bytes:
     """Returns the mask for other pages of the host: without what a user refused at this one."""
     known = _read(mask)
@@ -528,7 +553,7 @@ class FormVerdict(Struct, frozen=True, gc=False):
 def noise_by_form(
     before: bytes, after: bytes, baseline: Baseline, at_before: float | None, at_after: float
 ) -> FormVerdict | None:
-    """Returns what of the difference between two contents is noise by form; None: nothing more than is known.
+    """Returns what of the difference between two contents is noise by form; None: they differ, and not by form.
 
     `baseline` is the result of `detect` for the second content. The page was as `before` until `at_before` and is as
     `after` at `at_after`, epoch s, by which clocks are told from other times; None: it is not known. What a user wants
@@ -545,8 +570,11 @@ def noise_by_form(
         times = (at_before, at_after)
         mask = learn_at_lines(before, after, mask, lambda one, other: _is_clock(one, other, *times), KnownBy.FORM)
     rest = apply(after, mask)
-    if mask == known or rest.all_noise:
+    if rest.all_noise:
         return None
+    if mask == known:
+        same = known.hides and apply(before, known).content == rest.content
+        return FormVerdict(baseline, only_noise=True) if same else None
     baseline = structs.replace(baseline, mask=to_bytes(mask), fingerprint=xxhash.xxh3_128_digest(rest.content))
     return FormVerdict(baseline, only_noise=apply(before, mask).content == rest.content)
 
