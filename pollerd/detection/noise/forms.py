@@ -494,17 +494,25 @@ def _replace(lines: list[str], places: Sequence[int], form: Form) -> None:
 
 
 def _replace_beside_labels(lines: list[str], places: Sequence[int]) -> None:
-    """Replaces numbers that are a line of their own, under or above a line that only says what they count."""
-    for at in places:
-        if len(lines[at]) <= _LONGEST_LABEL and _COUNT_LINE.fullmatch(lines[at]):
-            above = lines[at - 1] if at else ""
-            below = lines[at + 1] if at + 1 < len(lines) else ""
-            if _is_label(_LABEL_ABOVE, above) or _is_label(_LABEL_BELOW, below):
-                lines[at] = named(Form.VIEWS)
+    """Replaces numbers that are a line of their own, under or above a line that only says what they count.
+
+    Where numbers are on both sides of that line it is theirs above only by a colon: else it may be another's.
+    """
+    counts = {at for at in places if len(lines[at]) <= _LONGEST_LABEL and _COUNT_LINE.fullmatch(lines[at])}
+    labelled = [at for at in counts if _is_under_label(lines, at, counts) or _is_over_label(lines, at, counts)]
+    for at in labelled:
+        lines[at] = named(Form.VIEWS)
 
 
-def _is_label(pattern: re.Pattern[str], line: str) -> bool:
-    return len(line) <= _LONGEST_LABEL and pattern.fullmatch(line) is not None
+def _is_under_label(lines: Sequence[str], at: int, counts: Collection[int]) -> bool:
+    above = lines[at - 1] if at else ""
+    shared = at - 2 in counts and not above.endswith((":", "："))
+    return len(above) <= _LONGEST_LABEL and not shared and _LABEL_ABOVE.fullmatch(above) is not None
+
+
+def _is_over_label(lines: Sequence[str], at: int, counts: Collection[int]) -> bool:
+    below = lines[at + 1] if at + 1 < len(lines) else ""
+    return len(below) <= _LONGEST_LABEL and at + 2 not in counts and _LABEL_BELOW.fullmatch(below) is not None
 
 
 def differing_forms(before: bytes, after: bytes) -> dict[Form, str]:
