@@ -6,9 +6,10 @@ things (published, valid until, opens) are none, because they stay, or by the wo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from pollerd.detection.noise.forms import compiled
 
 _HALF_DAY = 43_200
 """Times are compared modulo 12 hours, so that `am` and `pm`, in any language, need not be read."""
@@ -20,16 +21,15 @@ _DRIFT_SECONDS, _DRIFT_MINUTES = 5.0, 75.0
 """How far it may be from the time between two polls, s."""
 _LONGEST_LINE = 1_024
 
-_TIME = re.compile(
+_TIME = (
     r"(?<![\d:.,/€$£-])(?P<h>[01]?\d|2[0-3])(?::|h(?= ?\d\d(?!\d))|時|时|點|点|시) ?(?P<m>[0-5]\d)"
     r"(?:(?::|分|분|m) ?(?P<s>[0-5]\d)(?:[.,]\d{1,9})?|(?:分|분))?(?:秒|초)?(?: ?[ap]\.?m(?!\w)\.?)?(?![\d:/%])"
     r"|(?:kl\.?|klo) ?(?P<h3>[01]?\d|2[0-3])\.(?P<m3>[0-5]\d)(?![\d.,])"
     r"|(?<![\d:.,])(?P<h4>[01]?\d|2[0-3])\.(?P<m4>[0-5]\d)(?= uhr)"
     r"|(?<!\d)20\d{6}T?(?P<h2>[01]\d|2[0-3])(?P<m2>[0-5]\d)(?P<s2>[0-5]\d)(?!\d)"
-    r"|(?<![\d.])(?P<epoch>1[5-9]\d{8})(?P<ms>\d{3})?(?!\d)",
-    re.IGNORECASE,
+    r"|(?<![\d.])(?P<epoch>1[5-9]\d{8})(?P<ms>\d{3})?(?!\d)"
 )
-_OF_THINGS = re.compile(
+_OF_THINGS = (
     r"publish|posted|released?\b|valid|expires?|until|deadline|starts?\b|begins?\b|ends?\b|opens?\b|opening|closes?\b"
     r"|arriv|depart|deliver|sunrise|sunset|kick-?off|veröffentlicht|erschienen|gültig|läuft ab|\bbis\b|beginn|öffn"
     r"|schließt|abfahrt|ankunft|anpfiff|publié|posté|valable|expire|jusqu|début|ouvre|ferme|départ|arrivée|publicado"
@@ -37,8 +37,7 @@ _OF_THINGS = re.compile(
     r"|partenza|arrivo|publicad|expira|até|começa|fecha|partida|chegada|gepubliceerd|geplaatst|geldig|verloopt|\btot\b"
     r"|begint|vertrek|aankomst|opublikowan|ważn|wygasa|\bdo\b|początek|otwarcie|odjazd|przyjazd|опубликован|действ"
     r"|истекает|\bдо\b|начал|откры|отправлени|прибыти|公開|掲載|有効|期限|締切|開始|終了|まで|出発|到着|发布|發布|有效|截止|到期"
-    r"|开始|開始|结束|結束|出发|到达",
-    re.IGNORECASE,
+    r"|开始|開始|结束|結束|出发|到达"
 )
 _LOOKED_BACK = 40
 """Characters before a time in which the words are looked for."""
@@ -64,20 +63,20 @@ def is_clock(before: str, after: str, at_before: float, at_after: float) -> bool
     if max(len(before), len(after)) > _LONGEST_LINE or before == after:
         return False
     times, others = list(_times(before)), list(_times(after))
-    if len(times) != len(others) or _TIME.sub(_NAME, before) != _TIME.sub(_NAME, after):
+    if len(times) != len(others) or compiled(_TIME).sub(_NAME, before) != compiled(_TIME).sub(_NAME, after):
         return False
     differing = [(one, other) for one, other in zip(times, others, strict=True) if one.text != other.text]
     return not _names_a_thing(after) and all(_follows(*pair, at_before, at_after) for pair in differing)
 
 
 def _names_a_thing(line: str) -> bool:
-    return any(
-        _OF_THINGS.search(line, max(match.start() - _LOOKED_BACK, 0), match.start()) for match in _TIME.finditer(line)
-    )
+    words = compiled(_OF_THINGS)
+    starts = [match.start() for match in compiled(_TIME).finditer(line)]
+    return any(words.search(line, max(start - _LOOKED_BACK, 0), start) for start in starts)
 
 
 def _times(line: str) -> Iterator[_Time]:
-    for match in _TIME.finditer(line):
+    for match in compiled(_TIME).finditer(line):
         if match["epoch"]:
             yield _Time(match[0], float(match["epoch"]), fine=True, absolute=True)
             continue

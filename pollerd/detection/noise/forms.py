@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from pollerd.detection.edits import unmatched
 from pollerd.detection.noise.templates import MARK, MARK_END
@@ -36,11 +36,22 @@ class _Phrase:
     """A pattern for lines with one of the words, in lower case."""
 
     words: tuple[str, ...]
-    pattern: re.Pattern[str]
+    text: str
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What it looks like."""
+        return compiled(self.text)
 
 
-def _phrase(words: str, pattern: str, flags: int = 0) -> _Phrase:
-    return _Phrase(tuple(words.split("|")), re.compile(pattern, re.IGNORECASE | flags))
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Returns a pattern that ignores case, compiled when it is first needed: most languages never are."""
+    return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+
+
+def _phrase(words: str, pattern: str) -> _Phrase:
+    return _Phrase(tuple(words.split("|")), pattern)
 
 
 # Relative times. In each language: its words, what follows or precedes them, units, small numbers and "about" in words.
@@ -269,9 +280,7 @@ _DAYS = (
     "|bugün|dün|dnes|včera|今日|本日|昨日|一昨日|今天|昨天|前天|오늘|어제|그제"
 )
 _NOWS = "now|jetzt|maintenant|ahora|adesso|ora|agora|nu|nå|nyt|teraz|сейчас|зараз|今|现在|現在|지금"
-_DAY = re.compile(
-    rf"{_EDGE}(?:(?:{_DAYS}|{_NOWS}){_FIELD_END}|(?:{_DAYS}){_CLOCK_BEHIND})", re.IGNORECASE | re.MULTILINE
-)
+_DAY = rf"{_EDGE}(?:(?:{_DAYS}|{_NOWS}){_FIELD_END}|(?:{_DAYS}){_CLOCK_BEHIND})"
 _DAY_WORDS = tuple(word.split("[")[0] for word in f"{_DAYS}|{_NOWS}".split("|"))
 
 # View counters. A strong word makes a number beside it one anywhere, a weak one only in a field of its own.
@@ -364,7 +373,6 @@ _VIEWS: tuple[_Phrase, ...] = (
         rf"{_EDGE} ?(?:{_COUNT} (?:(?:{_WHEN}) )?(?:{_WEAK})(?: (?:{_WHEN}))?{_FIELD_END}"
         rf"|(?:{_STRONG})(?: (?:{_WHEN}))? {_COUNT}{_FIELD_END}"
         rf"|(?:(?:{_WHEN})[’s]{{0,2}} )?(?:{_WEAK}|{_COUNTER_LABELS})(?: \(?(?:{_WHEN})\)?)? ?[:：] ?{_COUNT}(?!\w))",
-        re.MULTILINE,
     ),
     _phrase(
         _WORDS_OF_VIEWS,
@@ -379,11 +387,8 @@ _VIEWS: tuple[_Phrase, ...] = (
         rf"|{_COUNT} ?(?:{_CJK_COUNTED}|人目の)|第 ?{_COUNT} ?[位个個名](?:访客|訪客|访问者)",
     ),
 )
-_COUNT_LINE = re.compile(_COUNT, re.IGNORECASE)
-_LABEL_ABOVE = re.compile(
-    rf"(?:{_STRONG}|{_WEAK}|{_COUNTER_LABELS}|{_CJK_COUNTERS})(?: (?:{_WHEN}))? ?[:：]?", re.IGNORECASE
-)
-_LABEL_BELOW = re.compile(rf"{_STRONG}|{_CJK_COUNTERS}", re.IGNORECASE)
+_LABEL_ABOVE = rf"(?:{_STRONG}|{_WEAK}|{_COUNTER_LABELS}|{_CJK_COUNTERS})(?: (?:{_WHEN}))? ?[:：]?"
+_LABEL_BELOW = rf"{_STRONG}|{_CJK_COUNTERS}"
 _LONGEST_LABEL = 40
 
 # Times taken.
@@ -498,7 +503,7 @@ def _replace_beside_labels(lines: list[str], places: Sequence[int]) -> None:
 
     Where numbers are on both sides of that line it is theirs above only by a colon: else it may be another's.
     """
-    counts = {at for at in places if len(lines[at]) <= _LONGEST_LABEL and _COUNT_LINE.fullmatch(lines[at])}
+    counts = {at for at in places if len(lines[at]) <= _LONGEST_LABEL and compiled(_COUNT).fullmatch(lines[at])}
     labelled = [at for at in counts if _is_under_label(lines, at, counts) or _is_over_label(lines, at, counts)]
     for at in labelled:
         lines[at] = named(Form.VIEWS)
@@ -507,12 +512,12 @@ def _replace_beside_labels(lines: list[str], places: Sequence[int]) -> None:
 def _is_under_label(lines: Sequence[str], at: int, counts: Collection[int]) -> bool:
     above = lines[at - 1] if at else ""
     shared = at - 2 in counts and not above.endswith((":", "："))
-    return len(above) <= _LONGEST_LABEL and not shared and _LABEL_ABOVE.fullmatch(above) is not None
+    return len(above) <= _LONGEST_LABEL and not shared and compiled(_LABEL_ABOVE).fullmatch(above) is not None
 
 
 def _is_over_label(lines: Sequence[str], at: int, counts: Collection[int]) -> bool:
     below = lines[at + 1] if at + 1 < len(lines) else ""
-    return len(below) <= _LONGEST_LABEL and at + 2 not in counts and _LABEL_BELOW.fullmatch(below) is not None
+    return len(below) <= _LONGEST_LABEL and at + 2 not in counts and compiled(_LABEL_BELOW).fullmatch(below) is not None
 
 
 def differing_forms(before: bytes, after: bytes) -> dict[Form, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from pollerd.detection.noise.forms import compiled
 from pollerd.detection.noise.templates import TokenKind, tokens
 
 _LONGEST = 16 * 1024
 _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_STATES = re.compile(
+_STATES = (
     r"in stock|out of stock|sold ?out|available|availability|back ?order|pre-?order|low stock|only \d+ left|\d+ left"
     r"|operational|outage|degraded|disruption|incident|maintenance|resolved|investigating|offline|\bdown\b|unreachable"
     r"|healthy|failing|failed|cancel|delayed|on time|discontinued|auf lager|vorrätig|verfügbar|lieferbar|ausverkauft"
@@ -19,8 +20,7 @@ _STATES = re.compile(
     r"|beschikbaar|leverbaar|storing|onderhoud|dostępn|wyprzedan|w magazynie|na stanie|awaria|przerwa|konserwac"
     r"|в наличии|нет в продаже|распродан|доступ|сбой|не работает"
     r"|работает|обслуживани|отмен|задерж|有货|有貨|无货|無貨|缺货|缺貨"
-    r"|售罄|现货|現貨|在庫|売り切れ|品切れ|完売|入荷|障害|稼働|停止|メンテナンス|故障|正常|维护|維護|재고|품절|매진|장애|점검",
-    re.IGNORECASE,
+    r"|售罄|现货|現貨|在庫|売り切れ|品切れ|完売|入荷|障害|稼働|停止|メンテナンス|故障|正常|维护|維護|재고|품절|매진|장애|점검"
 )
 _SHORT_NAMES = """
     up down on off ok open closed yes no active inactive online offline running stopped enabled disabled passing pass
@@ -32,10 +32,9 @@ _SHORT_NAMES = """
 _SHORT_STATES = frozenset(_SHORT_NAMES.split())
 """States only where a place says hardly anything else."""
 _SHORT_WORDS, _SENTENCE_WORDS = 4, 12
-_PRICE_OR_VERSION = re.compile(
+_PRICE_OR_VERSION = (
     r"[€$£¥₽₹₩₺₴₫฿]|(?<![^\W\d_])(?:eur|usd|gbp|chf|jpy|cny|pln|rub|sek|nok|dkk|czk|brl|zł|руб|kr|円|元|원)(?![^\W\d_])"
-    r"|(?<!\d)\d+[.,]\d\d(?!\d)|\d+\.\d+\.\d+|(?<!\w)v ?\d|(?<!\w)(?:version|release|build|rev|ver)\b",
-    re.IGNORECASE,
+    r"|(?<!\d)\d+[.,]\d\d(?!\d)|\d+\.\d+\.\d+|(?<!\w)v ?\d|(?<!\w)(?:version|release|build|rev|ver)\b"
 )
 
 
@@ -47,7 +46,7 @@ def may_alternate(one: bytes, other: bytes) -> bool:
     text, other_text = one.decode("utf-8", "replace"), other.decode("utf-8", "replace")
     if max(len(one), len(other)) > _LONGEST:
         return True
-    if any(_PRICE_OR_VERSION.search(side) for side in (text, other_text) if _has_digit(side)):
+    if any(compiled(_PRICE_OR_VERSION).search(side) for side in (text, other_text) if _has_digit(side)):
         return False
     if _dates(one) != _dates(other):
         return False
@@ -70,7 +69,7 @@ def _words(text: str) -> list[str]:
 
 
 def _states(text: str) -> list[str]:
-    return [found.lower() for found in _STATES.findall(text)]
+    return [found.lower() for found in compiled(_STATES).findall(text)]
 
 
 def _dates(text: bytes) -> list[bytes]:
