@@ -14,9 +14,15 @@ from pollerd.daemon.prover import Prover, StillNoise
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.slow_results import LeavesBatchError, here_or_beside
-from pollerd.daemon.stages import Candidate, Found, ProofStatus
+from pollerd.daemon.stages import Candidate, Found, ProofResult, ProofStatus
 from pollerd.detection.detect import HEAVY_BYTES
-from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, noise_by_form, without_rules
+from pollerd.detection.noise.learning import (
+    HEAVY_UNDER_MASK_BYTES,
+    may_go_on,
+    noise_by_form,
+    noise_by_row,
+    without_rules,
+)
 from pollerd.detection.summary import is_large, summarise
 from pollerd.errors import DatabaseUnavailableError, TooHeavyError
 from pollerd.model import (
@@ -231,8 +237,12 @@ def _with_parts(detection: Detection, parts: tuple[SelectionDetection, ...]) -> 
 
 _WITH_FORMS = frozenset({Media.HTML, Media.TEXT, Media.JSON})
 """Media with noise by form: the dates of a feed are those of its entries."""
-_COMPARED_HERE_BYTES = 32 * 1024
-"""Two contents of this total size are compared by form in about 10 ms."""
+_ROW_CHANGES = 5
+"""So many recorded changes in a row must have moved a place as clocks and counters move."""
+_FORMS_LIGHTER = 4
+"""Contents are compared by form so many times faster than by a mask."""
+_ROW_MOST_BYTES = 16 * 1024
+"""Two contents of more than this in total are not compared with those before: it would take longer than 10 ms."""
 _SUMMARISED_HERE_BYTES = 256 * 1024
 """Two contents of this total size are summarised in about 10 ms."""
 
@@ -327,6 +337,7 @@ class NoiseStep:
             judged = await self._selections.recognise(result, candidate)
         else:
             judged = await self._of_page(result, before, candidate)
+            judged = None if judged is None else await self._without_row(judged, before)
         if judged is None:
             prompt = candidate is not None and self._prover.is_prompt(result, candidate)
             counts = prompt or posts(result) or self._proofs.had_its_turn(result.slot)
@@ -359,15 +370,32 @@ class NoiseStep:
         last_seen = float(self._sites.last_seen[result.slot])
         times = (last_seen if math.isfinite(last_seen) else None, result.outcome.started_at)
         given = (before, detection.content, detection.baseline, *times)
-        light = len(before) + len(detection.content) <= _COMPARED_HERE_BYTES
-        try:
-            verdict = await here_or_beside(self._workers, result, noise_by_form, *given, light=light)
-        except TooHeavyError as error:
-            self._faults.report(result.context, error)
-            return result
+        size = (len(before) + len(detection.content)) // _FORMS_LIGHTER
+        verdict = await self._prover.do(result, size, noise_by_form, *given)
         if verdict is None:
             return result
         return replace(result, detection=_under(detection, verdict.baseline, quiet=verdict.only_noise))
+
+    async def _without_row(self, result: Found, before: bytes | None) -> Found:
+        """Returns the result of a poll that found a change, after what moved at each of the last changes is masked."""
+        detection = result.detection
+        if not _changed(result) or before is None or detection is None or detection.content is None:
+            return result
+        if detection.baseline.media not in _WITH_FORMS or len(before) + len(detection.content) > _ROW_MOST_BYTES:
+            return result
+        if not await self._prover.do(result, 0, may_go_on, before, detection.content):
+            return result
+        versions = await self._store.dated_versions(result.site_id, _ROW_CHANGES)
+        if len(versions) < _ROW_CHANGES:
+            return result
+        row = [*reversed(versions), (result.outcome.started_at, detection.content)]
+        verdict = await self._prover.do(result, 0, noise_by_row, row, detection.baseline)
+        if verdict is None:
+            return result
+        proof = result.proof
+        if verdict.only_noise and proof is not None:
+            proof = replace(proof, result=ProofResult.NOISE, unproven="")
+        return replace(result, detection=_under(detection, verdict.baseline, quiet=verdict.only_noise), proof=proof)
 
     async def _without_doubted(self, result: Found, before: bytes | None) -> Found:
         """Returns the result of a poll that found nothing, without the rules whose noise stood still for long.

@@ -247,7 +247,7 @@ class Prover:
         mask, content = one.before.mask, one.content or b""
         if not mask or not self._noise.wants_proof(result.slot, now, period, proven=False):
             return False
-        return bool(await self._do(result, len(content), mask_is_stale, content, mask))
+        return bool(await self.do(result, len(content), mask_is_stale, content, mask))
 
     async def _recognised(self, result: Found, one: ContentFinding, before: bytes | None) -> Ruling | None:
         """Returns a ruling if a mask recently learned at a page of the host explains the difference.
@@ -260,7 +260,7 @@ class Prover:
             return None
         content = one.content or b""
         size = (len(before) + len(content)) * len(masks)
-        baseline = await self._do(result, size, under_known_noise, before, content, one.after, masks)
+        baseline = await self.do(result, size, under_known_noise, before, content, one.after, masks)
         if baseline is None:
             return None
         self._shared.share(host, baseline.mask)
@@ -290,7 +290,7 @@ class Prover:
         returns = second.name == WHOLE_PAGE and (reverted is not None or keeps_changing)
         work = partial(learn_from_pair, returns=returns, by=by)
         contents = (first.content or b"", second.content or b"")
-        verdict = await self._do(result, sum(map(len, contents)), work, *contents, second.after, before)
+        verdict = await self.do(result, sum(map(len, contents)), work, *contents, second.after, before)
         if verdict is None:
             return Ruling(second.after, quiet=not second.changed, unproven=_DIFFERED, result=ProofResult.UNPROVEN)
         if reverted is not None and verdict.baseline.mask == second.before.mask:
@@ -307,7 +307,7 @@ class Prover:
             return Ruling(baseline, same=True, result=ProofResult.CHANGE, wide=wide)
         return Ruling(baseline, same=False, unproven=_DIFFERED, result=ProofResult.UNPROVEN, wide=wide)
 
-    async def _do(self, result: Found, size: int, work: Callable[..., T], *arguments: object) -> T | None:
+    async def do(self, result: Found, size: int, work: Callable[..., T], *arguments: object) -> T | None:
         """Runs the work, in a worker if it may take long; None if it raises: the page is untrusted."""
         try:
             light = size <= HEAVY_UNDER_MASK_BYTES

@@ -12,7 +12,14 @@ from pollerd.api.inputs import check_selections
 from pollerd.daemon.proofs import WHOLE_PAGE
 from pollerd.daemon.prover import FLIPS_ENOUGH, Alternation
 from pollerd.daemon.stages import ProofResult
-from pollerd.detection.noise.learning import learn_from_pair, noise_by_form, refused_rules, rules_of, with_rule
+from pollerd.detection.noise.learning import (
+    learn_from_pair,
+    noise_by_form,
+    noise_by_row,
+    refused_rules,
+    rules_of,
+    with_rule,
+)
 from pollerd.detection.noise.mask import KnownBy
 from pollerd.errors import NotFoundError
 from pollerd.model import Baseline, OutcomeKind
@@ -162,6 +169,18 @@ def test_a_refused_place_is_not_learned_again() -> None:
     assert (rules_of(back.mask), refused_rules(back.mask), back.fingerprint) == ((rule,), (), learned.fingerprint)
 
 
+def test_a_refused_form_is_not_learned_as_a_place() -> None:
+    first, second, third = (text(f"{n} views", "x") for n in (5, 6, 7))
+    learned = noise_by_form(first, second, Baseline(), None, 10.0)
+    assert learned is not None
+    refused = with_rule(learned.baseline, second, "view-counter", hidden=False)
+    assert refused is not None
+    assert rules_of(learn_from_pair(second, third, refused, first).baseline.mask) == ()
+    row = [(60.0 * n, text(f"{n} views", "x")) for n in range(6)]
+    assert noise_by_row(row, Baseline()) is not None
+    assert noise_by_row(row, refused) is None
+
+
 async def alternate(world: World, one: bytes, other: bytes, times: int) -> list[ProofResult | None]:
     """Judges so many pairs of polls that show the other text and then the one that is stored."""
     results = []
@@ -220,3 +239,33 @@ async def test_a_form_is_told_from_a_change_in_the_first_poll_that_differs(start
         (site,) = await running.add(origin.url("/f"))
         await more(running, site)
         assert {poll.outcome for poll in await running.polls(site)} == {OutcomeKind.FIRST, OutcomeKind.UNCHANGED}
+
+
+async def test_what_moves_at_each_recorded_change_as_counters_do_is_noise_by_their_row(
+    start: Start, origin: Origin
+) -> None:
+    """Its form is none by itself; a number that grows elsewhere stays a change."""
+    changing(origin, "/row", lambda n: ["Post", f"read by {n + 5} of you so far", "The end"], every=4)
+    changing(origin, "/other", lambda n: ["Post", f"bought by {n + 5} of you so far", "The end"], every=4)
+    async with start(budget=BUDGET) as running:
+        row, other = await running.add(origin.url("/row"), origin.url("/other", host=2))
+        for site in (row, other):
+            await running.polled(site, 80)
+        (rule,) = (await running.control.sites.explain(row)).noise
+        assert rule.known_by is KnownBy.ROW
+        found = [change.site_id for change in await running.changes()]
+        assert found.count(row) < 15 < found.count(other)
+
+
+def test_a_row_needs_each_of_its_changes() -> None:
+    times = [0.0, 60.0, 120.0, 180.0, 240.0, 300.0]
+    running = [b"Shop\nWait: %d min\nThe end" % (3 + n) for n in range(6)]
+    verdict = noise_by_row(list(zip(times, running, strict=True)), Baseline())
+    assert verdict is not None
+    assert verdict.only_noise
+    (rule,) = rules_of(verdict.baseline.mask)
+    assert rule.by is KnownBy.ROW
+    running[2] = b"Shop\nWait: 45 min\nThe end"
+    assert noise_by_row(list(zip(times, running, strict=True)), Baseline()) is None
+    prices = [b"Shop\nOnly 3 min: %d \xe2\x82\xac\nThe end" % (3 + n) for n in range(6)]
+    assert noise_by_row(list(zip(times, prices, strict=True)), Baseline()) is None

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from pollerd.detection.noise.clocks import is_clock
-from pollerd.detection.noise.forms import Form, differing_forms, named, without_forms
+from pollerd.detection.noise.clocks import follows_time, is_clock
+from pollerd.detection.noise.forms import Form, differing_forms, grows, named, without_forms
 from pollerd.detection.noise.states import may_alternate
 
 AGO = """
@@ -188,3 +188,37 @@ def test_states_versions_prices_and_dates_do_not_alternate(one: str, other: str)
 )
 def test_other_texts_may_alternate(one: str, other: str) -> None:
     assert may_alternate(one.encode(), other.encode())
+
+
+RUNNING = [
+    ("Tiempo: 3 min", "Tiempo: 4 min", 62.0, True),
+    ("Uptime: 3 h 20 min", "Uptime: 3 h 25 min", 300.0, True),
+    ("00:13:45", "00:14:45", 60.0, True),
+    ("noch 5 Min", "noch 4 Min", 55.0, True),
+    ("59 s", "61 s", 2.0, True),
+    ("23:59:59", "00:00:01", 2.0, True),
+    ("3分", "4分", 60.0, True),
+    ("5 min", "9 min", 60.0, False),
+    ("5 min", "5 min", 60.0, False),
+    ("Value 5", "Value 6", 60.0, False),
+    ("3 Personen", "4 Personen", 60.0, False),
+    ("Version 5", "Version 6", 1.0, False),
+    ("Published 14:32", "Published 14:33", 60.0, False),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "elapsed", "wanted"), RUNNING)
+def test_a_time_runs_if_it_went_on_by_what_passed(before: str, after: str, elapsed: float, wanted: bool) -> None:
+    assert follows_time(before, after, elapsed) is wanted
+
+
+def test_a_counter_grows_near_its_word() -> None:
+    assert grows("read by 532 of you", "read by 533 of you")
+    for before, after in [
+        ("viewed by 5", "viewed by 4"),
+        ("Price 5", "Price 6"),
+        ("downloads 3", "downloads 4"),
+        ("5 items, 3 readers", "6 items, 4 readers"),
+        ("Items 5 at the end of a line for its readers", "Items 6 at the end of a line for its readers"),
+    ]:
+        assert not grows(before, after)

@@ -6,6 +6,7 @@ things (published, valid until, opens) are none, because they stay, or by the wo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -109,3 +110,69 @@ def _is_now(says: float, at: float) -> bool:
 def _near_zero(value: float, period: int) -> float:
     """Returns the value modulo the period, between plus and minus half of it."""
     return (value + period / 2) % period - period / 2
+
+
+# Times that run, forwards or backwards, whatever they count from: `5 min`, `Uptime: 3 h 20 min`, a clock that is wrong.
+#
+# By two polls alone anything that went up by one looks so, so that they are known only by a row of changes.
+
+_UNITS: dict[int, str] = {
+    1: (
+        r"s|secs?|seconds?|sek|sekunden?|secondes?|seg|segundos?"
+        r"|second[oi]|seconden?|sekund[aęy]?|с|сек|секунд[аыу]?|秒|초"
+    ),
+    60: (
+        r"m|mins?|minutes?|minuten?|mn|minutos?"
+        r"|minut[oiaęy]?|minuut|м|мин|минут[аыу]?|хв|分鐘?|分钟?|분"
+    ),
+    3600: (
+        r"h|hrs?|hours?|std|stunden?|heures?|horas?|or[ae]"
+        r"|uur|uren|u|godz|godzin[aęy]?|ч|час(?:а|ов)?|時間|小时|小時|시간"
+    ),
+    86_400: (
+        r"d|days?|tag(?:en?)?|jours?|j|d[ií]as?"
+        r"|giorn[oi]|g|dag(?:en)?|dni|dzień|дн|день|дня|дней|日間?|天|일"
+    ),
+}
+_RUNNING = "|".join(
+    [
+        r"(?<![\d:.,])(?P<hours>\d{1,4}):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?(?![\d:])",
+        *(rf"\d(?<![\w.,]\d)(?P<n{size}>\d{{0,5}}+) ?(?:{units})(?![^\W\d_])" for size, units in _UNITS.items()),
+    ]
+)
+_SLACK_SECONDS = 2.0
+
+
+def follows_time(before: str, after: str, elapsed: float | None) -> bool:
+    """Returns whether two lines, read so many seconds after each other, differ only in a time that went on by that.
+
+    None: by whatever.
+    """
+    if max(len(before), len(after)) > _LONGEST_LINE or before == after or _names_a_thing(after):
+        return False
+    pattern = compiled(_RUNNING)
+    if pattern.sub(_NAME, before) != pattern.sub(_NAME, after):
+        return False
+    (said, size), (says, other_size) = _running(before), _running(after)
+    moved, most = says - said, max(size, other_size) + _SLACK_SECONDS
+    if elapsed is None or moved == 0:
+        return moved != 0
+    return any(abs(_near_zero(way - elapsed, one)) < most for way in (moved, -moved) for one in _PERIODS)
+
+
+_PERIODS = (_HALF_DAY, 1 << 40)
+"""Of times of day, and of times since something."""
+
+
+def _running(line: str) -> tuple[float, int]:
+    """Returns the sum of the times of a line, s, and the smallest of their units."""
+    total, smallest = 0.0, 86_400
+    for match in compiled(_RUNNING).finditer(line):
+        if match["hours"]:
+            total += int(match["hours"]) * 3600 + int(match["minutes"]) * 60 + int(match["seconds"] or 0)
+            smallest = min(smallest, 1 if match["seconds"] else 60)
+            continue
+        size = next(size for size in _UNITS if match[f"n{size}"] is not None)
+        total += int(re.match(r"\d+", match[0])[0]) * size  # type: ignore[index]
+        smallest = min(smallest, size)
+    return total, smallest

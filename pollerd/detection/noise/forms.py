@@ -436,6 +436,32 @@ _TOOK: tuple[_Phrase, ...] = (
 )
 
 
+def grows(before: str, after: str) -> bool:
+    """Returns whether two lines differ only in one number, near a word of view counters, that is larger now.
+
+    Where that is no form of its own (`read by 532 of you`), it is known by a row of changes.
+    """
+    number = compiled(_LARGE)
+    if len(after) > _LONGEST_LINE or number.sub("0", before) != number.sub("0", after):
+        return False
+    pairs = zip(number.finditer(before), number.finditer(after), strict=True)
+    differing = [(one, other) for one, other in pairs if one[0] != other[0]]
+    if len(differing) != 1 or _whole(differing[0][0][0]) >= _whole(differing[0][1][0]):
+        return False
+    start, end = differing[0][1].span()
+    near = after[max(start - _NEAR, 0) : end + _NEAR].lower()
+    return any(word in near for word in (*_WORDS_OF_VIEWS.split("|"), *_CJK_WORDS.split("|")))
+
+
+_LARGE = r"\d{1,15}(?:[.,'’ ]\d{3}(?!\d))*"
+_NEAR = 16
+"""Characters to either side."""
+
+
+def _whole(number: str) -> int:
+    return int("".join(filter(str.isdecimal, number)))
+
+
 # Hiding forms in a content, and finding those in which two contents differ.
 
 _LONGEST_LINE = 4_096

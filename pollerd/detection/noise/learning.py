@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 import xxhash
@@ -15,8 +15,8 @@ from msgspec import Struct, structs
 
 from pollerd.detection.edits import Gap
 from pollerd.detection.noise.alignment import NoisyBlock, NoisyLine, crossings, gaps, noise_of
-from pollerd.detection.noise.clocks import is_clock
-from pollerd.detection.noise.forms import differing_forms
+from pollerd.detection.noise.clocks import follows_time, is_clock
+from pollerd.detection.noise.forms import differing_forms, grows, without_forms
 from pollerd.detection.noise.mask import (
     ANCHORS_MAX,
     DEPTH_MAX,
@@ -40,7 +40,7 @@ from pollerd.detection.noise.mask import (
     hidden_by_rule,
     to_bytes,
 )
-from pollerd.detection.noise.states import may_alternate
+from pollerd.detection.noise.states import may_alternate, names_price_or_version
 from pollerd.detection.noise.templates import MARK, Template, TokenKind, shown, united
 from pollerd.model import Baseline
 
@@ -55,6 +55,8 @@ _PATIENCE = 3
 _SPREAD = 2
 """A block's range of sizes is extended at both ends by this multiple of the observed difference."""
 _SHOWN = 60
+_ROW_LINES = 8
+"""Most lines that may differ at a change of a row."""
 _SPEAKING = (TokenKind.WORD, TokenKind.CODE)
 
 
@@ -117,6 +119,7 @@ class _FetchPair:
         self._kept_blocks: list[BlockRule] = []
         self._any_lines: set[Gap] = set()
         self._refused, self._other_refused = _refused(self._one, known), _refused(self._other, known)
+        self._refused_forms = [rule.form for rule in known.refused if isinstance(rule, FormRule)]
         found = self._without_chance(gaps(self._one.keys, self._other.keys)[:GAPS_MAX])
         found = self._outside_known_blocks(found)
         self._noise = [each for gap in found for each in self._noise_of(gap) if self._is_noise(each)]
@@ -160,7 +163,10 @@ class _FetchPair:
             return False
         if not self._other_refused.isdisjoint(_units([noise], other=True)):
             return False
-        return self._confirmed(noise) and self._admits(self._text(noise, other=False), self._text(noise, other=True))
+        texts = (self._text(noise, other=False), self._text(noise, other=True))
+        if self._refused_forms and any(without_forms(text, self._refused_forms) != text for text in texts):
+            return False
+        return self._confirmed(noise) and self._admits(*texts)
 
     def _text(self, noise: NoisyLine | NoisyBlock, *, other: bool) -> bytes:
         page = self._other if other else self._one
@@ -542,7 +548,7 @@ def under_known_noise(first: bytes, second: bytes, baseline: Baseline, masks: Se
 
 
 class FormVerdict(Struct, frozen=True, gc=False):
-    """What is noise by form of the difference between two contents."""
+    """What is noise by form, or by a row of changes, of the difference between two contents."""
 
     baseline: Baseline
     """Of the second content, under the mask that hides it."""
@@ -569,14 +575,55 @@ def noise_by_form(
     if at_before is not None:
         times = (at_before, at_after)
         mask = learn_at_lines(before, after, mask, lambda one, other: _is_clock(one, other, *times), KnownBy.FORM)
+    if mask != known:
+        return _hidden_by(mask, before, after, baseline)
+    same = known.hides and apply(before, known).content == apply(after, known).content
+    return FormVerdict(baseline, only_noise=True) if same else None
+
+
+def may_go_on(before: bytes, after: bytes) -> bool:
+    """Returns whether a line of two contents moved as a clock or counter might, whatever the time between them.
+
+    Quick to say no, as it nearly always is: if more than a few lines differ.
+    """
+    lines, others = before.split(b"\n"), after.split(b"\n")
+    if len(lines) != len(others):
+        return False
+    differing = [pair for pair in zip(lines, others, strict=True) if pair[0] != pair[1]]
+    return len(differing) <= _ROW_LINES and any(_goes_on(*pair, elapsed=None) for pair in differing)
+
+
+def noise_by_row(versions: Sequence[tuple[float, bytes]], baseline: Baseline) -> FormVerdict | None:
+    """Returns what is noise at the last of some versions of a page because it moved at each as clocks and counters do.
+
+    versions: when each was found (epoch s), and its content, oldest first. `baseline`: of the last. None: no place did.
+    """
+    known = _read(baseline.mask)
+    mask, ids = known, None
+    for (at, before), (at_after, after) in pairwise(versions):
+        admits = partial(_goes_on, elapsed=at_after - at)
+        mask = learn_at_lines(before, after, known, admits, KnownBy.ROW)
+        found = {rule.id for rule in mask.lines} - {rule.id for rule in known.lines}
+        ids = found if ids is None else ids & found
+        if not ids:
+            return None
+    lines = tuple(rule for rule in mask.lines if rule in known.lines or rule.id in (ids or ()))
+    return _hidden_by(replace(mask, lines=lines), versions[-2][1], versions[-1][1], baseline)
+
+
+def _hidden_by(mask: Mask, before: bytes, after: bytes, baseline: Baseline) -> FormVerdict | None:
     rest = apply(after, mask)
     if rest.all_noise:
         return None
-    if mask == known:
-        same = known.hides and apply(before, known).content == rest.content
-        return FormVerdict(baseline, only_noise=True) if same else None
     baseline = structs.replace(baseline, mask=to_bytes(mask), fingerprint=xxhash.xxh3_128_digest(rest.content))
     return FormVerdict(baseline, only_noise=apply(before, mask).content == rest.content)
+
+
+def _goes_on(line: bytes, other: bytes, elapsed: float | None) -> bool:
+    before, after = line.decode("utf-8", "replace"), other.decode("utf-8", "replace")
+    if names_price_or_version(after):
+        return False
+    return follows_time(before, after, elapsed) or grows(before, after)
 
 
 def _is_clock(line: bytes, other: bytes, at: float, at_other: float) -> bool:

@@ -60,6 +60,11 @@ def may_alternate(one: bytes, other: bytes) -> bool:
     return states == other_states
 
 
+def names_price_or_version(text: str) -> bool:
+    """Returns whether a text seems to name a price or a version."""
+    return compiled(_PRICE_OR_VERSION).search(text) is not None
+
+
 def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
