@@ -66,25 +66,27 @@ class SharedMasks:
 
 FLIPS_ENOUGH = 5
 """So often two polls right after each other must show one known value and then another before that is noise."""
-_VALUES_MOST = 8
-_SITES_MOST = 65_536
+_VALUES_MOST = 4
+_ALTERNATING_MOST, _SITES_MOST = 16_384, 65_536
 _SUSPECTED_FROM = 2
 """A change to a value that a page changed to as often before has to be proven, however much the page is trusted."""
 
 
 class _Values(Struct):
     """Of one site under one mask. flipped: fingerprints that came and went, and how often both of a flip were known.
-    recorded: those it changed to, and how often.
+    recorded: those it changed to, and how often; proven: how often it did so to one that it had changed to again and
+    again.
     """
 
     mask: bytes
     flipped: set[bytes] = set()
     flips: int = 0
     recorded: dict[bytes, int] = {}
+    proven: int = 0
 
 
 class Alternation:
-    """What pages without selections alternate between, in memory: of up to 65,536, the oldest are dropped."""
+    """What pages without selections alternate between, in memory: of up to 16,384, the oldest are dropped."""
 
     def __init__(self) -> None:
         self._known: dict[int, _Values] = {}
@@ -97,9 +99,14 @@ class Alternation:
         return known.flips + 1 >= FLIPS_ENOUGH
 
     def suspects(self, site_id: int, mask: bytes, fingerprint: bytes | None) -> bool:
-        """Returns whether the page changes to a value that it has changed to before, again and again."""
+        """Returns whether the page changes to a value that it has changed to before, again and again.
+
+        Not if that proved true so often that it comes and goes for real.
+        """
         known = self._known.get(site_id)
-        return known is not None and known.mask == mask and known.recorded.get(fingerprint or b"", 0) >= _SUSPECTED_FROM
+        if known is None or known.mask != mask or known.recorded.get(fingerprint or b"", 0) < _SUSPECTED_FROM:
+            return False
+        return bool(known.flipped) or known.proven < FLIPS_ENOUGH
 
     def note_flip(self, site_id: int, mask: bytes, flip: tuple[bytes, bytes]) -> None:
         """Takes over a flip."""
@@ -110,9 +117,11 @@ class Alternation:
         known.flipped.update(flip)
 
     def note_change(self, site_id: int, mask: bytes, fingerprint: bytes) -> None:
-        """Takes over a recorded change of a page that changes often."""
-        recorded = self._of(site_id, mask).recorded
-        recorded[fingerprint] = recorded.pop(fingerprint, 0) + 1
+        """Takes over a recorded change."""
+        known = self._of(site_id, mask)
+        recorded = known.recorded
+        recorded[fingerprint] = times = recorded.pop(fingerprint, 0) + 1
+        known.proven += times > _SUSPECTED_FROM
         if len(recorded) > _VALUES_MOST:
             del recorded[next(iter(recorded))]
 
@@ -120,13 +129,13 @@ class Alternation:
         known = self._known.get(site_id)
         if known is None or known.mask != mask:
             known = self._known[site_id] = _Values(mask)
-            drop_oldest(self._known)
+            drop_oldest(self._known, _ALTERNATING_MOST)
         return known
 
 
-def drop_oldest(kept: dict[K, V]) -> None:
+def drop_oldest(kept: dict[K, V], most: int) -> None:
     """Drops the oldest entry if there are too many."""
-    if len(kept) > _SITES_MOST:
+    if len(kept) > most:
         del kept[next(iter(kept))]
 
 
@@ -236,6 +245,8 @@ class Prover:
         return None
 
     def _alternates(self, result: Found, after: Baseline) -> bool:
+        if after.media is Media.FEED:
+            return False
         return self.alternation.suspects(result.site_id, after.mask, after.fingerprint)
 
     async def _wants_proof(self, result: Found, one: ContentFinding) -> bool:
@@ -485,7 +496,7 @@ class StillNoise:
         watch = self._watched.get((site_id, name))
         if watch is None:
             watch = self._watched[site_id, name] = _SiteWatch()
-            drop_oldest(self._watched)
+            drop_oldest(self._watched, _SITES_MOST)
         return watch
 
 
@@ -540,17 +551,12 @@ class ProofUpdates:
             if detection is not None and (before.baseline.mask or before.states):
                 self._instruments.hidden_changes.inc(self.still.hid_change(result))
                 self.still.note(result)
-            if detection is not None and detection.kind is OutcomeKind.CHANGED:
-                self._note_change(result, detection)
+            if detection is not None and detection.kind is OutcomeKind.CHANGED and not detection.selections:
+                after = detection.baseline
+                self._prover.alternation.note_change(result.site_id, after.mask, after.fingerprint or b"")
             waits = before.site_id in self._candidates.waiting or (bool(proofs) and result.slot in proofs)
             if waits or result.proof is not None:
                 self._follow(result, result.proof or _NOTHING)
-
-    def _note_change(self, result: Found, detection: Detection) -> None:
-        sites, after = self._scheduler.sites, detection.baseline
-        often = sites.trusted[result.slot] or sites.keeps_changing(result.slot)
-        if often and not detection.selections and after.fingerprint is not None:
-            self._prover.alternation.note_change(result.site_id, after.mask, after.fingerprint)
 
     def _follow(self, result: Found, status: ProofStatus) -> None:
         sites, slot = self._scheduler.sites, result.slot

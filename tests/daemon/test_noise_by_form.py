@@ -223,6 +223,17 @@ async def test_a_page_that_changes_to_known_values_again_and_again_is_proven_tho
     assert await world.prover.rulings(found, {WHOLE_PAGE: world.before}, None) is None
 
 
+def test_a_page_that_comes_and_goes_for_real_is_not_proven_for_ever() -> None:
+    alternation = Alternation()
+    suspected = 0
+    for n in range(40):
+        suspected += alternation.suspects(1, b"", b"open" if n % 2 else b"closed")
+        alternation.note_change(1, b"", b"open" if n % 2 else b"closed")
+    assert suspected == FLIPS_ENOUGH
+    alternation.note_flip(1, b"", (b"open", b"closed"))
+    assert alternation.suspects(1, b"", b"open")
+
+
 def test_values_that_are_always_new_are_no_alternation() -> None:
     alternation = Alternation()
     for n in range(100):

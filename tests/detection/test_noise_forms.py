@@ -7,7 +7,7 @@ import time
 import pytest
 
 from pollerd.detection.noise.clocks import follows_time, is_clock
-from pollerd.detection.noise.forms import Form, differing_forms, grows, named, without_forms
+from pollerd.detection.noise.forms import NoiseForm, differing_forms, grows, named, without_forms
 from pollerd.detection.noise.states import may_alternate
 
 AGO = """
@@ -56,9 +56,13 @@ def phrases(text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("form", "phrase"),
-    [(form, one) for form, text in ((Form.AGO, AGO), (Form.VIEWS, VIEWS), (Form.TOOK, TOOK)) for one in phrases(text)],
+    [
+        (form, one)
+        for form, text in ((NoiseForm.AGO, AGO), (NoiseForm.VIEWS, VIEWS), (NoiseForm.TOOK, TOOK))
+        for one in phrases(text)
+    ],
 )
-def test_a_phrase_of_a_form_is_hidden_whatever_its_number(form: Form, phrase: str) -> None:
+def test_a_phrase_of_a_form_is_hidden_whatever_its_number(form: NoiseForm, phrase: str) -> None:
     hidden = without_forms(phrase.encode(), [form]).decode()
     assert named(form) in hidden
     assert not any(map(str.isdigit, hidden))
@@ -66,44 +70,44 @@ def test_a_phrase_of_a_form_is_hidden_whatever_its_number(form: Form, phrase: st
 
 @pytest.mark.parametrize("phrase", phrases(NONE_OF_THEM))
 def test_what_only_looks_like_a_form_is_kept(phrase: str) -> None:
-    assert without_forms(phrase.encode(), tuple(Form)).decode() == phrase
+    assert without_forms(phrase.encode(), tuple(NoiseForm)).decode() == phrase
 
 
 def test_only_the_phrase_is_hidden() -> None:
     line = "Restocked 3 minutes ago: 5 left, 1,234 views, 12.99 €"
-    ago, views = named(Form.AGO), named(Form.VIEWS)
-    assert without_forms(line.encode(), tuple(Form)).decode() == f"Restocked {ago}: 5 left, {views}, 12.99 €"
+    ago, views = named(NoiseForm.AGO), named(NoiseForm.VIEWS)
+    assert without_forms(line.encode(), tuple(NoiseForm)).decode() == f"Restocked {ago}: 5 left, {views}, 12.99 €"
 
 
 def test_a_day_by_its_name_keeps_the_time_beside_it() -> None:
-    assert without_forms(b"Yesterday at 14:32", [Form.AGO]) == named(Form.AGO).encode() + b" at 14:32"
+    assert without_forms(b"Yesterday at 14:32", [NoiseForm.AGO]) == named(NoiseForm.AGO).encode() + b" at 14:32"
 
 
 def test_a_number_of_its_own_is_a_counter_beside_the_line_that_says_so() -> None:
-    name = named(Form.VIEWS)
+    name = named(NoiseForm.VIEWS)
     given = "Views\n1,234\nEnd\n12\nviews\nItems\n7\nVisitors today:\n532"
     wanted = f"Views\n{name}\nEnd\n{name}\nviews\nItems\n7\nVisitors today:\n{name}"
-    assert without_forms(given.encode(), [Form.VIEWS]).decode() == wanted
+    assert without_forms(given.encode(), [NoiseForm.VIEWS]).decode() == wanted
 
 
 @pytest.mark.parametrize("given", ["Price\n1,299\nViews\n1,234", "5\nviews\n12\ncomments"])
 def test_a_number_beside_a_line_that_may_say_what_another_counts_is_kept(given: str) -> None:
-    assert without_forms(given.encode(), [Form.VIEWS]).decode() == given
+    assert without_forms(given.encode(), [NoiseForm.VIEWS]).decode() == given
 
 
 def test_bytes_that_are_no_text_stay_and_lines_stay_lines() -> None:
     content = b"\xff\xfe 3 minutes ago\n\n\x00 x\r\n\xed\xa0\x80 5 views"
-    hidden = without_forms(content, tuple(Form))
+    hidden = without_forms(content, tuple(NoiseForm))
     assert hidden.count(b"\n") == content.count(b"\n")
     assert hidden.startswith(b"\xff\xfe ")
     assert b"\xed\xa0\x80" in hidden
-    assert without_forms(hidden, tuple(Form)) == hidden
+    assert without_forms(hidden, tuple(NoiseForm)) == hidden
 
 
 def test_the_forms_that_differ_are_named_with_an_example() -> None:
     before = b"Post\n2 minutes ago \xc2\xb7 10 views\n5 comments"
     after = b"New post\n1 minute ago\nPost\n3 minutes ago \xc2\xb7 11 views\n6 comments"
-    assert differing_forms(before, after) == {Form.AGO: "3 minutes ago", Form.VIEWS: "11 views"}
+    assert differing_forms(before, after) == {NoiseForm.AGO: "3 minutes ago", NoiseForm.VIEWS: "11 views"}
     assert differing_forms(b"10 views\nx", b"10 views\ny") == {}
     assert differing_forms(b"10 views, 5 left", b"11 views, 4 left") == {}
 
@@ -118,7 +122,7 @@ def test_hostile_lines_take_no_more_than_their_length(line: str) -> None:
     def seconds(times: int) -> float:
         content = ("\n".join([line * (3_000 // len(line)) + " view 1 s ago sec 前"] * times)).encode()
         began = time.process_time()
-        without_forms(content, tuple(Form))
+        without_forms(content, tuple(NoiseForm))
         return time.process_time() - began
 
     seconds(1)

@@ -13,7 +13,6 @@ from msgspec import structs
 from pollerd.allocation.objectives import ComparedPolicies, ExpectedTimeliness
 from pollerd.daemon.nodes.views import ALONE
 from pollerd.daemon.views import NodeView
-from pollerd.daemon.views import ClusterView, NodeView
 from pollerd.detection.noise.learning import noise_by_form
 from pollerd.planning import about
 from pollerd.storage.changes import ChangeFilter

@@ -20,7 +20,7 @@ from pollerd.detection.edits import unmatched
 from pollerd.detection.noise.templates import MARK, MARK_END
 
 
-class Form(StrEnum):
+class NoiseForm(StrEnum):
     """A form of noise."""
 
     AGO = "relative time"
@@ -467,19 +467,19 @@ def _whole(number: str) -> int:
 _LONGEST_LINE = 4_096
 _MOST_CHARACTERS = 65_536
 _DIGIT = re.compile(r"\d")
-_PHRASES: dict[Form, tuple[_Phrase, ...]] = {
-    Form.AGO: (*_AGO, _Phrase(_DAY_WORDS, _DAY)),
-    Form.VIEWS: _VIEWS,
-    Form.TOOK: _TOOK,
+_PHRASES: dict[NoiseForm, tuple[_Phrase, ...]] = {
+    NoiseForm.AGO: (*_AGO, _Phrase(_DAY_WORDS, _DAY)),
+    NoiseForm.VIEWS: _VIEWS,
+    NoiseForm.TOOK: _TOOK,
 }
 
 
-def named(form: Form) -> str:
+def named(form: NoiseForm) -> str:
     """Returns what stands in a content in place of a phrase of the form."""
     return (MARK + form.encode() + MARK_END).decode()
 
 
-def without_forms(content: bytes, forms: Collection[Form]) -> bytes:
+def without_forms(content: bytes, forms: Collection[NoiseForm]) -> bytes:
     """Returns a content (UTF-8, errors included) with each phrase of the forms replaced by its name; lines stay lines.
 
     Lines over 4,096 characters are left as they are, and in a content what is beyond 65,536 characters of lines with
@@ -489,9 +489,9 @@ def without_forms(content: bytes, forms: Collection[Form]) -> bytes:
     short = [at for at, line in enumerate(lines) if len(line) <= _LONGEST_LINE]
     counted = [at for at in short if _DIGIT.search(lines[at])]
     for form in sorted(forms):
-        places = short if form is Form.AGO else counted
+        places = short if form is NoiseForm.AGO else counted
         _replace(lines, places, form)
-        if form is Form.VIEWS:
+        if form is NoiseForm.VIEWS:
             _replace_beside_labels(lines, counted)
     return "\n".join(lines).encode("utf-8", "surrogateescape")
 
@@ -507,7 +507,7 @@ def _of_ascii(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(filter(str.isascii, words))
 
 
-def _replace(lines: list[str], places: Sequence[int], form: Form) -> None:
+def _replace(lines: list[str], places: Sequence[int], form: NoiseForm) -> None:
     """Replaces the phrases of a form in the lines at these places."""
     lower = "\n".join([lines[at] for at in places]).lower()
     there = {words: _there(words, lower) for words in {phrase.words for phrase in _PHRASES[form]}}
@@ -532,7 +532,7 @@ def _replace_beside_labels(lines: list[str], places: Sequence[int]) -> None:
     counts = {at for at in places if len(lines[at]) <= _LONGEST_LABEL and compiled(_COUNT).fullmatch(lines[at])}
     labelled = [at for at in counts if _is_under_label(lines, at, counts) or _is_over_label(lines, at, counts)]
     for at in labelled:
-        lines[at] = named(Form.VIEWS)
+        lines[at] = named(NoiseForm.VIEWS)
 
 
 def _is_under_label(lines: Sequence[str], at: int, counts: Collection[int]) -> bool:
@@ -546,14 +546,14 @@ def _is_over_label(lines: Sequence[str], at: int, counts: Collection[int]) -> bo
     return len(below) <= _LONGEST_LABEL and at + 2 not in counts and compiled(_LABEL_BELOW).fullmatch(below) is not None
 
 
-def differing_forms(before: bytes, after: bytes) -> dict[Form, str]:
+def differing_forms(before: bytes, after: bytes) -> dict[NoiseForm, str]:
     """Returns the forms whose phrases alone make lines of the two contents differ, each with a phrase of the second."""
     lines, others = before.split(b"\n"), after.split(b"\n")
-    bare, other_bare = (without_forms(content, tuple(Form)).split(b"\n") for content in (before, after))
+    bare, other_bare = (without_forms(content, tuple(NoiseForm)).split(b"\n") for content in (before, after))
     waiting: dict[bytes, list[int]] = {}
     for at in unmatched(lines, others):
         waiting.setdefault(bare[at], []).append(at)
-    found: dict[Form, str] = {}
+    found: dict[NoiseForm, str] = {}
     for at in unmatched(others, lines):
         partners = waiting.get(other_bare[at])
         if partners:
@@ -561,17 +561,17 @@ def differing_forms(before: bytes, after: bytes) -> dict[Form, str]:
     return found
 
 
-def _differing(line: str, other: bytes) -> dict[Form, str]:
+def _differing(line: str, other: bytes) -> dict[NoiseForm, str]:
     text = other.decode("utf-8", "replace")
     found = {}
-    for form in Form:
+    for form in NoiseForm:
         ours, theirs = list(_phrases(line, form)), list(_phrases(text, form))
         if ours != theirs and theirs:
             found[form] = theirs[0]
-    return found or {Form.VIEWS: text}  # a number under the line that says what it counts
+    return found or {NoiseForm.VIEWS: text}  # a number under the line that says what it counts
 
 
-def _phrases(line: str, form: Form) -> Iterator[str]:
+def _phrases(line: str, form: NoiseForm) -> Iterator[str]:
     lower = line.lower()
     for phrase in _PHRASES[form]:
         if any(word in lower for word in phrase.words):

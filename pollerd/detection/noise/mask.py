@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 import xxhash
 
-from pollerd.detection.noise.forms import Form, named, without_forms
+from pollerd.detection.noise.forms import NoiseForm, named, without_forms
 from pollerd.detection.noise.templates import MARK, MARK_END, Literal, Slot, SlotKind, Template
 from pollerd.errors import InvalidValueError
 
@@ -108,7 +108,7 @@ class BlockRule:
 class FormRule:
     """All phrases of a form. `example`: one of them, for users."""
 
-    form: Form
+    form: NoiseForm
     example: str
 
     @property
@@ -403,7 +403,7 @@ class MaskApplication:
         forms = (self._lines_with(rule.form) for rule in self.mask.forms)
         return tuple(xxhash.xxh3_64_intdigest(b"".join(some)) if some else 0 for some in (*blocks, *lines, *forms))
 
-    def _lines_with(self, form: Form) -> list[bytes]:
+    def _lines_with(self, form: NoiseForm) -> list[bytes]:
         """Returns the lines with phrases of the form, as they were given."""
         name, pairs = named(form).encode(), zip(self.given.split(b"\n"), self.content.split(b"\n"), strict=True)
         return [line for line, without in pairs if name in without]
@@ -515,7 +515,7 @@ def _lists(mask: Mask) -> list[list[Any]]:
 
 def _form(data: list[Any]) -> FormRule:
     form, example = data
-    return FormRule(Form(form), str(example))
+    return FormRule(NoiseForm(form), str(example))
 
 
 def _from_block(rule: BlockRule) -> list[Any]:
