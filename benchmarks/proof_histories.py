@@ -92,6 +92,7 @@ class Site:
             rng=np.random.default_rng(1),
         )
         self._contents: dict[int, bytes] = {}
+        self._versions: list[tuple[float, bytes]] = []
         self._candidates, still = Candidates(), still_noise()
         prover = Prover(scheduler=self._scheduler, runtime=runtime)
         parts = {
@@ -110,6 +111,10 @@ class Site:
     async def load(self, wanted: list[int]) -> dict[int, bytes]:
         """Returns stored contents."""
         return {one: self._contents[one] for one in wanted if one in self._contents}
+
+    async def dated_versions(self, site_id: int, limit: int) -> list[tuple[float, bytes]]:
+        """Returns what the last changes led to, newest first."""
+        return self._versions[-limit:][::-1]
 
     @property
     def waits(self) -> bool:
@@ -149,6 +154,8 @@ class Site:
             number = len(self._contents) + 1
             self._contents = {number: record.content}
             self._context = replace(self._context, content_id=number)
+            if record.change is not None:
+                self._versions = [*self._versions[-9:], (record.poll.at, record.content)]
         kind: OutcomeKind = record.poll.outcome
         return kind
 

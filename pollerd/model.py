@@ -367,6 +367,8 @@ class SelectionDetection(Struct, frozen=True):
     """CHANGED: what did, in one line."""
     verdict: ChangeVerdict = ChangeVerdict()
     """CHANGED: whether it matters."""
+    hidden: tuple[int, ...] = ()
+    """As in `Detection`."""
 
 
 class Detection(Struct, frozen=True, gc=False):
@@ -419,6 +421,8 @@ class Site:
     redirect_url: str | None = None
     """Target of a repeated permanent redirect; proposed as the new URL after `redirect_count` confirmations."""
     redirect_count: int = 0
+    hidden_changes: int = 0
+    """Number of polls that found nothing because all that differed is masked as noise."""
 
 
 class Poll(Struct, frozen=True, gc=False):

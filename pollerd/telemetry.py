@@ -166,6 +166,9 @@ class Instruments:
         self.masks_learned = self._counter(
             "masks_learned_total", "Times that a proof poll told noise from changes at a site"
         )
+        self.hidden_changes = self._counter(
+            "hidden_changes_total", "Polls that found nothing because all that differed is masked as noise"
+        )
         self._proofs = self._counter(
             "proofs_total", "Changes that waited for a second poll, by what it showed", "result"
         )

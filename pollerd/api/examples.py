@@ -291,6 +291,7 @@ PARAMETERS: dict[str, Any] = {
     "context": 3,
     "share": "90%",
     "within": "30m",
+    "rule": "relative-time",
     "last_event_id": 42,
     "Last-Event-ID": 42,
     **ACCOUNT_PARAMETERS,
@@ -319,7 +320,18 @@ _SITE: dict[str, Any] = {
     "failures": 0,
     "last_outcome": "not_modified",
     "last_detail": "",
+    "hidden_changes": 37,
     "redirect_proposal": None,
+}
+_NOISE: dict[str, Any] = {
+    "id": "9f86d081884c7d65",
+    "selection": None,
+    "hides": "after «Latest news»: ‹number›",
+    "known_by": "proof",
+    "hidden": True,
+    "differed": 37,
+    "polls": 40,
+    "since": _AT,
 }
 _READ = {"text": "479", "number": 479.0, "moment": None, "currency": "EUR", "problem": ""}
 _CURRENT: dict[str, Any] = {"name": "price", **_READ}
@@ -486,6 +498,9 @@ BODIES: dict[str, dict[str, Any]] = {
     "ListedPageList": {"items": [_LISTED], "next_cursor": None},
     "SourceRemoved": {"sites_removed": 0},
     "ChangeList": {"items": [_CHANGE], "next_cursor": None},
+    "Noise": _NOISE,
+    "NoisePatch": {"hidden": False},
+    "NoiseList": {"items": [_NOISE], "next_cursor": None},
     "PollList": {"items": [_POLL], "next_cursor": None},
     "ImportResult": {
         "added": 2,
@@ -564,6 +579,7 @@ BODIES: dict[str, dict[str, Any]] = {
         },
         "half_life_in_force": 5_400.0,
         "mask": ["after «Latest news»: ‹number›"],
+        "noise": [_NOISE],
         "feed": _FEED,
     },
     "Allocation": {

@@ -114,6 +114,8 @@ _NAMES = {
     "Media": "MediaKind",
     "NamedUser": "User",
     "NodeView": "ClusterNode",
+    "NoiseView": "Noise",
+    "NoiseViewList": "NoiseList",
     "OfferedHub": "Hub",
     "PagePreview": "Preview",
     "QueueCounts": "Queue",

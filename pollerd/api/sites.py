@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import Depends, Query, Response
+from fastapi import Depends, Path, Query, Response
 from fastapi.responses import JSONResponse
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -42,7 +42,7 @@ from pollerd.api.inputs import (
 )
 from pollerd.api.problems import problem
 from pollerd.daemon.transition import REDIRECT_CONFIRMATIONS
-from pollerd.daemon.views import ExplanationView, LiveSite
+from pollerd.daemon.views import ExplanationView, LiveSite, NoiseView
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.settings import without_userinfo
 from pollerd.inheritance import inherit
@@ -197,6 +197,7 @@ class SiteSchema(_ShownSite):
     failures: int = Field(description="in a row")
     last_outcome: OutcomeKind | None
     last_detail: str
+    hidden_changes: int = Field(description="polls that found nothing because all that differed is masked; see noise")
     redirect_proposal: str | None = Field(description="where a permanent redirect leads; see accept-redirect")
 
     @classmethod
@@ -227,6 +228,7 @@ class SiteSchema(_ShownSite):
             failures=site.failures,
             last_outcome=site.last_outcome,
             last_detail=site.last_detail,
+            hidden_changes=site.hidden_changes,
             redirect_proposal=redirect_proposal(site),
         )
 
@@ -503,6 +505,28 @@ async def list_site_changes(
 async def explain_site(daemon: Daemon, site_id: SiteId) -> ExplanationView:
     """Believed rate, urgency, share of the budget, why not now, next expected poll, and what of the page is noise."""
     return await daemon.control.sites.explain(site_id)
+
+
+RuleName = Annotated[Words, Path(max_length=40, description="id of the part")]
+
+
+class NoisePatch(BaseModel):
+    """What is to become of a part of a page that is masked as noise, or was."""
+
+    model_config = ConfigDict(extra="forbid")
+    hidden: bool = Field(description="false: it is shown again, and its changes count")
+
+
+@router.get("/{site_id:id}/noise", summary="What of a site is masked as noise")
+async def list_noise(daemon: Daemon, site_id: SiteId) -> Listing[NoiseView]:
+    """How each part is known as noise, how often it differed, and which parts are shown again."""
+    return Listing.of((await daemon.control.sites.explain(site_id)).noise, None)
+
+
+@router.patch("/{site_id:id}/noise/{rule}", dependencies=_JSON, summary="Show a masked part again, or hide it")
+async def change_noise(daemon: Daemon, site_id: SiteId, rule: RuleName, patch: NoisePatch) -> Listing[NoiseView]:
+    """The next poll is compared with what was recorded last, so that what was hidden since is found."""
+    return Listing.of((await daemon.control.sites.hide_noise(site_id, rule, hidden=patch.hidden)).noise, None)
 
 
 ROUTERS = (router,)

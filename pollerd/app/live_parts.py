@@ -191,6 +191,7 @@ class ResultParts:
     """Of this node's own polls."""
     journal: Journal
     outage_filter: OutageFilter
+    still: StillNoise
 
 
 def result_parts(common: CommonParts, signals: SignalParts) -> ResultParts:
@@ -237,6 +238,7 @@ def result_parts(common: CommonParts, signals: SignalParts) -> ResultParts:
         calibration=steps.calibration,
         signal_yield=steps.signal_yield,
         poll_feed=steps.poll_feed,
+        still=still,
         journal=journal,
         outage_filter=OutageFilter(scheduler=scheduler, journal=journal, runtime=runtime),
     )
@@ -353,6 +355,7 @@ def explaining_parts(common: CommonParts, results: ResultParts) -> ExplainingPar
             site_cache=common.site_cache,
             explainer=explainer,
             holders=None if common.node is None else common.node.holders,
+            still=results.still,
             clock=runtime.clock,
         ),
     )

@@ -120,6 +120,7 @@ SITE_COMMANDS: Commands = {
         "selections:preview",
         "Preview a selection: what is watched, what is ignored, values and conditions.",
     ),
+    "noise": ("noise:noise", "Show what of a site is masked as noise; show a part again, or hide it."),
     "export": ("lists:export", "Export all sites with their settings, for `import`."),
 }
 sites = group_of(SITE_COMMANDS, help_="Add, list, edit, pause, import and export sites.")

@@ -332,6 +332,8 @@ class Journal:
             try:
                 summary = summaries.get(found.answer.context.site_id, "")
                 record = record_of(found, summary, self._scheduler, self._rng)
+                if self._steps.proofs.still.hid_change(found):
+                    record = replace(record, hid_change=True)
             except Exception as error:  # noqa: BLE001
                 # Whatever one poll triggers is reported and sets its site aside; the others of the batch are kept.
                 out[i] = self._faults.set_aside(found.slot, found.context, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -19,6 +19,8 @@ from pollerd.columns import chunks
 from pollerd.daemon.budget import BudgetMeter
 from pollerd.daemon.calibration import CalibrationSums
 from pollerd.daemon.forecast import Forecast, sample
+from pollerd.daemon.proofs import WHOLE_PAGE
+from pollerd.daemon.prover import StillNoise
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.signals import SignalYield
 from pollerd.daemon.stages import SiteCache
@@ -29,10 +31,11 @@ from pollerd.daemon.views import (
     ExplanationView,
     FeedView,
     LiveSite,
+    NoiseView,
     ShadowView,
     SignalYieldView,
 )
-from pollerd.detection.noise.learning import noise_of_pair
+from pollerd.detection.noise.learning import noise_of_pair, refused_rules, rules_of
 from pollerd.errors import HolderUnavailableError, NotFoundError
 from pollerd.inheritance import DEFAULT, effective
 from pollerd.model import STATES, FeedWindow, SiteState
@@ -41,6 +44,7 @@ from pollerd.scheduling.capacity import PollLimit, Waiting, at_private_addresses
 from pollerd.scheduling.eligibility import LONG
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.storage.sites import SiteStore
+from pollerd.storage.values import SiteContext
 
 # The binding limit, in words, for the status line, /allocation and doctor.
 
@@ -462,9 +466,11 @@ class SiteViews:
         site_cache: SiteCache,
         explainer: ScheduleExplainer,
         holders: SiteHolders | None,
+        still: StillNoise,
         clock: Callable[[], float],
     ) -> None:
         """holders: None where the daemon runs alone."""
+        self._still = still
         self._store, self._scheduler, self._site_cache = store, scheduler, site_cache
         self._explainer, self._holders, self._clock = explainer, holders, clock
 
@@ -510,10 +516,25 @@ class SiteViews:
         if origins.get("half_life") == DEFAULT and self._explainer.is_half_life_learned(site_id):
             origins = {**origins, "half_life": "reads"}
         feed = _feed_view(context.baseline.window, explanation.rate_per_day)
-        return replace(explanation, mask=noise_of_pair(context.baseline.mask), origins=origins, feed=feed)
+        noise = tuple(_noise(context, self._still))
+        mask = noise_of_pair(context.baseline.mask)
+        return replace(explanation, mask=mask, noise=noise, origins=origins, feed=feed)
 
     def _is_here(self, site_id: int) -> bool:
         return self._scheduler.sites.slot_of(site_id) is not None
+
+
+def _noise(context: SiteContext, still: StillNoise) -> Iterator[NoiseView]:
+    """Yields what is masked of a site as noise, and what is shown again."""
+    contents = [(state.name, state.baseline.mask) for state in context.states] if context.selections else []
+    for name, mask in contents or [(WHOLE_PAGE, context.baseline.mask)]:
+        rules, selection = rules_of(mask), name or None
+        counts = still.counts(context.site_id, name, mask) or (None,) * len(rules)
+        for rule, count in zip(rules, counts, strict=True):
+            differed, polls, since = (None,) * 3 if count is None else (count.differed, count.polls, count.since)
+            yield NoiseView(rule.id, selection, rule.shown, rule.by, True, differed, polls, since)
+        for rule in refused_rules(mask):
+            yield NoiseView(rule.id, selection, rule.shown, rule.by, False, None, None, None)
 
 
 def _feed_view(window: FeedWindow | None, rate_per_day: float | None) -> FeedView | None:

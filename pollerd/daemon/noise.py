@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,15 +14,22 @@ from pollerd.daemon.prover import Prover, StillNoise
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.slow_results import LeavesBatchError, here_or_beside
-from pollerd.daemon.stages import Candidate, Found, ProofStatus
+from pollerd.daemon.stages import Candidate, Found, ProofResult, ProofStatus
 from pollerd.detection.detect import HEAVY_BYTES, as_read_now
 from pollerd.detection.doubt import doubt_of
-from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, without_rules
+from pollerd.detection.noise.learning import (
+    HEAVY_UNDER_MASK_BYTES,
+    may_go_on,
+    noise_by_form,
+    noise_by_row,
+    without_rules,
+)
 from pollerd.detection.pdf import is_pdf
 from pollerd.detection.summary import is_large, summarise
 from pollerd.errors import DatabaseUnavailableError, TooHeavyError
 from pollerd.model import (
     READER,
+    Baseline,
     Detection,
     Evidence,
     Media,
@@ -242,6 +250,14 @@ def _with_parts(detection: Detection, parts: tuple[SelectionDetection, ...]) -> 
     return replace(detection, kind=kind, evidence=Evidence(changed=False) if quiet else None, selections=parts)
 
 
+_WITH_FORMS = frozenset({Media.HTML, Media.TEXT, Media.JSON})
+"""Media with noise by form: the dates of a feed are those of its entries."""
+_ROW_CHANGES = 5
+"""So many recorded changes in a row must have moved a place as clocks and counters move."""
+_FORMS_LIGHTER = 4
+"""Contents are compared by form so many times faster than by a mask."""
+_ROW_MOST_BYTES = 16 * 1024
+"""Two contents of more than this in total are not compared with those before: it would take longer than 10 ms."""
 _SUMMARISED_HERE_BYTES = 256 * 1024
 """Two contents of this total size are summarised in about 10 ms."""
 
@@ -347,6 +363,7 @@ class NoiseStep:
             judged = await self._selections.recognise(result, candidate)
         else:
             judged = await self._of_page(result, before, candidate)
+            judged = None if judged is None else await self._without_row(judged, before)
         if judged is None:
             prompt = candidate is not None and self._prover.is_prompt(result, candidate)
             counts = prompt or posts(result) or self._proofs.had_its_turn(result.slot)
@@ -387,7 +404,8 @@ class NoiseStep:
         """Returns the result of a site without selections; None if it has to be proven."""
         if candidate is None and not _changed(result):
             return await self._without_doubted(result, before)
-        if candidate is None and self._prover.believes(result):
+        result = await self._without_forms(result, before)
+        if candidate is None and (not _changed(result) or self._prover.believes(result)):
             return result
         rulings = await self._prover.rulings(result, {WHOLE_PAGE: before}, candidate)
         if rulings is None:
@@ -395,7 +413,45 @@ class NoiseStep:
         ruling, detection = rulings.get(WHOLE_PAGE), result.detection
         if ruling is None or detection is None:
             return result
-        return replace(result, detection=_under(detection, ruling), proof=status_of([ruling]))
+        detection = _under(detection, ruling.baseline, quiet=ruling.quiet)
+        return replace(result, detection=detection, proof=status_of([ruling]))
+
+    async def _without_forms(self, result: Found, before: bytes | None) -> Found:
+        """Returns the result after what differs by the form of noise is masked; unchanged if nothing else differs."""
+        detection, known = result.detection, result.context.baseline
+        if before is None or detection is None or detection.content is None or not _changed(result):
+            return result
+        if detection.baseline.media is not known.media or known.media not in _WITH_FORMS:
+            return result
+        last_seen = float(self._sites.last_seen[result.slot])
+        times = (last_seen if math.isfinite(last_seen) else None, result.outcome.started_at)
+        given = (before, detection.content, detection.baseline, *times)
+        size = (len(before) + len(detection.content)) // _FORMS_LIGHTER
+        verdict = await self._prover.do(result, size, noise_by_form, *given)
+        if verdict is None:
+            return result
+        return replace(result, detection=_under(detection, verdict.baseline, quiet=verdict.only_noise))
+
+    async def _without_row(self, result: Found, before: bytes | None) -> Found:
+        """Returns the result of a poll that found a change, after what moved at each of the last changes is masked."""
+        detection = result.detection
+        if not _changed(result) or before is None or detection is None or detection.content is None:
+            return result
+        if detection.baseline.media not in _WITH_FORMS or len(before) + len(detection.content) > _ROW_MOST_BYTES:
+            return result
+        if not await self._prover.do(result, 0, may_go_on, before, detection.content):
+            return result
+        versions = await self._store.dated_versions(result.site_id, _ROW_CHANGES)
+        if len(versions) < _ROW_CHANGES:
+            return result
+        row = [*reversed(versions), (result.outcome.started_at, detection.content)]
+        verdict = await self._prover.do(result, 0, noise_by_row, row, detection.baseline)
+        if verdict is None:
+            return result
+        proof = result.proof
+        if verdict.only_noise and proof is not None:
+            proof = replace(proof, result=ProofResult.NOISE, unproven="")
+        return replace(result, detection=_under(detection, verdict.baseline, quiet=verdict.only_noise), proof=proof)
 
     async def _without_doubted(self, result: Found, before: bytes | None) -> Found:
         """Returns the result of a poll that found nothing, without the rules whose noise stood still for long.
@@ -459,12 +515,12 @@ def _changed(result: Found) -> bool:
     return result.detection is not None and result.detection.kind is OutcomeKind.CHANGED
 
 
-def _under(detection: Detection, ruling: Ruling) -> Detection:
-    """Returns the detection after the ruling on it."""
-    if not ruling.quiet or detection.kind is not OutcomeKind.CHANGED:
-        return replace(detection, baseline=ruling.baseline)
+def _under(detection: Detection, baseline: Baseline, *, quiet: bool) -> Detection:
+    """Returns the detection with this baseline; quiet: its change is none."""
+    if not quiet or detection.kind is not OutcomeKind.CHANGED:
+        return replace(detection, baseline=baseline)
     evidence = Evidence(changed=False) if detection.evidence is not None else None
-    return replace(detection, kind=OutcomeKind.UNCHANGED, baseline=ruling.baseline, evidence=evidence, content=None)
+    return replace(detection, kind=OutcomeKind.UNCHANGED, baseline=baseline, evidence=evidence, content=None)
 
 
 # Stored states of the selections after a poll. Pure.

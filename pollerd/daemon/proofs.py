@@ -95,6 +95,8 @@ class Ruling(Struct, frozen=True, gc=False):
     """None: there was nothing to prove."""
     wide: bool = False
     """Whether another poll has to confirm what it masks: much, or something of a feed."""
+    flip: tuple[bytes, bytes] | None = None
+    """REVERTED, and soon enough to tell that the page alternates: the fingerprints that the two polls showed."""
 
 
 def findings(result: Found) -> tuple[ContentFinding, ...]:
@@ -178,4 +180,5 @@ def status_of(rulings: Iterable[Ruling]) -> ProofStatus | None:
         result=max(results, key=_WEIGHT.index, default=None),
         same=all(compared) if compared else None,
         unproven=unproven,
+        flip=next((ruling.flip for ruling in rulings if ruling.flip is not None), None),
     )

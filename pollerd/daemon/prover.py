@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pollerd.daemon.proofs import Candidates, ContentFinding, Ruling, findings, posts
+from pollerd.daemon.proofs import WHOLE_PAGE, Candidates, ContentFinding, Ruling, findings, posts
 from pollerd.daemon.runtime import Runtime
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.slow_results import LeavesBatchError, here_or_beside
@@ -22,11 +22,17 @@ from pollerd.detection.noise.learning import (
     doubtable_rules,
     learn_from_pair,
     mask_is_stale,
+    shareable,
     under_known_noise,
 )
-from pollerd.model import Detection, Media, OutcomeKind
+from pollerd.detection.noise.mask import KnownBy
+from pollerd.model import Baseline, Detection, Media, OutcomeKind
 from pollerd.scheduling.min_yield import NoiseCap
 from pollerd.telemetry import Instruments
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 # Masks learned lately, by host: pages of one host have the same noise.
 
@@ -41,17 +47,96 @@ class SharedMasks:
 
     def share(self, host: int, mask: bytes) -> None:
         """Offers a mask to the other pages of its host."""
-        if (host, mask) not in self._learned:
+        mask = shareable(mask)
+        if mask and (host, mask) not in self._learned:
             self._learned.append((host, mask))
 
     def withdraw(self, host: int, mask: bytes) -> None:
         """Offers the mask no longer: a page of the host gave up rules of it."""
+        mask = shareable(mask)
         if (host, mask) in self._learned:
             self._learned.remove((host, mask))
 
     def of(self, host: int) -> tuple[bytes, ...]:
         """Returns the masks of the host."""
         return tuple(mask for learned_at, mask in self._learned if learned_at == host)
+
+
+# Alternation: values of a page that come and go between the two polls of a proof.
+
+FLIPS_ENOUGH = 5
+"""So often two polls right after each other must show one known value and then another before that is noise."""
+_VALUES_MOST = 4
+_ALTERNATING_MOST, _SITES_MOST = 16_384, 65_536
+_SUSPECTED_FROM = 2
+"""A change to a value that a page changed to as often before has to be proven, however much the page is trusted."""
+
+
+class _Values(Struct):
+    """Of one site under one mask. flipped: fingerprints that came and went, and how often both of a flip were known.
+    recorded: those it changed to, and how often; proven: how often it did so to one that it had changed to again and
+    again.
+    """
+
+    mask: bytes
+    flipped: set[bytes] = set()
+    flips: int = 0
+    recorded: dict[bytes, int] = {}
+    proven: int = 0
+
+
+class Alternation:
+    """What pages without selections alternate between, in memory: of up to 16,384, the oldest are dropped."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Values] = {}
+
+    def is_noise(self, site_id: int, mask: bytes, flip: tuple[bytes, bytes]) -> bool:
+        """Returns whether one more flip, from the first fingerprint to the second, is enough."""
+        known = self._known.get(site_id)
+        if known is None or known.mask != mask or not known.flipped.issuperset(flip):
+            return False
+        return known.flips + 1 >= FLIPS_ENOUGH
+
+    def suspects(self, site_id: int, mask: bytes, fingerprint: bytes | None) -> bool:
+        """Returns whether the page changes to a value that it has changed to before, again and again.
+
+        Not if that proved true so often that it comes and goes for real.
+        """
+        known = self._known.get(site_id)
+        if known is None or known.mask != mask or known.recorded.get(fingerprint or b"", 0) < _SUSPECTED_FROM:
+            return False
+        return bool(known.flipped) or known.proven < FLIPS_ENOUGH
+
+    def note_flip(self, site_id: int, mask: bytes, flip: tuple[bytes, bytes]) -> None:
+        """Takes over a flip."""
+        known = self._of(site_id, mask)
+        known.flips += known.flipped.issuperset(flip)
+        if len(known.flipped) >= _VALUES_MOST:
+            known.flipped, known.flips = set(), 0
+        known.flipped.update(flip)
+
+    def note_change(self, site_id: int, mask: bytes, fingerprint: bytes) -> None:
+        """Takes over a recorded change."""
+        known = self._of(site_id, mask)
+        recorded = known.recorded
+        recorded[fingerprint] = times = recorded.pop(fingerprint, 0) + 1
+        known.proven += times > _SUSPECTED_FROM
+        if len(recorded) > _VALUES_MOST:
+            del recorded[next(iter(recorded))]
+
+    def _of(self, site_id: int, mask: bytes) -> _Values:
+        known = self._known.get(site_id)
+        if known is None or known.mask != mask:
+            known = self._known[site_id] = _Values(mask)
+            drop_oldest(self._known, _ALTERNATING_MOST)
+        return known
+
+
+def drop_oldest(kept: dict[K, V], most: int) -> None:
+    """Drops the oldest entry if there are too many."""
+    if len(kept) > most:
+        del kept[next(iter(kept))]
 
 
 _PROMPT_SECONDS = 30.0
@@ -67,8 +152,6 @@ _DIFFERED = "unproven: it differed again at the second poll"
 _DATED = "unproven: it differed again at the second poll, and a signal source says that it changed again"
 _ALWAYS = "unproven: it differs at every poll"
 
-T = TypeVar("T")
-
 
 class Prover:
     """Decides what becomes of each difference that a poll found: noise, a change, or to be proven first."""
@@ -77,6 +160,7 @@ class Prover:
         self._scheduler, self._workers, self._clock = scheduler, runtime.workers, runtime.clock
         self._faults = runtime.faults
         self._noise, self._shared = NoiseCap(scheduler.sites), SharedMasks()
+        self.alternation = Alternation()
 
     def prompt_until(self, slot: int, at: float) -> float:
         """Returns until when a second poll of the slot would be prompt, if the first was at `at`; epoch s."""
@@ -91,8 +175,10 @@ class Prover:
 
     def believes(self, result: Found) -> bool:
         """Returns whether a change needs no proof: the page is known to have no noise, and does not keep changing."""
-        known = result.context.baseline
-        return known.proven and not known.mask and not self._scheduler.sites.keeps_changing(result.slot)
+        known, detection = result.context.baseline, result.detection
+        if not known.proven or known.mask or self._scheduler.sites.keeps_changing(result.slot):
+            return False
+        return detection is None or not self._alternates(result, detection.baseline)
 
     def gave_up(self, slot: int, mask: bytes) -> None:
         """Notes that rules of the mask were no noise: it is not tried at other pages of the host, nor at this one."""
@@ -158,16 +244,21 @@ class Prover:
             return Ruling(one.after, unproven=_LATE, result=ProofResult.UNPROVEN)
         return None
 
+    def _alternates(self, result: Found, after: Baseline) -> bool:
+        if after.media is Media.FEED:
+            return False
+        return self.alternation.suspects(result.site_id, after.mask, after.fingerprint)
+
     async def _wants_proof(self, result: Found, one: ContentFinding) -> bool:
         now, period = self._clock(), self._scheduler.uniform_period
         if not one.before.proven:
             return self._noise.wants_proof(result.slot, now, period, proven=False)
-        if self._noise.wants_proof(result.slot, now, period, proven=True):
+        if self._noise.wants_proof(result.slot, now, period, proven=True) or self._alternates(result, one.after):
             return True
         mask, content = one.before.mask, one.content or b""
         if not mask or not self._noise.wants_proof(result.slot, now, period, proven=False):
             return False
-        return bool(await self._do(result, len(content), mask_is_stale, content, mask))
+        return bool(await self.do(result, len(content), mask_is_stale, content, mask))
 
     async def _recognised(self, result: Found, one: ContentFinding, before: bytes | None) -> Ruling | None:
         """Returns a ruling if a mask recently learned at a page of the host explains the difference.
@@ -180,7 +271,7 @@ class Prover:
             return None
         content = one.content or b""
         size = (len(before) + len(content)) * len(masks)
-        baseline = await self._do(result, size, under_known_noise, before, content, one.after, masks)
+        baseline = await self.do(result, size, under_known_noise, before, content, one.after, masks)
         if baseline is None:
             return None
         self._shared.share(host, baseline.mask)
@@ -195,21 +286,29 @@ class Prover:
         """
         first, second = pair
         keeps_changing = self._scheduler.sites.keeps_changing(result.slot)
+        reverted, by = None, KnownBy.PROOF
         if not second.changed:
-            # A change that is taken back, or not on all servers yet, looks like noise: it is none the first time.
-            if before is None or not (prompt and keeps_changing):
-                return Ruling(second.after, quiet=True, result=ProofResult.REVERTED)
-            second = replace(second, content=before)
+            # A change that is taken back, or not on all servers yet, looks like noise: it is none the first few times.
+            # What a selection reads never is.
+            flip = _flip(first, second) if prompt and second.name == WHOLE_PAGE else None
+            reverted = Ruling(second.after, quiet=True, result=ProofResult.REVERTED, flip=flip)
+            mask = second.before.mask
+            if before is None or flip is None or not self.alternation.is_noise(result.site_id, mask, flip):
+                return reverted
+            second, by = replace(second, content=before), KnownBy.ALTERNATION
         elif not prompt or (first.equals(second) and not second.before.mask):
             return Ruling(replace(second.after, proven=True), same=True, result=ProofResult.CHANGE)
-        work = partial(learn_from_pair, returns=keeps_changing)
+        returns = second.name == WHOLE_PAGE and (reverted is not None or keeps_changing)
+        work = partial(learn_from_pair, returns=returns, by=by)
         contents = (first.content or b"", second.content or b"")
-        verdict = await self._do(result, sum(map(len, contents)), work, *contents, second.after, before)
+        verdict = await self.do(result, sum(map(len, contents)), work, *contents, second.after, before)
         if verdict is None:
             return Ruling(second.after, quiet=not second.changed, unproven=_DIFFERED, result=ProofResult.UNPROVEN)
+        if reverted is not None and verdict.baseline.mask == second.before.mask:
+            return reverted
         # A feed is nothing but its entries, which are edited in bursts: two edits are likelier than noise.
         of_feed = second.after.media is Media.FEED and verdict.baseline.mask != second.before.mask
-        wide = of_feed or (verdict.wide and not keeps_changing)
+        wide = of_feed or (verdict.wide and not keeps_changing and reverted is None)
         baseline = replace(verdict.baseline, proven=verdict.same or second.before.proven)
         if not second.changed or (
             verdict.only_noise and first.after.media is second.after.media is second.before.media
@@ -219,7 +318,7 @@ class Prover:
             return Ruling(baseline, same=True, result=ProofResult.CHANGE, wide=wide)
         return Ruling(baseline, same=False, unproven=_DIFFERED, result=ProofResult.UNPROVEN, wide=wide)
 
-    async def _do(self, result: Found, size: int, work: Callable[..., T], *arguments: object) -> T | None:
+    async def do(self, result: Found, size: int, work: Callable[..., T], *arguments: object) -> T | None:
         """Runs the work, in a worker if it may take long; None if it raises: the page is untrusted."""
         try:
             light = size <= HEAVY_UNDER_MASK_BYTES
@@ -230,6 +329,14 @@ class Prover:
             # Pages are untrusted: one that breaks the comparison is reported, and nothing is proven of it.
             self._faults.report(result.context, error)
             return None
+
+
+def _flip(first: ContentFinding, second: ContentFinding) -> tuple[bytes, bytes] | None:
+    """Returns the fingerprints that two polls showed, under one mask; None: they are not comparable."""
+    one, other = first.after, second.after
+    if one.fingerprint is None or other.fingerprint is None or one.mask != other.mask:
+        return None
+    return one.fingerprint, other.fingerprint
 
 
 def _dated_again(result: Found, candidate: Candidate) -> bool:
@@ -261,7 +368,6 @@ ENOUGH = 16
 BACK, OTHER, OTHER_OF_FEED, OTHER_DATED = 4, 1, 0, -4
 _TIMES_MOST = 6
 """Number of times that what is enough doubles."""
-_SITES_MOST = 65_536
 _QUIET = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.NOT_MODIFIED})
 
 
@@ -272,6 +378,8 @@ class RuleWatch(Struct):
     now: int = 0
     before: int = 0
     score: int = 0
+    differed: int = 0
+    """Number of polls at which it was another than at the one before."""
 
     def compare(self, found: int, other: int) -> None:
         """Scores what the rule acts on now; other: what a difference costs."""
@@ -279,26 +387,42 @@ class RuleWatch(Struct):
             self.score += 1
             return
         if self.now:
+            self.differed += 1
             self.score = max(self.score - (BACK if found == self.before else other), 0)
         self.now, self.before = found, self.now
 
 
+class RuleCount(Struct, frozen=True):
+    """How often what a rule hides differed from the poll before, of so many polls since `since` (epoch s)."""
+
+    differed: int
+    polls: int
+    since: float
+
+
 class _SiteWatch(Struct):
-    """The rules of a site's mask."""
+    """The rules of a mask."""
 
     mask: bytes = b""
     rules: list[RuleWatch] = []
     enough: int = ENOUGH
+    polls: int = 0
+    since: float = 0.0
 
-    def begin(self, mask: bytes) -> None:
+    def begin(self, mask: bytes, at: float) -> None:
         """Starts with another mask."""
         self.mask, self.rules = mask, [RuleWatch(doubtable) for doubtable in doubtable_rules(mask)]
+        self.polls, self.since = 0, at
 
     def compare(self, hidden: Sequence[int], other: int) -> None:
         """Scores each rule that has a place."""
         for rule, found in zip(self.rules, hidden, strict=True):
             if found:
                 rule.compare(found, other)
+
+    def differs(self, hidden: Sequence[int]) -> bool:
+        """Returns whether any rule hides something else than at the last poll."""
+        return any(rule.now and found and found != rule.now for rule, found in zip(self.rules, hidden, strict=True))
 
     def stood_still(self) -> None:
         """Notes a poll at which the page was the same, noise and all."""
@@ -311,10 +435,13 @@ class _SiteWatch(Struct):
 
 
 class StillNoise:
-    """The scores of sites that have a mask and no selections, in memory: of up to 65,536, the oldest are dropped."""
+    """What masks hide, poll by poll, in memory: of up to 65,536 contents of sites, the oldest are dropped.
+
+    Rules are given up at sites without selections only.
+    """
 
     def __init__(self) -> None:
-        self._watched: dict[int, _SiteWatch] = {}
+        self._watched: dict[tuple[int, str], _SiteWatch] = {}
 
     def __len__(self) -> int:
         return len(self._watched)
@@ -324,31 +451,67 @@ class StillNoise:
         detection, context = result.detection, result.context
         if not context.baseline.mask or context.selections or detection is None or detection.kind not in _QUIET:
             return []
-        watch = self._watched.get(result.site_id)
+        watch = self._watched.get((result.site_id, WHOLE_PAGE))
         return watch.doubted() if watch is not None and watch.mask == context.baseline.mask else []
 
-    def note(self, result: Found) -> None:
-        """Takes over what a committed poll of a site with a mask shows."""
-        detection, context = result.detection, result.context
-        if detection is None or context.selections:
-            return
-        watch = self._of(result.site_id)
-        if watch.mask != context.baseline.mask:
-            watch.begin(context.baseline.mask)
-        if detection.hidden:
-            watch.compare(detection.hidden, _cost_of_difference(result, detection))
-        elif detection.kind in _QUIET:  # the same bytes, or not modified
-            watch.stood_still()
-        if result.proof is not None and result.proof.lifted:
-            watch.mask, watch.enough = b"", min(2 * watch.enough, ENOUGH << _TIMES_MOST)
+    def counts(self, site_id: int, name: str, mask: bytes) -> tuple[RuleCount, ...] | None:
+        """Returns the counts of the rules of a content's mask, in their order; None: it was not polled under it."""
+        watch = self._watched.get((site_id, name))
+        if watch is None or watch.mask != mask:
+            return None
+        return tuple(RuleCount(rule.differed, watch.polls, watch.since) for rule in watch.rules)
 
-    def _of(self, site_id: int) -> _SiteWatch:
-        watch = self._watched.get(site_id)
+    def hid_change(self, result: Found) -> bool:
+        """Returns whether the poll found nothing because all that differs from the poll before is masked."""
+        detection = result.detection
+        lifted = result.proof is not None and result.proof.lifted
+        if detection is None or detection.kind is not OutcomeKind.UNCHANGED or lifted:
+            return False
+        if detection.baseline.mask != result.context.baseline.mask and result.context.baseline.fingerprint is not None:
+            return True  # learned just now, by which the difference became none
+        found = ((self._watched.get((result.site_id, name)), mask, hidden) for name, mask, hidden in _hidden(result))
+        return any(
+            watch is not None and watch.mask == mask and hidden and watch.differs(hidden)
+            for watch, mask, hidden in found
+        )
+
+    def note(self, result: Found) -> None:
+        """Takes over what a committed poll shows of the contents with a mask."""
+        detection = result.detection
+        if detection is None:
+            return
+        for name, mask, hidden in _hidden(result):
+            watch = self._of(result.site_id, name)
+            if watch.mask != mask:
+                watch.begin(mask, result.outcome.started_at)
+            watch.polls += 1
+            if hidden:
+                watch.compare(hidden, _cost_of_difference(result, detection))
+            elif detection.kind in _QUIET:  # the same bytes, or not modified
+                watch.stood_still()
+            if result.proof is not None and result.proof.lifted:
+                watch.mask, watch.rules, watch.enough = b"", [], min(2 * watch.enough, ENOUGH << _TIMES_MOST)
+
+    def _of(self, site_id: int, name: str) -> _SiteWatch:
+        watch = self._watched.get((site_id, name))
         if watch is None:
-            watch = self._watched[site_id] = _SiteWatch()
-            if len(self._watched) > _SITES_MOST:
-                del self._watched[next(iter(self._watched))]
+            watch = self._watched[site_id, name] = _SiteWatch()
+            drop_oldest(self._watched, _SITES_MOST)
         return watch
+
+
+def _hidden(result: Found) -> Iterator[tuple[str, bytes, tuple[int, ...]]]:
+    """Yields each content that has a mask, by name, the mask that the poll found, and what its rules hide."""
+    detection, context = result.detection, result.context
+    assert detection is not None
+    if not context.selections:
+        if context.baseline.mask:
+            yield WHOLE_PAGE, context.baseline.mask, detection.hidden
+        return
+    parts = {part.name: part.hidden for part in detection.selections}
+    for state in context.states:
+        if state.baseline.mask:
+            yield state.name, state.baseline.mask, parts.get(state.name, ())
 
 
 def _cost_of_difference(result: Found, detection: Detection) -> int:
@@ -375,7 +538,7 @@ class ProofUpdates:
         prover: Prover,
         instruments: Instruments,
     ) -> None:
-        self._scheduler, self._candidates, self._prover, self._still = scheduler, candidates, prover, still
+        self._scheduler, self._candidates, self._prover, self.still = scheduler, candidates, prover, still
         self._instruments = instruments
 
     def apply(self, results: Sequence[Found]) -> None:
@@ -385,8 +548,12 @@ class ProofUpdates:
             before, detection = result.answer.context, result.detection
             if detection is not None and (detection.selections or detection.baseline.mask != before.baseline.mask):
                 self._instruments.masks_learned.inc(_learned_a_mask(result))
-            if before.baseline.mask:
-                self._still.note(result)
+            if detection is not None and (before.baseline.mask or before.states):
+                self._instruments.hidden_changes.inc(self.still.hid_change(result))
+                self.still.note(result)
+            if detection is not None and detection.kind is OutcomeKind.CHANGED and not detection.selections:
+                after = detection.baseline
+                self._prover.alternation.note_change(result.site_id, after.mask, after.fingerprint or b"")
             waits = before.site_id in self._candidates.waiting or (bool(proofs) and result.slot in proofs)
             if waits or result.proof is not None:
                 self._follow(result, result.proof or _NOTHING)
@@ -399,6 +566,8 @@ class ProofUpdates:
             self._instruments.proofs[status.result.value].inc()
             if status.result in (ProofResult.NOISE, ProofResult.CHANGE) or status.same is not None:
                 sites.proofs.note(slot, noise=status.result is not ProofResult.CHANGE)
+        if status.flip is not None:
+            self._prover.alternation.note_flip(result.site_id, result.context.baseline.mask, status.flip)
         if status.same is not None:
             sites.note_proof(slot, result.outcome.started_at, same=status.same)
         elif status.result is ProofResult.UNPROVEN:

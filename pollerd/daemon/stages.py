@@ -68,6 +68,8 @@ class ProofStatus(Struct, frozen=True):
     """Whether the two polls were the same but for what is masked; None: they were not compared."""
     unproven: str = ""
     """Why the change found by this poll is not proven."""
+    flip: tuple[bytes, bytes] | None = None
+    """The fingerprints that the two polls showed, if the page seems to alternate between them."""
     lifted: bool = False
     """Whether rules of the mask were given up, because what they hide stood still."""
     recorded: Found | None = None

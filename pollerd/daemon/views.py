@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pollerd.allocation.objectives import ExpectedTimeliness, Timeliness
+from pollerd.detection.noise.mask import KnownBy
 from pollerd.model import HostOverride, Poll, SiteState
 from pollerd.scheduling.capacity import PollLimit
 from pollerd.shown import SHOWN, Known, Moment, ShownAs, shown_as
@@ -45,6 +46,26 @@ class FeedView:
     """Number of polls at which every item was new, so that others may have come and gone before."""
     full_after: float | None
     """In which time as many items come as it shows, at the believed rate; None: not limited, or not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseView:
+    """A part of a page that is masked as noise, or was."""
+
+    __pydantic_config__ = SHOWN
+    id: str
+    """Names it among those of its site."""
+    selection: str | None
+    """In which it is; null: in the page, which has no selections."""
+    hides: str
+    """What it hides and where, in a line."""
+    known_by: KnownBy
+    hidden: bool
+    """False: it is shown again, because a user said so; nor is it learned again."""
+    differed: int | None
+    """How many of the `polls` since `since` would have found a change here alone; null: none was compared yet."""
+    polls: int | None
+    since: Moment | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +110,9 @@ class ExplanationView:
     """Where each setting comes from: site, `tag NAME`, or default, of half_life also reads; headers by name, as
     headers.Accept."""
     mask: tuple[str, ...] = ()
-    """Parts of the page that differ at every fetch and are masked as noise, one line each."""
+    """Parts of the page that are masked as noise, one line each."""
+    noise: tuple[NoiseView, ...] = ()
+    """The same, one by one, with those that are shown again."""
     feed: FeedView | None = None
     """What it shows, if it is a feed."""
 

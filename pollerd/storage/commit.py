@@ -237,7 +237,7 @@ class Commit:
 
         rows: of `_begin`. A record of a site that has another URL or other selections by now is left out, and of a site
         in a partition that this node lost. So is one that was polled before an edit after which the site begins anew:
-        it would be what the next poll is compared with.
+        it would be what the next poll is compared with; or that brings a mask, which the edit may have been about.
         """
         current, listed, settings = dict[int, int | None](), dict[int, ListedState](), dict[int, tuple[Any, ...]]()
         for site_id, url, selections, changed_at, begins_anew, content_id, *state in rows:
@@ -248,7 +248,8 @@ class Commit:
             context, now = record.context, settings.get(record.poll.site_id)
             if now is None or now[:2] != (context.url, context.own_selections):
                 continue
-            if now[3] and now[2] != context.settings_changed_at:
+            edited = now[2] != context.settings_changed_at
+            if edited and (now[3] or record.mask_changed or record.selections):
                 continue
             living.append((i, record))
             if record.content is not None or record.selections:
@@ -615,6 +616,7 @@ def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...
         b.ttl_broken,
         *window_columns(b.window),
         record.changes,
+        int(record.hid_change),
         new_content_id,
         p.site_id,
     )

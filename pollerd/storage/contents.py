@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from pollerd.errors import NotFoundError
 from pollerd.model import Change, Media
@@ -90,6 +91,26 @@ class ContentStore(Subject):
         ids = await self._versions(site_id, selection, limit)
         contents = await self.load(list(dict.fromkeys(ids))) if ids else {}
         return [contents[one] for one in ids if one in contents]
+
+    async def dated_versions(self, site_id: int, limit: int) -> list[tuple[float, bytes]]:
+        """Returns the contents that the last changes of a page without selections led to, and when they were found
+        (epoch s), newest first; fewer if one of them is no longer stored.
+        """
+        found = await self._dated_versions(site_id, limit)
+        contents = await self.load([content_id for _, content_id in found]) if found else {}
+        kept = takewhile(lambda one: one[1] in contents, found)
+        return [(at, contents[content_id]) for at, content_id in kept]
+
+    @reads
+    def _dated_versions(self, connection: Connection, site_id: int, limit: int) -> list[tuple[float, int]]:
+        c = change.c
+        statement = (
+            select(func.coalesce(c.poll_at, c.detected_at), c.after_content_id)
+            .where(c.site_id == site_id, c.selection.is_(None), c.after_content_id.is_not(None))
+            .order_by(c.id.desc())
+            .limit(limit)
+        )
+        return [(at, content_id) for at, content_id in connection.execute(statement)]
 
     @reads
     def _versions(self, connection: Connection, site_id: int, selection: str, limit: int) -> list[int]:

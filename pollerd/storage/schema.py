@@ -215,6 +215,8 @@ site_state = Table(
     # that its row stays in place without touching their indexes.
     Column("rate", Double, nullable=False, server_default="-1"),
     Column("last_change_at", Double, nullable=False, server_default="0"),
+    # Polls that found nothing because all that differed is masked as noise.
+    Column("hidden_changes", BigInteger, nullable=False, server_default="0"),
     Index(None, "state", "site_id"),
     Index(None, "rate", "site_id"),
     Index(None, "last_change_at", "site_id"),

@@ -124,6 +124,7 @@ def select_sites() -> Select[Any]:
             t.last_detail,
             t.redirect_url,
             t.redirect_count,
+            t.hidden_changes,
         )
         .join_from(site, site_state)
         .outerjoin(host, host.c.id == s.host_id)
@@ -170,6 +171,7 @@ def site_of(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
         last_detail=row.last_detail,
         redirect_url=row.redirect_url,
         redirect_count=number(row.redirect_count, 0),
+        hidden_changes=number(row.hidden_changes, 0),
     )
 
 

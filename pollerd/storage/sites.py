@@ -16,7 +16,7 @@ from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.inheritance import inherit
 from pollerd.model import Site, SiteState
 from pollerd.site_settings import SiteSpec
-from pollerd.storage.encoding import number
+from pollerd.storage.encoding import number, unpack_all
 from pollerd.storage.encryption import Encryption
 from pollerd.storage.engine import Database
 from pollerd.storage.hosts import HostStore
@@ -47,7 +47,7 @@ from pollerd.storage.site_order import SiteOrder, text_update
 from pollerd.storage.site_rows import STATES, check_spec, select_sites, site_of, stored_settings, tag_rows
 from pollerd.storage.soft_delete import SoftDeletion, forget_site, is_soft_deleted, purge_at
 from pollerd.storage.sources import forget_pauses, join
-from pollerd.storage.statements import Statements, run_each
+from pollerd.storage.statements import Statements, run, run_each
 from pollerd.storage.tags import TagStore, names_among
 from pollerd.storage.transactions import Subject, in_pieces, reads, writes
 from pollerd.storage.values import (
@@ -90,6 +90,7 @@ _FORGOTTEN: dict[str, Any] = {
     "lm_bad": 0,
     "redirect_url": None,
     "redirect_count": 0,
+    "hidden_changes": 0,
     "items": None,
     "ttl": None,
     "ttl_broken": False,
@@ -384,6 +385,41 @@ class SiteStore(Subject):
         if changes.keys() & {"url", "paused"}:  # which change its state, too
             return self.get.within(connection, site_id)
         return dataclasses.replace(there, spec=spec)
+
+    @writes
+    def edit_masks(
+        self,
+        connection: Connection,
+        site_id: int,
+        edit: Callable[[SiteContext, Mapping[int, bytes]], SiteContext | None],
+        now: float,
+    ) -> bool:
+        """Changes what of a site is masked as noise, and what its next poll, a full one, is held against with it.
+
+        edit: given the site's context and the contents that it names, as far as stored, returns what becomes of it;
+        None changes nothing, which is returned as False. Raises `NotFoundError`.
+        """
+        locked = select(site.c.id).where(site.c.id == site_id).with_for_update()  # no commit in between
+        connection.execute(locked)
+        context = self.contexts.within(connection, [site_id]).get(site_id)
+        if context is None:
+            raise NotFoundError("site", site_id)
+        named = (context.content_id, *(state.content_id for state in context.states))
+        wanted = sorted({content_id for content_id in named if content_id is not None})
+        packed: list[Any] = run(connection, self._sql.contents, self._sql.id_list(wanted))
+        after = edit(context, {content_id: one.content for content_id, one in unpack_all(packed).items()})
+        if after is None:
+            return False
+        if after.baseline.mask != context.baseline.mask:
+            run_each(connection, self._sql.upsert_known_mask, [(site_id, after.baseline.mask, 0.0)])
+        held = {"fingerprint": after.baseline.fingerprint, "raw_fingerprint": None, "etag": None, "last_modified": None}
+        connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(held))
+        s = selection_state.c
+        for state in after.states:
+            known = {"mask": state.baseline.mask or None, "fingerprint": state.baseline.fingerprint}
+            connection.execute(update(selection_state).where(s.site_id == site_id, s.name == state.name).values(known))
+        connection.execute(update(site).where(site.c.id == site_id).values(settings_changed_at=now))
+        return True
 
     @staticmethod
     def _forget(connection: Connection, site_id: int) -> None:

@@ -194,7 +194,7 @@ HOT_STATE = [
     "feed_window",
 ]
 """Columns of `site_state` that a poll sets, in the order of `Statements.update_state`, followed by `add_changes`,
-`new_content_id` and `key`."""
+`add_hidden`, `new_content_id` and `key`."""
 LISTED_STATE = ["state", "failures", "rate", "last_change_at"]
 """Columns of `site_state` that lists sort by: set only by polls that change one of them."""
 TIMES = ["last_poll_at", "next_poll_at"]
@@ -571,13 +571,14 @@ class Statements:
         c, number = site_state.c, BigInteger()
         names = HOT_STATE if self.is_sqlite else [*LISTED_STATE, *HOT_STATE]
         types: dict[str, TypeEngine[Any]] = {name: c[name].type for name in names}
-        types |= {"add_changes": number, "new_content_id": number, "key": number}
+        types |= {"add_changes": number, "add_hidden": number, "new_content_id": number, "key": number}
 
         def change(given: ColumnSource) -> Executable:
             values: list[tuple[Any, Any]] = [(c[name], given[name]) for name in names]
             counted: list[tuple[Any, Any]] = [  # a bound 1 would be a parameter of every row
                 (c.polls, c.polls + literal_column("1", BigInteger)),
                 (c.changes, c.changes + given["add_changes"]),
+                (c.hidden_changes, c.hidden_changes + given["add_hidden"]),
                 (c.content_id, func.coalesce(given["new_content_id"], c.content_id)),
             ]
             return update(site_state).ordered_values(*values, *counted).where(c.site_id == given["key"])

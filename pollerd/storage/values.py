@@ -190,6 +190,8 @@ class PollRecord(Struct, frozen=True, gc=False):
     """Whether this poll changed `context.baseline.mask`, or proved it."""
     misled: bool = False
     """Whether the changes that earlier polls found were noise that is masked now, or what a mask hid were changes."""
+    hid_change: bool = False
+    """Whether the poll found nothing because all that differed is masked as noise."""
     page: PageRecord | None = None
     """The result for the focused crawler's page, if the site is one."""
     selections: tuple[SelectionRecord, ...] = ()

@@ -196,6 +196,7 @@ PAGE_ROUTES = """
     write   POST   /sites/{site_id:id}/accept-redirect
     read    GET    /sites/{site_id:id}/compare
     write   POST   /sites/{site_id:id}/delete
+    write   POST   /sites/{site_id:id}/noise
     write   POST   /sites/{site_id:id}/pause
     write   POST   /sites/{site_id:id}/poll
     read    GET    /sites/{site_id:id}/polls

@@ -187,6 +187,14 @@ async def accept_redirect(page: Shown, site_id: SiteId) -> Response:
     return page.go(f"/sites/{site_id}")
 
 
+@router.post("/{site_id:id}/noise")
+async def change_noise(page: Shown, site_id: SiteId, form: Posted) -> Response:
+    """Shows a masked part again, or hides it."""
+    rule, hidden = form.text("rule"), form.text("hidden") == "true"
+    await page.ports.control.sites.hide_noise(site_id, rule, hidden=hidden)
+    return page.go(f"/sites/{site_id}")
+
+
 @router.post("/{site_id:id}/delete")
 async def delete(page: Shown, site_id: SiteId, caller: Caller) -> Response:
     """Deletes it, as a job that can be undone."""

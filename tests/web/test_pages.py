@@ -8,12 +8,15 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from msgspec import structs
 
 from pollerd.allocation.objectives import ComparedPolicies, ExpectedTimeliness
 from pollerd.daemon.nodes.views import ALONE
 from pollerd.daemon.views import NodeView
+from pollerd.detection.noise.learning import noise_by_form
 from pollerd.planning import about
 from pollerd.storage.changes import ChangeFilter
+from pollerd.storage.values import SiteContext
 from pollerd.web import lists
 from pollerd.web.words import percent
 from tests.web.conftest import HOSTILE, Web, until
@@ -436,3 +439,25 @@ async def test_a_sites_page_tells_how_its_changes_are_read(busy: Web) -> None:
     assert "How its changes are read" in page
     assert "7 reads of 1 change: interest halves in 1 d" in page
     assert "The usual half-life of 1 d holds" in page
+
+
+async def test_what_is_hidden_as_noise_is_shown_again_by_one_click(busy: Web) -> None:
+    store = busy.api.store
+    context = (await store.sites.contexts([1]))[1]
+    content = (await store.contents.load([context.content_id or 0]))[context.content_id or 0]
+    five, six = (content + b"\n%d views\nThe end" % n for n in (5, 6))
+    verdict = noise_by_form(five, six, context.baseline, None, 10.0)
+    assert verdict is not None
+
+    def edit(before: SiteContext, _: object) -> SiteContext:
+        assert verdict is not None
+        return structs.replace(before, baseline=verdict.baseline)
+
+    await store.sites.edit_masks(1, edit, 10.0)
+    page = (await busy.get("/sites/1")).text
+    assert "each view counter, such as \u00ab6 views\u00bb" in page
+    given = {"rule": "view-counter", "hidden": "false"}
+    assert (await busy.post("/sites/1/noise", given)).status == 303
+    page = (await busy.get("/sites/1")).text
+    assert "<del>each view counter" in page
+    assert "Hide it again" in page

@@ -173,6 +173,8 @@ API_ROUTES = """
     write   POST   /api/v1/sites/{site_id:id}/accept-redirect
     read    GET    /api/v1/sites/{site_id:id}/changes
     read    GET    /api/v1/sites/{site_id:id}/explain
+    read    GET    /api/v1/sites/{site_id:id}/noise
+    write   PATCH  /api/v1/sites/{site_id:id}/noise/{rule}
     write   POST   /api/v1/sites/{site_id:id}/pause
     write   POST   /api/v1/sites/{site_id:id}/poll
     read    GET    /api/v1/sites/{site_id:id}/polls

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from pollerd.daemon.scheduler_state import SchedulerState, by_render, weight_and
 from pollerd.daemon.stages import SiteCache
 from pollerd.daemon.unchanged import note_unchanged, recall_ttls
 from pollerd.daemon.views import ExplanationView, LiveSite
+from pollerd.detection.noise.learning import with_rule
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError, refusal
 from pollerd.inheritance import inherit, inherit_all, may_leak, polled_otherwise
 from pollerd.model import Site, SiteState
@@ -38,6 +40,7 @@ from pollerd.storage.values import (
     SettingsColumns,
     SettingsResult,
     SiteChanges,
+    SiteContext,
     SiteRestore,
     StoredTtls,
 )
@@ -347,6 +350,22 @@ class SiteControl:
         self._scheduler.due.set()
         return site
 
+    async def hide_noise(self, site_id: int, rule_id: str, *, hidden: bool) -> ExplanationView:
+        """Sets whether a rule of the site's mask hides something; returns how the site is explained then.
+
+        What is shown again is compared with what was recorded last, and is not learned again. Raises NotFoundError,
+        also if the site has no such rule, and HolderUnavailableError.
+        """
+        async with self._scheduler.changing_sites:
+            now, edit = self._clock(), partial(_with_rule, rule_id=rule_id, hidden=hidden)
+            if not await self._store.edit_masks(site_id, edit, now):
+                raise NotFoundError("noise", rule_id)
+            self._scheduler.settings_pending[site_id] = now
+            self._site_cache.forget(site_id)
+            await self._poll_anew([site_id])
+        self._scheduler.due.set()
+        return await self.explain(site_id)
+
     async def pause_all(self, tag: str | None, paused: bool, *, by: str) -> int:
         """Pauses or resumes all sites, or all with this tag; returns how many changed.
 
@@ -530,6 +549,23 @@ class SiteControl:
             raise NotFoundError("site", site_id)
         else:
             await self._store.ask_to_poll(site_id)
+
+
+def _with_rule(
+    context: SiteContext, contents: Mapping[int, bytes], *, rule_id: str, hidden: bool
+) -> SiteContext | None:
+    """Returns the context after a rule of its masks was hidden or shown again; None: it has no such rule."""
+    if not context.selections:
+        baseline = with_rule(context.baseline, contents.get(context.content_id or 0), rule_id, hidden=hidden)
+        return None if baseline is None else structs.replace(context, baseline=baseline)
+    from pollerd.detection.selection.comparing import with_rule_of
+
+    found = [
+        (state, with_rule_of(state, contents.get(state.content_id or 0), rule_id, hidden=hidden))
+        for state in context.states
+    ]
+    states = tuple(structs.replace(state, baseline=one) for state, one in found if one is not None)
+    return structs.replace(context, states=states) if states else None
 
 
 def screenshot_conflict(spec: SiteSpec, tags: Tags) -> InvalidValueError | None:

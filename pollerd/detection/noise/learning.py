@@ -5,9 +5,9 @@ The second of the two is a repeat fetch (a proof poll).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 import xxhash
@@ -15,6 +15,8 @@ from msgspec import Struct, structs
 
 from pollerd.detection.edits import Gap
 from pollerd.detection.noise.alignment import NoisyBlock, NoisyLine, crossings, gaps, noise_of
+from pollerd.detection.noise.clocks import follows_time, is_clock
+from pollerd.detection.noise.forms import differing_forms, grows, without_forms
 from pollerd.detection.noise.mask import (
     ANCHORS_MAX,
     DEPTH_MAX,
@@ -24,10 +26,13 @@ from pollerd.detection.noise.mask import (
     RULES_MAX,
     Anchor,
     BlockRule,
+    FormRule,
+    KnownBy,
     LineRule,
     Mask,
     MaskApplication,
     Place,
+    Rule,
     UnitIndex,
     apply,
     body,
@@ -35,6 +40,7 @@ from pollerd.detection.noise.mask import (
     hidden_by_rule,
     to_bytes,
 )
+from pollerd.detection.noise.states import may_alternate, names_price_or_version
 from pollerd.detection.noise.templates import MARK, Template, TokenKind, shown, united
 from pollerd.model import Baseline
 
@@ -49,31 +55,62 @@ _PATIENCE = 3
 _SPREAD = 2
 """A block's range of sizes is extended at both ends by this multiple of the observed difference."""
 _SHOWN = 60
+_ROW_LINES = 8
+"""Most lines that may differ at a change of a row."""
 _SPEAKING = (TokenKind.WORD, TokenKind.CODE)
 
 
-def learn(a: bytes, b: bytes, known: Mask = NO_MASK, before: bytes | None = None, *, returns: bool = True) -> Mask:
+def learn(
+    a: bytes,
+    b: bytes,
+    known: Mask = NO_MASK,
+    before: bytes | None = None,
+    *,
+    returns: bool = True,
+    by: KnownBy = KnownBy.PROOF,
+) -> Mask:
     """Returns the mask under which contents `a` and `b` of two fetches (as `normalise` gives them, unmasked) are equal.
 
     `known` is the mask so far: it is kept, widened where the two fetches require it; rules whose place was in neither
     content of three consecutive pairs are dropped. `before` is the content of the poll before both: a part that it
     shares with `a` was stable until then and is no noise, but a change between the two; it is not masked. `returns`:
     whether a part that `b` shares with `before` is noise: False where a change may have been taken back between the
-    two, or is not on all servers of the host yet.
+    two, or is not on all servers of the host yet. A part that is a state, a price, a version or a date is none then.
+    `by`: how rules that are learned are known.
 
     Noise without a unique place (more than `RULES_MAX` rules, neighbours that differ too, or that also occur next to
     stable lines) is left out: then the two differ under the mask as well. Deterministic; raises nothing.
     """
     if MARK in a or MARK in b or (a == b and known == NO_MASK):
         return known
-    return _FetchPair(a, b, known, before, returns=returns).mask()
+    return _FetchPair(a, b, known, before, returns=returns).mask(by)
+
+
+Admits = Callable[[bytes, bytes], bool]
+"""Returns whether what differs between two texts of a place is noise; the later one comes second."""
+
+
+def learn_at_lines(a: bytes, b: bytes, known: Mask, admits: Admits, by: KnownBy) -> Mask:
+    """Returns the known mask with rules for the lines that differ between two contents, as far as they are admitted.
+
+    Rules that would accept any text are left out. Everything else may differ for real.
+    """
+    if MARK in a or MARK in b or a == b:
+        return known
+    return _FetchPair(a, b, known, None, returns=True, admits=admits).with_lines(by)
+
+
+def _admits_all(line: bytes, other: bytes) -> bool:
+    return True
 
 
 class _FetchPair:
     """Two fetches of a page, one right after the other."""
 
-    def __init__(self, a: bytes, b: bytes, known: Mask, before: bytes | None, *, returns: bool) -> None:
-        self._returns = returns
+    def __init__(
+        self, a: bytes, b: bytes, known: Mask, before: bytes | None, *, returns: bool, admits: Admits = _admits_all
+    ) -> None:
+        self._returns, self._admits = returns, admits
         self._a, self._b, self._known = MaskApplication(a, known), MaskApplication(b, known), known
         self._one, self._other = self._a.page, self._b.page
         self._before = None if before is None else UnitIndex(before)
@@ -81,9 +118,11 @@ class _FetchPair:
         self._followed = set() if self._before is None else set(pairwise([EDGE, *self._before.keys]))
         self._kept_blocks: list[BlockRule] = []
         self._any_lines: set[Gap] = set()
+        self._refused, self._other_refused = _refused(self._one, known), _refused(self._other, known)
+        self._refused_forms = [rule.form for rule in known.refused if isinstance(rule, FormRule)]
         found = self._without_chance(gaps(self._one.keys, self._other.keys)[:GAPS_MAX])
         found = self._outside_known_blocks(found)
-        self._noise = [each for gap in found for each in self._noise_of(gap) if self._confirmed(each)]
+        self._noise = [each for gap in found for each in self._noise_of(gap) if self._is_noise(each)]
         self._noisy = {*_units(self._noise, other=False), *self._hidden(self._a)}
         self._other_noisy = {*_units(self._noise, other=True), *self._hidden(self._b)}
         self._noisy_keys = {
@@ -91,12 +130,13 @@ class _FetchPair:
             *(self._other.keys[at] for at in _units(self._noise, other=True)),
         }
 
-    def mask(self) -> Mask:
+    def mask(self, by: KnownBy) -> Mask:
         """Returns the known rules that still hold, and those learned from this pair of fetches."""
         lines = [each for each in self._noise if isinstance(each, NoisyLine)]
         blocks = [each for each in self._noise if isinstance(each, NoisyBlock)]
-        fresh_blocks = [self._resized(rule) for rule in map(self._block_rule, blocks) if rule is not None]
-        fresh_lines = list(self._line_rules(lines))
+        found = (self._resized(rule) for rule in map(self._block_rule, blocks) if rule is not None)
+        fresh_blocks = [replace(rule, by=by) for rule in found]
+        fresh_lines = [replace(rule, by=self._known_by(rule, by)) for rule in self._line_rules(lines)]
         relearned = {anchor for rule in fresh_blocks for anchor in (rule.before, rule.after)}
         kept_blocks = [
             rule
@@ -105,7 +145,32 @@ class _FetchPair:
         ]
         all_blocks = [*fresh_blocks, *kept_blocks][:RULES_MAX]
         all_lines = _distinct([*fresh_lines, *self._kept_lines({each.at for each in lines})])
-        return Mask(tuple(all_blocks), tuple(all_lines[: RULES_MAX - len(all_blocks)]))
+        return replace(self._known, blocks=tuple(all_blocks), lines=tuple(all_lines[: RULES_MAX - len(all_blocks)]))
+
+    def _known_by(self, rule: LineRule, by: KnownBy) -> KnownBy:
+        """Returns how the noise of a line is known: as before, if its rule only takes more values."""
+        return next((known.by for known in self._known.lines if rule.has_slots_of(known)), by)
+
+    def with_lines(self, by: KnownBy) -> Mask:
+        """Returns the known mask with rules learned from lines of this pair that accept no more than a few tokens."""
+        noisy = [each for each in self._noise if isinstance(each, NoisyLine) and not each.template.is_vague]
+        fresh = [replace(rule, by=by) for rule in self._line_rules(noisy)]
+        lines = _distinct([*self._known.lines, *fresh])
+        return replace(self._known, lines=tuple(lines[: RULES_MAX - len(self._known.blocks)]))
+
+    def _is_noise(self, noise: NoisyLine | NoisyBlock) -> bool:
+        if not self._refused.isdisjoint(_units([noise], other=False)):
+            return False
+        if not self._other_refused.isdisjoint(_units([noise], other=True)):
+            return False
+        texts = (self._text(noise, other=False), self._text(noise, other=True))
+        if self._refused_forms and any(without_forms(text, self._refused_forms) != text for text in texts):
+            return False
+        return self._confirmed(noise) and self._admits(*texts)
+
+    def _text(self, noise: NoisyLine | NoisyBlock, *, other: bool) -> bytes:
+        page = self._other if other else self._one
+        return b"\n".join(body(page.units[at]) for at in _units([noise], other=other))
 
     def _without_chance(self, found: list[Gap]) -> list[Gap]:
         """Merges gaps separated only by units that the poll before did not have: both share those by chance."""
@@ -189,7 +254,11 @@ class _FetchPair:
             ours, theirs = Place(noise.at, noise.at + 1), Place(noise.other_at, noise.other_at + 1)
         else:
             ours, theirs = noise.place, noise.other_place
-        return self._differs(noise, self._one, ours) and (self._returns or self._differs(noise, self._other, theirs))
+        if not self._differs(noise, self._one, ours):
+            return False
+        if self._differs(noise, self._other, theirs):
+            return True
+        return self._returns and may_alternate(self._text(noise, other=False), self._text(noise, other=True))
 
     def _differs(self, noise: NoisyLine | NoisyBlock, page: UnitIndex, place: Place) -> bool:
         """Returns whether the place of one of the two fetches differs from the poll before."""
@@ -330,6 +399,17 @@ class _FetchPair:
         return "at the top"
 
 
+def _refused(page: UnitIndex, mask: Mask) -> set[int]:
+    """Returns the units at the places of rules that a user refused."""
+    units = set[int]()
+    for rule in mask.refused:
+        if isinstance(rule, LineRule):
+            units.update(page.lines(rule))
+        elif isinstance(rule, BlockRule):
+            units.update(at for place in page.blocks(rule) for at in range(place.start, place.end))
+    return units
+
+
 def _within(gap: Gap, place: Place, other: Place) -> bool:
     inside = place.start <= gap.a_start and gap.a_end <= place.end
     return inside and other.start <= gap.b_start and gap.b_end <= other.end
@@ -415,6 +495,36 @@ def without_rules(baseline: Baseline, content: bytes, rules: Collection[int]) ->
     )
 
 
+def rules_of(mask: bytes) -> tuple[Rule, ...]:
+    """Returns the rules that hide something, in the order of `hidden` of a detection."""
+    return _read(mask).rules
+
+
+def refused_rules(mask: bytes) -> tuple[Rule, ...]:
+    """Returns the rules that hide nothing because a user wants to see what they hid."""
+    return _read(mask).refused
+
+
+def with_rule(baseline: Baseline, content: bytes | None, rule_id: str, *, hidden: bool) -> Baseline | None:
+    """Returns the baseline of a content after a user said whether a rule of its mask hides something.
+
+    content: None if it is no longer stored; then the page begins anew. None if there is no such rule. The next body is
+    compared even if it is the same as the last.
+    """
+    known = _read(baseline.mask)
+    if not any(rule.id == rule_id for rule in (*known.rules, *known.refused)):
+        return None
+    mask = to_bytes(known.hiding(rule_id) if hidden else known.refusing(rule_id))
+    fingerprint = None if content is None else fingerprint_of(content, mask)
+    return structs.replace(baseline, mask=mask, fingerprint=fingerprint, raw_fingerprint=None)
+
+
+def shareable(mask: bytes) -> bytes:
+    """Returns the mask for other pages of the host: without what a user refused at this one."""
+    known = _read(mask)
+    return to_bytes(replace(known, refused=())) if known.refused else mask
+
+
 def noise_of_pair(mask: bytes) -> tuple[str, ...]:
     """Returns what the mask hides and where, a line each, for users."""
     return tuple(_read(mask).describe()) if mask else ()
@@ -437,6 +547,89 @@ def under_known_noise(first: bytes, second: bytes, baseline: Baseline, masks: Se
     return None
 
 
+class FormVerdict(Struct, frozen=True, gc=False):
+    """What is noise by form, or by a row of changes, of the difference between two contents."""
+
+    baseline: Baseline
+    """Of the second content, under the mask that hides it."""
+    only_noise: bool
+    """Whether nothing else differs."""
+
+
+def noise_by_form(
+    before: bytes, after: bytes, baseline: Baseline, at_before: float | None, at_after: float
+) -> FormVerdict | None:
+    """Returns what of the difference between two contents is noise by form; None: they differ, and not by form.
+
+    `baseline` is the result of `detect` for the second content. The page was as `before` until `at_before` and is as
+    `after` at `at_after`, epoch s, by which clocks are told from other times; None: it is not known. What a user wants
+    to see is left alone, and so is a page that is hardly anything else.
+    """
+    if MARK in before or MARK in after:
+        return None
+    known = _read(baseline.mask)
+    settled = {rule.form for rule in (*known.forms, *known.refused) if isinstance(rule, FormRule)}
+    found = differing_forms(before, after)
+    fresh = tuple(FormRule(form, example[:_SHOWN]) for form, example in found.items() if form not in settled)
+    mask = replace(known, forms=(*known.forms, *fresh)) if fresh else known
+    if at_before is not None:
+        times = (at_before, at_after)
+        mask = learn_at_lines(before, after, mask, lambda one, other: _is_clock(one, other, *times), KnownBy.FORM)
+    if mask != known:
+        return _hidden_by(mask, before, after, baseline)
+    same = known.hides and apply(before, known).content == apply(after, known).content
+    return FormVerdict(baseline, only_noise=True) if same else None
+
+
+def may_go_on(before: bytes, after: bytes) -> bool:
+    """Returns whether a line of two contents moved as a clock or counter might, whatever the time between them.
+
+    Quick to say no, as it nearly always is: if more than a few lines differ.
+    """
+    lines, others = before.split(b"\n"), after.split(b"\n")
+    if len(lines) != len(others):
+        return False
+    differing = [pair for pair in zip(lines, others, strict=True) if pair[0] != pair[1]]
+    return len(differing) <= _ROW_LINES and any(_goes_on(*pair, elapsed=None) for pair in differing)
+
+
+def noise_by_row(versions: Sequence[tuple[float, bytes]], baseline: Baseline) -> FormVerdict | None:
+    """Returns what is noise at the last of some versions of a page because it moved at each as clocks and counters do.
+
+    versions: when each was found (epoch s), and its content, oldest first. `baseline`: of the last. None: no place did.
+    """
+    known = _read(baseline.mask)
+    mask, ids = known, None
+    for (at, before), (at_after, after) in pairwise(versions):
+        admits = partial(_goes_on, elapsed=at_after - at)
+        mask = learn_at_lines(before, after, known, admits, KnownBy.ROW)
+        found = {rule.id for rule in mask.lines} - {rule.id for rule in known.lines}
+        ids = found if ids is None else ids & found
+        if not ids:
+            return None
+    lines = tuple(rule for rule in mask.lines if rule in known.lines or rule.id in (ids or ()))
+    return _hidden_by(replace(mask, lines=lines), versions[-2][1], versions[-1][1], baseline)
+
+
+def _hidden_by(mask: Mask, before: bytes, after: bytes, baseline: Baseline) -> FormVerdict | None:
+    rest = apply(after, mask)
+    if rest.all_noise:
+        return None
+    baseline = structs.replace(baseline, mask=to_bytes(mask), fingerprint=xxhash.xxh3_128_digest(rest.content))
+    return FormVerdict(baseline, only_noise=apply(before, mask).content == rest.content)
+
+
+def _goes_on(line: bytes, other: bytes, elapsed: float | None) -> bool:
+    before, after = line.decode("utf-8", "replace"), other.decode("utf-8", "replace")
+    if names_price_or_version(after):
+        return False
+    return follows_time(before, after, elapsed) or grows(before, after)
+
+
+def _is_clock(line: bytes, other: bytes, at: float, at_other: float) -> bool:
+    return is_clock(line.decode("utf-8", "replace"), other.decode("utf-8", "replace"), at, at_other)
+
+
 class PairVerdict(Struct, frozen=True, gc=False):
     """What two polls right after each other show."""
 
@@ -451,19 +644,25 @@ class PairVerdict(Struct, frozen=True, gc=False):
 
 
 def learn_from_pair(
-    first: bytes, second: bytes, baseline: Baseline, earlier: bytes | None, *, returns: bool = True
+    first: bytes,
+    second: bytes,
+    baseline: Baseline,
+    earlier: bytes | None,
+    *,
+    returns: bool = True,
+    by: KnownBy = KnownBy.PROOF,
 ) -> PairVerdict:
     """Returns what the second of two polls right after each other shows.
 
     `baseline` is the result of `detect` for the second; its mask is widened by the differences between the two.
     `earlier`, the content of the poll before them, if known, distinguishes a change between the two from noise;
-    `returns` as in `learn`. A page that is nothing but noise gets no mask, because nothing would be left to compare.
+    `returns` and `by` as in `learn`. A page that is nothing but noise gets no mask: nothing would be left to compare.
     """
     known = _read(baseline.mask)
-    widened = learn(first, second, known, earlier, returns=returns)
+    widened = learn(first, second, known, earlier, returns=returns, by=by)
     learned = widened != known and not apply(second, widened).all_noise
     if learned:
-        widened = widened if earlier is None else _with_values_of(earlier, second, widened)
+        widened = widened if earlier is None else _with_values_of(earlier, second, widened, by)
         mask = to_bytes(widened) if widened else b""
         baseline = structs.replace(baseline, mask=mask, fingerprint=fingerprint_of(second, mask))
     shown = without_noise(second, baseline.mask)
@@ -475,12 +674,12 @@ def learn_from_pair(
     )
 
 
-def _with_values_of(earlier: bytes, second: bytes, mask: Mask) -> Mask:
+def _with_values_of(earlier: bytes, second: bytes, mask: Mask, by: KnownBy) -> Mask:
     """Returns the mask whose slots also take the values of the earlier content, if nothing else differs from it.
 
     Two codes of digits alone look like numbers, and an earlier one with letters then like a change.
     """
-    wider = learn(earlier, second, mask)
+    wider = learn(earlier, second, mask, by=by)
     if wider == mask or not wider.hides_in_slots_of(mask):
         return mask
     return wider if apply(earlier, wider).content == apply(second, wider).content else mask

@@ -1,5 +1,7 @@
 """Masks: rules for the lines and blocks of lines of a page that are noise, their places, and their stored form.
 
+A form rule hides phrases of one form wherever they are (`forms`), before all others.
+
 A line rule hides only what its slots accept, in lines that match the rest of its template, at its place. A block rule
 hides any lines (as many as seen; where their number varied, the range is extended by twice the difference) or the order
 of its lines, if both neighbours of the block are in place. All else is kept byte for byte.
@@ -9,13 +11,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import orjson
 import xxhash
 
+from pollerd.detection.noise.forms import NoiseForm, named, without_forms
 from pollerd.detection.noise.templates import MARK, MARK_END, Literal, Slot, SlotKind, Template
 from pollerd.errors import InvalidValueError
 
@@ -28,6 +32,19 @@ DEPTH_MAX = 4
 OFFSET_MAX = 8
 EDGE = -1
 """Key of the position before the first unit and after the last."""
+
+
+class KnownBy(StrEnum):
+    """How it is known that what a rule hides is noise."""
+
+    PROOF = "proof"
+    """It differed between two polls right after each other."""
+    FORM = "form"
+    """It is a relative time, a view counter, a time taken, or a clock that shows when the page was asked."""
+    ALTERNATION = "alternation"
+    """It often came and went between two polls right after each other, between values known before."""
+    ROW = "row of changes"
+    """At each of the last changes, which were nothing else, it had moved as clocks and counters do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +69,13 @@ class LineRule:
     """Description for users, such as `after «Latest news»: ‹number›`."""
     unseen: int = 0
     """Consecutive pairs of fetches in which it was not found."""
+    by: KnownBy = KnownBy.PROOF
+
+    @property
+    def id(self) -> str:
+        """Names it among the rules of a site; the same for one that takes more values at its place."""
+        there = [_from_anchor(anchor) for anchor in self.anchors]
+        return _digest(there, self.prefix.decode("latin-1"), _form_of(self.template))
 
     def has_slots_of(self, other: LineRule) -> bool:
         """Returns whether it has its slots where the other one has them, in the same lines."""
@@ -72,17 +96,90 @@ class BlockRule:
     """In any order: templates of its noisy lines."""
     shown: str
     unseen: int = 0
+    by: KnownBy = KnownBy.PROOF
+
+    @property
+    def id(self) -> str:
+        """Names it among the rules of a site."""
+        return _digest(_from_anchor(self.before), _from_anchor(self.after), self.any_order)
+
+
+@dataclass(frozen=True, slots=True)
+class FormRule:
+    """All phrases of a form. `example`: one of them, for users."""
+
+    form: NoiseForm
+    example: str
+
+    @property
+    def id(self) -> str:
+        """Names it among the rules of a site."""
+        return self.form.replace(" ", "-")
+
+    @property
+    def by(self) -> KnownBy:
+        """How it is known."""
+        return KnownBy.FORM
+
+    @property
+    def shown(self) -> str:
+        """Description for users."""
+        return f"each {self.form}, such as «{self.example}»"
+
+
+Rule = BlockRule | LineRule | FormRule
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """All rules of one site; at most `RULES_MAX` in total. The empty mask hides nothing."""
+    """All rules of one site; at most `RULES_MAX` blocks and lines in total. The empty mask hides nothing.
+
+    `refused`: rules that hide nothing, because a user wants to see what they hid; nor is anything learned at their
+    places.
+    """
 
     blocks: tuple[BlockRule, ...] = ()
     lines: tuple[LineRule, ...] = ()
+    forms: tuple[FormRule, ...] = ()
+    refused: tuple[Rule, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.blocks or self.lines)
+        return bool(self.hides or self.refused)
+
+    @property
+    def hides(self) -> bool:
+        """Whether it hides anything."""
+        return bool(self.blocks or self.lines or self.forms)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that hide something: blocks, lines, forms."""
+        return (*self.blocks, *self.lines, *self.forms)
+
+    def refusing(self, rule_id: str) -> Mask:
+        """Returns the mask with the rules of this id refused; itself if none of them hides anything."""
+        gone = [rule for rule in self.rules if rule.id == rule_id]
+        if not gone:
+            return self
+        kept = replace(self.only(rule for rule in self.rules if rule.id != rule_id), refused=self.refused)
+        return replace(kept, refused=tuple({rule.id: rule for rule in (*self.refused, *gone)}.values())[-RULES_MAX:])
+
+    def hiding(self, rule_id: str) -> Mask:
+        """Returns the mask with the refused rules of this id in force again; itself if none is refused."""
+        back = [rule for rule in self.refused if rule.id == rule_id]
+        if not back:
+            return self
+        kept = self.only((*self.rules, *back))
+        return replace(kept, refused=tuple(rule for rule in self.refused if rule.id != rule_id))
+
+    @staticmethod
+    def only(rules: Iterable[Rule]) -> Mask:
+        """Returns a mask of these rules, none of them refused; of blocks and lines the last ones, if too many."""
+        rules = list(rules)
+        blocks = [rule for rule in rules if isinstance(rule, BlockRule)][-RULES_MAX:]
+        lines = [rule for rule in rules if isinstance(rule, LineRule)]
+        forms = {rule.form: rule for rule in rules if isinstance(rule, FormRule)}
+        return Mask(tuple(blocks), tuple(lines[max(len(lines) + len(blocks) - RULES_MAX, 0) :]), tuple(forms.values()))
 
     def hides_in_slots_of(self, known: Mask) -> bool:
         """Returns whether it hides nothing outside the blocks and slots of `known`, if perhaps more values there."""
@@ -101,20 +198,21 @@ class Mask:
         return blocks | lines
 
     def may_be_doubted(self) -> tuple[bool, ...]:
-        """Returns for each rule, blocks first, whether what it hides may be no noise: not if that is the time since."""
-        return (*(True for _ in self.blocks), *(not rule.template.is_relative_time for rule in self.lines))
+        """Returns for each rule, blocks first, whether what it hides may be no noise: not if its form says so."""
+        return (
+            *(True for _ in self.blocks),
+            *(not rule.template.is_relative_time and rule.by is not KnownBy.FORM for rule in self.lines),
+            *(False for _ in self.forms),
+        )
 
     def without(self, rules: Collection[int]) -> Mask:
-        """Returns the mask without the rules at these indices, counted from the first block to the last line."""
-        kept = [rule for i, rule in enumerate((*self.blocks, *self.lines)) if i not in rules]
-        return Mask(
-            tuple(rule for rule in kept if isinstance(rule, BlockRule)),
-            tuple(rule for rule in kept if isinstance(rule, LineRule)),
-        )
+        """Returns the mask without the rules at these indices, in the order of `rules`."""
+        kept = self.only(rule for i, rule in enumerate(self.rules) if i not in rules)
+        return replace(kept, refused=self.refused)
 
     def describe(self) -> list[str]:
         """Returns descriptions for users, one per rule."""
-        return [block.shown for block in self.blocks] + [line.shown for line in self.lines]
+        return [rule.shown for rule in self.rules]
 
 
 NO_MASK = Mask()
@@ -240,7 +338,7 @@ def apply(content: bytes, mask: Mask) -> Masked:
     Two contents without `MARK` with equal results differ only within their masked spans. A content that contains `MARK`
     is returned unchanged. Time: at most linear in the content for each rule; raises nothing.
     """
-    if not mask or MARK in content:
+    if not mask.hides or MARK in content:
         return Masked(content, len(content), 0, 0)
     return MaskApplication(content, mask).result()
 
@@ -248,9 +346,9 @@ def apply(content: bytes, mask: Mask) -> Masked:
 def hidden_by_rule(content: bytes, mask: Mask) -> tuple[Masked, tuple[int, ...]]:
     """Returns the result of `apply`, and for each rule a hash of the parts of the content that it acts on.
 
-    Blocks first, then lines; 0 for a rule without a place. Empty if nothing was masked.
+    In the order of `Mask.rules`; 0 for a rule without a place. Empty if nothing was masked.
     """
-    if not mask or MARK in content:
+    if not mask.hides or MARK in content:
         return apply(content, mask), ()
     applied = MaskApplication(content, mask)
     return applied.result(), applied.hidden_by_rule()
@@ -260,7 +358,8 @@ class MaskApplication:
     """Application of a mask to a content, step by step; learning uses its findings as well."""
 
     def __init__(self, content: bytes, mask: Mask) -> None:
-        self.content, self.mask = content, mask
+        self.given, self.mask = content, mask
+        self.content = content = without_forms(content, [rule.form for rule in mask.forms]) if mask.forms else content
         self._ended = content.endswith(b"\n")
         # With every line terminated, a missing final line end makes no difference.
         self.page = UnitIndex(content if self._ended else content + b"\n")
@@ -291,7 +390,7 @@ class MaskApplication:
             at += 1
         written = b"".join(pieces)
         missing = sum(not places for places in self.blocks.values()) + sum(not hits for hits in self.found.values())
-        return Masked(written if self._ended else written[:-1], len(self.content), self._hidden(), missing)
+        return Masked(written if self._ended else written[:-1], len(self.given), self._hidden(), missing)
 
     def hidden_by_rule(self) -> tuple[int, ...]:
         """Returns a hash of the units that each rule acts on, as they stand; 0 for a rule without a place."""
@@ -301,7 +400,13 @@ class MaskApplication:
             for rule in self.mask.blocks
         )
         lines = ([units[at] for at in sorted(self.found[rule])] for rule in self.mask.lines)
-        return tuple(xxhash.xxh3_64_intdigest(b"".join(some)) if some else 0 for some in (*blocks, *lines))
+        forms = (self._lines_with(rule.form) for rule in self.mask.forms)
+        return tuple(xxhash.xxh3_64_intdigest(b"".join(some)) if some else 0 for some in (*blocks, *lines, *forms))
+
+    def _lines_with(self, form: NoiseForm) -> list[bytes]:
+        """Returns the lines with phrases of the form, as they were given."""
+        name, pairs = named(form).encode(), zip(self.given.split(b"\n"), self.content.split(b"\n"), strict=True)
+        return [line for line, without in pairs if name in without]
 
     def begins_block(self, at: int) -> bool:
         """Returns whether a block begins at the unit."""
@@ -340,7 +445,9 @@ class MaskApplication:
                 hidden += sum(size for _, size in self._block_lines(place, rule))
             else:
                 hidden += sum(map(len, self.page.units[place.start : place.end]))
-        return min(hidden, len(self.content))
+        names = [named(rule.form).encode() for rule in self.mask.forms]
+        put_in = sum(self.content.count(name) * len(name) for name in names)
+        return min(hidden + len(self.given) - len(self.content) + put_in, len(self.given))
 
     def _block_lines(self, place: Place, rule: BlockRule) -> Iterator[tuple[bytes, int]]:
         """Yields the lines of a block in any order, and the hidden bytes of each."""
@@ -352,7 +459,9 @@ class MaskApplication:
 
 # The stored form of a mask: versioned JSON, at most `BYTES_MAX` long.
 
-VERSION = 1
+VERSION = 2
+_PLAIN_VERSION = 1
+"""Of a mask whose rules all come from proofs, without forms and refused rules."""
 BYTES_MAX = 64 * 1024
 """Rules beyond this size are dropped, the last first."""
 
@@ -364,7 +473,10 @@ def to_bytes(mask: Mask) -> bytes:
     written = _written(mask)
     while len(written) > BYTES_MAX:
         lines, blocks = mask.lines, mask.blocks
-        mask = replace(mask, lines=lines[:-1]) if lines else replace(mask, blocks=blocks[:-1])
+        if mask.refused:
+            mask = replace(mask, refused=mask.refused[:-1])
+        else:
+            mask = replace(mask, lines=lines[:-1]) if lines else replace(mask, blocks=blocks[:-1])
         written = _written(mask)
     return written
 
@@ -374,28 +486,46 @@ def from_bytes(data: bytes) -> Mask:
     if not data:
         return NO_MASK
     try:
-        version, blocks, lines = orjson.loads(data)
-        if version != VERSION or len(blocks) + len(lines) > RULES_MAX:
+        version, blocks, lines, *more = orjson.loads(data)
+        if version not in (_PLAIN_VERSION, VERSION) or len(blocks) + len(lines) > RULES_MAX:
             raise ValueError("version or number of rules")
-        return Mask(tuple(map(_block, blocks)), tuple(map(_line, lines)))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        forms, refused = more if version == VERSION else ((), ((), (), ()))
+        return Mask(
+            tuple(map(_block, blocks)),
+            tuple(map(_line, lines)),
+            tuple(map(_form, forms)),
+            (*map(_block, refused[0]), *map(_line, refused[1]), *map(_form, refused[2])),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
         raise InvalidValueError("mask", f"an undamaged mask of version {VERSION}", data[:80]) from error
 
 
 def _written(mask: Mask) -> bytes:
-    return orjson.dumps(
-        [VERSION, [_from_block(rule) for rule in mask.blocks], [_from_line(rule) for rule in mask.lines]]
-    )
+    given, refused = _lists(mask), _lists(Mask.only(mask.refused))
+    if not mask.forms and not mask.refused and all(rule.by is KnownBy.PROOF for rule in mask.rules):
+        plain = [[rule[:-1] for rule in rules] for rules in given[:2]]
+        return orjson.dumps([_PLAIN_VERSION, *plain])
+    return orjson.dumps([VERSION, *given, refused])
+
+
+def _lists(mask: Mask) -> list[list[Any]]:
+    blocks, lines = [_from_block(rule) for rule in mask.blocks], [_from_line(rule) for rule in mask.lines]
+    return [blocks, lines, [[rule.form, rule.example] for rule in mask.forms]]
+
+
+def _form(data: list[Any]) -> FormRule:
+    form, example = data
+    return FormRule(NoiseForm(form), str(example))
 
 
 def _from_block(rule: BlockRule) -> list[Any]:
     templates = [_from_template(template) for template in rule.templates]
     anchors = [_from_anchor(rule.before), _from_anchor(rule.after)]
-    return [*anchors, rule.shortest, rule.longest, rule.any_order, templates, rule.shown, rule.unseen]
+    return [*anchors, rule.shortest, rule.longest, rule.any_order, templates, rule.shown, rule.unseen, rule.by]
 
 
 def _block(data: list[Any]) -> BlockRule:
-    before, after, shortest, longest, any_order, templates, shown, unseen = data
+    before, after, shortest, longest, any_order, templates, shown, unseen, *by = data
     return BlockRule(
         _anchor(before),
         _anchor(after),
@@ -405,18 +535,28 @@ def _block(data: list[Any]) -> BlockRule:
         tuple(map(_template, templates)),
         str(shown),
         _integer(unseen),
+        *map(KnownBy, by),
     )
 
 
 def _from_line(rule: LineRule) -> list[Any]:
     anchors = [_from_anchor(anchor) for anchor in rule.anchors]
-    return [_from_template(rule.template), anchors, rule.prefix.decode("latin-1"), rule.shown, rule.unseen]
+    return [_from_template(rule.template), anchors, rule.prefix.decode("latin-1"), rule.shown, rule.unseen, rule.by]
 
 
 def _line(data: list[Any]) -> LineRule:
-    template, anchors, prefix, shown, unseen = data
+    template, anchors, prefix, shown, unseen, *by = data
     found = tuple(map(_anchor, anchors))
-    return LineRule(_template(template), found, prefix.encode("latin-1"), str(shown), _integer(unseen))
+    encoded = prefix.encode("latin-1")
+    return LineRule(_template(template), found, encoded, str(shown), _integer(unseen), *map(KnownBy, by))
+
+
+def _digest(*parts: object) -> str:
+    return xxhash.xxh3_64_hexdigest(orjson.dumps(parts))
+
+
+def _form_of(template: Template) -> list[Any]:
+    return [[part.count, part.digest] if isinstance(part, Literal) else part for part in template.form]
 
 
 def _from_anchor(anchor: Anchor) -> list[int]:

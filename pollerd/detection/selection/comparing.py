@@ -11,7 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pollerd.detection import feed, last_modified
-from pollerd.detection.noise.learning import HEAVY_UNDER_MASK_BYTES, fingerprint_of, without_noise
+from pollerd.detection.noise.learning import (
+    HEAVY_UNDER_MASK_BYTES,
+    fingerprint_of,
+    under_mask,
+    with_rule,
+    without_noise,
+)
 from pollerd.detection.selection.conditions.change_size import line_hashes
 from pollerd.detection.selection.conditions.condition import ConditionNeeds
 from pollerd.detection.selection.conditions.logic import Comparison
@@ -136,6 +142,16 @@ def resealed(settings: str, part: SelectionDetection, baseline: Baseline) -> Bas
     return _sealed(compiled(settings)[part.name].version, baseline, _readable(part.readings))
 
 
+def with_rule_of(state: SelectionState, content: bytes | None, rule_id: str, *, hidden: bool) -> Baseline | None:
+    """Returns the baseline of a selection after a user said whether a rule of its mask hides something; None: it has no
+    such rule. content: what the selection kept, None if that is no longer stored; then it begins anew.
+    """
+    after = with_rule(state.baseline, content, rule_id, hidden=hidden)
+    if after is None or after.fingerprint is None:
+        return after
+    return _sealed(state.version, after, _readable(state.readings))
+
+
 def _sealed(version: bytes, baseline: Baseline, readings: Mapping[str, StoredReading]) -> Baseline:
     """Returns the baseline with a fingerprint of its selection's own: of the content, and of the values besides."""
     parts = [version, baseline.fingerprint or b""]
@@ -209,16 +225,23 @@ def _compared(
             selection.name, selection.version, OutcomeKind.NOTHING_SELECTED, before, missing=found.missing
         )
     readings = readings_of(found, {} if state is None else state.readings)
+    fingerprint, hidden = under_mask(found.content, before.mask)
     after = replace(
         before,
-        fingerprint=fingerprint_of(found.content, before.mask),
+        fingerprint=fingerprint,
         media=found.media,
         items=feed.remember(before.items, found.entries) if found.media is Media.FEED else before.items,
         reader=reader,
     )
     bare, after = after, _sealed(selection.version, after, _readable(readings))
     part = SelectionDetection(
-        selection.name, selection.version, OutcomeKind.FIRST, after, content=found.content, readings=readings
+        selection.name,
+        selection.version,
+        OutcomeKind.FIRST,
+        after,
+        content=found.content,
+        readings=readings,
+        hidden=hidden,
     )
     if state is None:
         return part
