@@ -93,7 +93,7 @@ class Learned:
     def __init__(self, pages: int, min_yield: float, max_silence: float) -> None:
         self._allocator = Whittle(min(BUDGET, pages / SHORTEST))
         self._allocator.add(np.arange(pages), np.ones(pages), np.ones(pages))
-        self._bounds = Bounds(np.array([min_yield]), np.array([max_silence]))
+        self._bounds = Bounds(np.zeros(1), np.array([min_yield]), np.array([max_silence]))
         self._last, self._polls = np.full(pages, np.nan), np.zeros(pages, np.int32)
 
     def __call__(self, page: int, now: float, changed: bool) -> float:
@@ -104,7 +104,7 @@ class Learned:
         evidence = EvidenceBatch(np.array([changed and not first]))
         self._allocator.observe(slot, np.array([elapsed]), evidence, EPOCH + now)
         self._last[page], self._polls[page] = now, self._polls[page] + 1
-        believed = min(waits(self._allocator, slot, self._bounds)[0], first_waits(self._polls[slot])[0])
+        believed = min(waits(self._allocator, slot, self._bounds)[0][0], first_waits(self._polls[slot])[0])
         return float(max(believed, SHORTEST))
 
 

@@ -275,6 +275,19 @@ class SiteSpec(Struct, frozen=True, gc=False):
             example=86_400.0,
         ),
     ] = None
+    min_saving: Annotated[
+        float | None,
+        Setting(
+            Kind.SECONDS,
+            range=_seconds(0),
+            usable=Range("", 0, words="seconds, {lowest:g} or more", below=True),
+            help="a site of weight and cost 1 is not polled until that is expected to bring news so many seconds "
+            "sooner; 0: whatever is expected; null: the default, or 0 where min_yield is 0",
+            cli="No poll until it is expected to bring news so much sooner, at weight and cost 1, as 20s or 2m.",
+            bulk="limits",
+            form="Least time that a poll is to bring news sooner",
+        ),
+    ] = None
     min_yield: Annotated[
         float | None,
         Setting(

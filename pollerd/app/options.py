@@ -248,13 +248,24 @@ class Options:
             unset="none",
         ),
     ] = None
+    min_saving: Annotated[
+        float,
+        Option(
+            Kind.SECONDS,
+            "How much sooner a poll is expected to bring news for a site to be polled, at weight and cost 1; "
+            "0: no minimum.",
+            more="a page that changes once a day is polled about every half hour by 20s; a site can have its own "
+            "([why](adr/0017-no-poll-before-a-change-is-likely-enough.md)). Not given beside a `min_yield` of 0, it "
+            "is 0: sites may always be polled",
+            panel=Panel.POLLING,
+        ),
+    ] = SchedulingSettings.min_saving_seconds
     min_yield: Annotated[
         float,
         Option(
             Kind.SHARE,
-            "Minimum chance of a change before a site is polled; 0: no minimum.",
-            more="a change is found late by about this share of the site's own change interval; a site can have its "
-            "own ([why](adr/0017-no-poll-before-a-change-is-likely-enough.md))",
+            "Minimum chance of a change before a site is polled, besides --min-saving; 0: no minimum.",
+            more="a site can have its own",
             panel=Panel.POLLING,
         ),
     ] = SchedulingSettings.min_yield

@@ -642,7 +642,7 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
     sites.asap[wanted] = True
     sites.touch(slots)
     note_announced_ttl(scheduler, slots, ttls, broken.astype(np.bool_))
-    note_unchanged(scheduler, slots)
+    note_unchanged(scheduler, slots, float(last_poll.max()))
     return blocked or not sites.is_default("private")
 
 

@@ -40,7 +40,7 @@ def scheduler_of(
 ) -> SchedulerState:
     """Sites with ids from 1, each polled 30 times at a gap that suits it, on hosts by number, else each on its own."""
     rng, number = np.random.default_rng(5), len(specs)
-    politeness = SchedulingSettings(**{"min_interval_seconds": 10.0, "min_yield": 0.0, **settings})
+    politeness = SchedulingSettings(**{"min_interval_seconds": 10.0, "min_saving_seconds": 0.0, **settings})
     scheduler = SchedulerState(
         settings=politeness, allocator_name=allocator, allocator=create(allocator, budget=budget, rng=rng)
     )
