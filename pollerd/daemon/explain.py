@@ -325,6 +325,8 @@ class ScheduleExplainer:
             expected_detections_per_hour_as_scheduled=figures.as_scheduled * HOUR_SECONDS,
             expected_detections_per_hour_uniform=figures.benefit.uniform * HOUR_SECONDS,
             expected_detections_per_hour_best=figures.benefit.best * HOUR_SECONDS,
+            min_saving=self._scheduler.settings.min_saving_seconds,
+            median_weight=self._median_weight(),
             timeliness=figures.timeliness,
             sites=len(self._scheduler.sites),
             late_sites=self.late_sites(),
@@ -337,6 +339,12 @@ class ScheduleExplainer:
             shadows=self._shadows(),
             signals=self._signals(()),
         )
+
+    def _median_weight(self) -> float | None:
+        if not len(self._scheduler.sites):
+            return None
+        weight = self._scheduler.sites.weight
+        return 1.0 if self._scheduler.sites.is_default("weight") else float(np.median(weight[self._sampled()[1]]))
 
     def late_sites(self) -> int:
         """Returns the number of sites past their max_interval."""

@@ -78,19 +78,22 @@ class _Gate:
 
 def _gate(scheduler: SchedulerState, slots: NDArray[np.int64]) -> _Gate:
     """Returns from when on polls of the slots int64[k] are worth it, without what signals said since the last ones."""
-    sites, settings = scheduler.sites, scheduler.settings
-    least = sites.min_yield[slots]
-    longest = np.minimum(_longest(scheduler, slots), settings.max_silence_seconds)
-    bounds = Bounds(
-        saving=saving_of(scheduler, slots),
-        min_yield=np.where(np.isnan(least), settings.min_yield, least),
-        longest=longest,
-    )
+    sites, bounds = scheduler.sites, gate_bounds(scheduler, slots)
     wait, bar = waits(scheduler.allocator, slots, bounds)
-    longest = np.minimum(longest, first_waits(sites.polls[slots]))
+    longest = np.minimum(bounds.longest, first_waits(sites.polls[slots], bounds.saving))
     if scheduler.objective == "deadline" and scheduler.deadlines_fit():
         longest = np.minimum(longest, deadlines(sites.deadline[slots], scheduler.deadline))
     return _Gate(np.minimum(wait, longest), bar, longest)
+
+
+def gate_bounds(scheduler: SchedulerState, slots: NDArray[np.int64]) -> Bounds:
+    """Returns what holds of the slots int64[k] by the settings."""
+    settings, least = scheduler.settings, scheduler.sites.min_yield[slots]
+    return Bounds(
+        saving=saving_of(scheduler, slots),
+        min_yield=np.where(np.isnan(least), settings.min_yield, least),
+        longest=np.minimum(_longest(scheduler, slots), settings.max_silence_seconds),
+    )
 
 
 def saving_of(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -254,6 +254,10 @@ class AllocationView:
     shadows: tuple[ShadowView, ...]
     signals: SignalYieldView | None = None
     """None: there is no signal source."""
+    min_saving: float = 0.0
+    """How much sooner a poll of a site of weight and cost 1 has to bring news, s, of sites without their own."""
+    median_weight: float | None = None
+    """Of the sites; None: there are none."""
     timeliness: Annotated[ExpectedTimeliness, ShownAs(Timeliness)] | None = None
     """How soon changes are found; None under objectives other than delay and deadline."""
 

@@ -71,9 +71,12 @@ def least_savings(given: NDArray[np.float64], min_yield: NDArray[np.float64], us
     return np.where(np.isnan(given), np.where(min_yield == 0.0, 0.0, usual), given)
 
 
-def first_waits(polls: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Returns the maximum wait, s, after each number of polls of a site, int[k]: 5 min, 10 min, 20 min, 40 min ..."""
-    return FIRST_WAIT_SECONDS * np.exp2(np.clip(polls - 1, 0, _DOUBLINGS))
+def first_waits(polls: NDArray[np.int32], saving: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the maximum wait, s, after each number of polls of a site, int[k]: 5 min, 10 min, 20 min, 40 min ...
+
+    At least `Bounds.saving`, float64[k]: no poll before can save so much, whatever the rate.
+    """
+    return np.maximum(FIRST_WAIT_SECONDS * np.exp2(np.clip(polls - 1, 0, _DOUBLINGS)), saving)
 
 
 def waits(
@@ -87,16 +90,39 @@ def waits(
     wanted = np.flatnonzero((bounds.saving > 0) | (bounds.min_yield > 0))
     if wanted.size:
         some = bounds.of(wanted)
-        longest, saving = np.minimum(some.longest, LONGEST_SECONDS), np.minimum(some.saving, LONGEST_SECONDS)
-        log_gaps = _log_gaps(np.where(saving > 0, saving, SHORTEST_SECONDS), longest)
-        expected = _expected_changes(_change_probabilities(believer, slots[wanted], np.exp(log_gaps)))
-        saved, chance = _worth_it(log_gaps, expected, saving, longest)
-        if some.min_yield.any():
-            likely = _crossing(log_gaps, expected, _expected_changes(some.min_yield))
-            saved = np.minimum(np.maximum(saved, likely), longest)
-            chance = np.where(np.isnan(expected[:, 0]), 0.0, np.maximum(chance, some.min_yield))
-        wait[wanted], bar[wanted] = saved, chance
+        first = np.where(some.saving > 0, some.saving, SHORTEST_SECONDS)
+        wait[wanted], bar[wanted] = chances(believer, slots[wanted], first, some.longest).waits(some)
     return wait, bar
+
+
+@dataclass(frozen=True)
+class Chances:
+    """Chances of changes of k slots, as expected numbers of changes at POINTS gaps each.
+
+    log_gaps, expected float64[k, POINTS]: logarithms of s, nondecreasing; nan: no belief.
+    """
+
+    log_gaps: NDArray[np.float64]
+    expected: NDArray[np.float64]
+
+    def waits(self, bounds: Bounds) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns `waits` within these bounds, of which the longest are no longer than the gaps."""
+        longest = np.minimum(bounds.longest, LONGEST_SECONDS)
+        saving = np.minimum(bounds.saving, LONGEST_SECONDS)
+        wait, chance = _worth_it(self.log_gaps, self.expected, saving, longest)
+        if bounds.min_yield.any():
+            likely = _crossing(self.log_gaps, self.expected, _expected_changes(bounds.min_yield))
+            wait = np.minimum(np.maximum(wait, likely), longest)
+            chance = np.where(np.isnan(self.expected[:, 0]), 0.0, np.maximum(chance, bounds.min_yield))
+        return wait, chance
+
+
+def chances(
+    believer: RateModel, slots: NDArray[np.int64], first: NDArray[np.float64], longest: NDArray[np.float64]
+) -> Chances:
+    """Returns the chances of slots int64[k] from the gap `first`, float64[k] s, on to the longest, float64[k] s."""
+    log_gaps = _log_gaps(np.minimum(first, LONGEST_SECONDS), np.minimum(longest, LONGEST_SECONDS))
+    return Chances(log_gaps, _expected_changes(_change_probabilities(believer, slots, np.exp(log_gaps))))
 
 
 def _log_gaps(first: NDArray[np.float64], longest: NDArray[np.float64]) -> NDArray[np.float64]:

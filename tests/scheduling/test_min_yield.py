@@ -164,10 +164,12 @@ def test_a_page_never_seen_to_change_is_asked_more_and_more_rarely() -> None:
 
 
 def test_first_waits_double() -> None:
-    found = first_waits(np.array([0, 1, 2, 3, 13, 2_000_000_000], np.int32))
+    found = first_waits(np.array([0, 1, 2, 3, 13, 2_000_000_000], np.int32), np.full(6, 20.0))
     assert found[:4].tolist() == [300.0, 300.0, 600.0, 1_200.0]
     assert found[4] > DAY
     assert np.isfinite(found).all()
+    dear = first_waits(np.array([1, 2, 3, 4], np.int32), np.array([400.0, 400.0, 0.0, math.inf]))
+    assert dear.tolist() == [400.0, 600.0, 1_200.0, math.inf], "no poll before can save so much"
 
 
 # --- choosing --------------------------------------------------------------------------------------------------------
