@@ -281,11 +281,11 @@ class SiteSpec(Struct, frozen=True, gc=False):
             Kind.SECONDS,
             range=_seconds(0),
             usable=Range("", 0, words="seconds, {lowest:g} or more", below=True),
-            help="a site of weight and cost 1 is not polled until that is expected to bring news so many seconds "
-            "sooner; 0: whatever is expected; null: the default, or 0 where min_yield is 0",
-            cli="No poll until it is expected to bring news so much sooner, at weight and cost 1, as 20s or 2m.",
+            help="minimum of the seconds by which a poll is expected to bring news sooner, at weight and cost 1; 0: no "
+            "minimum; null: the default, or 0 where min_yield is 0",
+            cli="Minimum time by which a poll should bring news sooner, for example 20s.",
             bulk="limits",
-            form="Least time that a poll is to bring news sooner",
+            form="Minimum time by which a poll should bring news sooner",
         ),
     ] = None
     min_yield: Annotated[

@@ -252,11 +252,9 @@ class Options:
         float,
         Option(
             Kind.SECONDS,
-            "How much sooner a poll is expected to bring news for a site to be polled, at weight and cost 1; "
-            "0: no minimum.",
-            more="a page that changes once a day is polled about every half hour by 20s; a site can have its own "
-            "([why](adr/0017-no-poll-before-a-change-is-likely-enough.md)). Not given beside a `min_yield` of 0, it "
-            "is 0: sites may always be polled",
+            "Minimum time by which a poll should bring news sooner, at weight and cost 1; 0: no minimum.",
+            more="with 20s a page that changes once a day is polled about every half hour ([short lists]"
+            "(short-lists.md)); a site can have its own; where only a `min_yield` of 0 is given, this is 0, too",
             panel=Panel.POLLING,
         ),
     ] = SchedulingSettings.min_saving_seconds
@@ -265,7 +263,7 @@ class Options:
         Option(
             Kind.SHARE,
             "Minimum chance of a change before a site is polled, besides --min-saving; 0: no minimum.",
-            more="a site can have its own",
+            more="a site can have its own ([why](adr/0036-a-poll-has-to-bring-news-sooner.md))",
             panel=Panel.POLLING,
         ),
     ] = SchedulingSettings.min_yield

@@ -274,6 +274,7 @@ class ScheduleExplainer:
             notes=allocator.notes(slot),
             host=self._scheduler.host_name(slot),
             host_override=self._scheduler.hosts.overrides.get(int(sites.host[slot])),
+            min_saving_in_force=_number(float(saving_of(self._scheduler, one)[0])),
             half_life_in_force=float(np.nan_to_num(sites.half_lives(one)[0], nan=DEFAULT_HALF_LIFE_S)),
         )
 

@@ -41,7 +41,7 @@ def note_unchanged(scheduler: SchedulerState, slots: NDArray[np.int64], now: flo
     until = np.full(len(slots), -np.inf)
     some = slots[known]
     if some.size:
-        wait = _as_told(scheduler, some, _gate(scheduler, some), now)
+        wait = _with_signals(scheduler, some, _gate(scheduler, some), now)
         if not sites.is_default("announced_ttl"):
             wait = np.maximum(wait, announced_waits(scheduler, some))
         until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
@@ -104,7 +104,7 @@ def saving_of(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np
         return np.divide(least * sites.cost[slots], sites.weight[slots], out=np.zeros(len(slots)), where=least > 0)
 
 
-def _as_told(scheduler: SchedulerState, slots: NDArray[np.int64], gate: _Gate, now: float) -> NDArray[np.float64]:
+def _with_signals(scheduler: SchedulerState, slots: NDArray[np.int64], gate: _Gate, now: float) -> NDArray[np.float64]:
     """Returns `_Gate.wait` of the slots int64[k] as signals, and the silence of their sources, change it, float64[k].
 
     A signal counts as soon as it is here; silence when the site is about to be polled, since it goes on until then.

@@ -109,7 +109,7 @@ class Chances:
         """Returns `waits` within these bounds, of which the longest are no longer than the gaps."""
         longest = np.minimum(bounds.longest, LONGEST_SECONDS)
         saving = np.minimum(bounds.saving, LONGEST_SECONDS)
-        wait, chance = _worth_it(self.log_gaps, self.expected, saving, longest)
+        wait, chance = _until_saved(self.log_gaps, self.expected, saving, longest)
         if bounds.min_yield.any():
             likely = _crossing(self.log_gaps, self.expected, _expected_changes(bounds.min_yield))
             wait = np.minimum(np.maximum(wait, likely), longest)
@@ -145,7 +145,7 @@ def _expected_changes(chance: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(-np.log1p(-chance))
 
 
-def _worth_it(
+def _until_saved(
     log_gaps: NDArray[np.float64],
     expected: NDArray[np.float64],
     saving: NDArray[np.float64],

@@ -92,6 +92,8 @@ def _pace(explained: ExplanationView, now: float) -> Sentence:
     if explained.budget_share is not None:
         said.append(f" and takes {percent(explained.budget_share)} of the budget")
     said.append(".")
+    if explained.min_saving_in_force:
+        said.append(f" Each check is to bring news {about(explained.min_saving_in_force)} sooner.")
     if explained.next_expected_poll_at is not None and explained.next_expected_poll_at < now + 1.0:
         said.append(" Next: at any moment.")
     elif explained.next_expected_poll_at is not None:
