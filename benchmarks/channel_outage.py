@@ -65,7 +65,8 @@ class Daemon:
         self._folder, self.base = folder, f"http://127.0.0.1:{free_port()}"
         self._arguments = [
             *(sys.executable, "-m", "pollerd", "run", str(urls), "--budget", str(budget), "--allow-private"),
-            *("--allow-private-channels", "--host-interval", "0", "--min-interval", "1s", "--max-interval", "30s"),
+            *("--allow-private-channels", "--host-interval", "0", "--min-interval", "1s"),
+            *("--max-interval", "30s", "--min-saving", "0"),
             *("--listen", self.base.removeprefix("http://"), "--database", f"sqlite+aiosqlite:///{folder}/poll.db"),
         ]
         self._process: asyncio.subprocess.Process | None = None

@@ -101,6 +101,7 @@ def watch(seconds: float, work: Path) -> float:
             "--no-web",
         ),
         *("--host-interval", "0", "--min-interval", str(INTERVAL), "--max-interval", str(INTERVAL)),
+        *("--min-saving", "0"),
         *("--database", f"sqlite+aiosqlite:///{work}/polls.db", "--listen", "127.0.0.1:0", "--log-level", "error"),
     ]
     daemon, memory = subprocess.Popen(command), 0.0

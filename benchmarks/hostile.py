@@ -119,7 +119,16 @@ def main() -> None:
 def watch(a: argparse.Namespace, work: Path) -> None:
     command = [
         *(sys.executable, "-m", "pollerd", "run", str(work / "urls.txt"), "--budget", str(a.budget), "--allow-private"),
-        *("--host-interval", "0", "--min-interval", "0", "--database", f"sqlite+aiosqlite:///{work}/polls.db"),
+        *(
+            "--host-interval",
+            "0",
+            "--min-interval",
+            "0",
+            "--min-saving",
+            "0",
+            "--database",
+            f"sqlite+aiosqlite:///{work}/polls.db",
+        ),
         *("--listen", f"127.0.0.1:{a.port}", "--log-level", "error"),
     ]
     environment = os.environ | {"POLLERD_TOTAL_TIMEOUT": "5", "POLLERD_CONNECT_TIMEOUT": "5"}

@@ -233,7 +233,7 @@ def profiled(a: argparse.Namespace, name: str, pid: int, log: Log) -> Window:
 def start_daemon(a: argparse.Namespace, work: Path, base: str) -> subprocess.Popen[bytes]:
     command = [
         *(sys.executable, "-m", "pollerd", "run", base + ".txt", "--budget", str(a.rate), "--allow-private"),
-        *("--host-interval", "0", "--min-interval", "0", "--allocator", a.allocator),
+        *("--host-interval", "0", "--min-interval", "0", "--min-saving", "0", "--allocator", a.allocator),
         *("--database", f"sqlite+aiosqlite:///{work}/poll.db", "--listen", "127.0.0.1:8799"),
     ]
     with (work / "daemon.log").open("wb") as log:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pollerd.quantities import counted
+from pollerd.quantities import counted, duration
 from pollerd.ranges import BUDGET
 from pollerd.shown import SHOWN
 
@@ -18,6 +18,7 @@ class PlanLimit(StrEnum):
 
     HOST_INTERVAL = "host_interval"
     MIN_INTERVAL = "min_interval"
+    MIN_SAVING = "min_saving"
     MIN_YIELD = "min_yield"
     TTL = "ttl"
     NEVER_POLLED = "never_polled"
@@ -113,6 +114,16 @@ class BudgetPlan:
     """The tags with most sites, at most 50, whatever was asked for."""
     deadline: float | None = None
     """Seconds, of sites without their own; None under other objectives than deadline."""
+    checks_per_day: float | None = None
+    """Polls of all sites a day by which the goal is reached, with `budget` or else with `min_saving`; None: unknown."""
+    min_saving: float | None = None
+    """The daemon's min_saving, s, with which the goal is reached, where no budget does it with today's; None: none."""
+    current_checks_per_day: float | None = None
+    """Polls of all sites a day with today's budget and min_saving."""
+    current_min_saving: float | None = None
+    """The daemon's min_saving, s."""
+    median_weight: float | None = None
+    """Of the sites."""
 
 
 # Durations in words: exact if a user gave them, rounded to about two digits if they are estimates.
@@ -167,6 +178,9 @@ def _counted(number: float, unit: str) -> str:
 # A plan in sentences.
 
 _MAX_REASONS = 3
+_SELDOM = 0.1
+"""Polls per second below which they are counted by the day."""
+_USUAL_WEIGHTS = 0.2, 5.0
 
 
 def sentences(plan: BudgetPlan) -> tuple[str, ...]:
@@ -205,6 +219,8 @@ def delays_in_words(median: float | None, p90: float | None) -> str:
 
 def _needed(plan: BudgetPlan) -> str:
     goal = f"{_exact_percent(plan.share)} of the changes of {_pages(plan)} within {exactly(plan.within)}"
+    if plan.budget is None and plan.min_saving is not None and plan.checks_per_day is not None:
+        return f"To learn of {goal} you need {_checks(plan)}."
     if plan.budget is None:
         most = (
             "" if plan.most is None or plan.most >= plan.share else f" {_capital(in_percent(plan.most))} is the most."
@@ -212,9 +228,24 @@ def _needed(plan: BudgetPlan) -> str:
         reasons = "; ".join(_reason(limit, sampled=plan.sampled) for limit in plan.limits[:_MAX_REASONS])
         return f"No budget lets you learn of {goal}{': ' if reasons else ''}{reasons}.{most}"
     have = f"you have {plan.current_budget:,g}"
+    if plan.budget < _SELDOM and plan.checks_per_day is not None:
+        enough = "are enough" if plan.budget <= plan.current_budget else "are needed"
+        a_day = f"about {two_digits(plan.checks_per_day)} checks a day {enough}"
+        return f"To learn of {goal}, {a_day} ({two_digits(plan.budget)} polls/s); {have}."
     if plan.budget <= plan.current_budget:
         return f"To learn of {goal}, about {two_digits(plan.budget)} polls/s are enough; {have}."
     return f"To learn of {goal} you need about {two_digits(plan.budget)} polls/s; {have}."
+
+
+def _checks(plan: BudgetPlan) -> str:
+    """Says how many checks are needed, more than the min_saving of today makes."""
+    needed, least = plan.checks_per_day or 0.0, plan.min_saving or 0.0
+    said = f"about {two_digits(needed)} checks a day: --min-saving {duration(float(f'{least:.2g}'))}"
+    if plan.current_min_saving is not None and plan.current_checks_per_day:
+        today = f"{two_digits(plan.current_checks_per_day)} checks a day"
+        said += f" (today {duration(plan.current_min_saving)}, {today})"
+    a_second = needed / _DAY
+    return said if a_second <= plan.current_budget else f"{said} and {two_digits(a_second)} polls/s"
 
 
 def _today(plan: BudgetPlan) -> str:
@@ -240,7 +271,22 @@ def _objective(plan: BudgetPlan) -> str:
 def _doubts(plan: BudgetPlan) -> tuple[str, ...]:
     if plan.changes_per_day is None:
         return (f"{_capital(plan.allocator)} does not estimate how often pages change: all count alike.",)
-    return _of_objective(plan) + _of_seldom_polled(plan)
+    return _of_objective(plan) + _of_weights(plan) + _of_seldom_polled(plan)
+
+
+def unusual_weight(median: float, min_saving: float) -> str | None:
+    """Says that min_saving is meant for weight 1, where most sites have quite another one; None: they have not."""
+    if not min_saving or _USUAL_WEIGHTS[0] <= median <= _USUAL_WEIGHTS[1]:
+        return None
+    each = f"a check of most is to save {duration(min_saving / median)}" if median else "most are hardly checked"
+    return f"the median weight is {median:g}, and --min-saving {duration(min_saving)} is for weight 1: {each}"
+
+
+def _of_weights(plan: BudgetPlan) -> tuple[str, ...]:
+    if plan.median_weight is None or plan.current_min_saving is None:
+        return ()
+    said = unusual_weight(plan.median_weight, plan.current_min_saving)
+    return () if said is None else (f"{_capital(said)}.",)
 
 
 def _of_objective(plan: BudgetPlan) -> tuple[str, ...]:
@@ -271,6 +317,8 @@ def _reason(held: HeldBack, *, sampled: bool) -> str:
             return f"{hosts} one request {apart(held.seconds or 0.0)}{shared}"
         case PlanLimit.MIN_INTERVAL:
             return f"{pages} may be polled once in {span} at most (min_interval)"
+        case PlanLimit.MIN_SAVING:
+            return f"{pages} {'are' if several else 'is'} not worth a poll for {rounded} after each (min_saving)"
         case PlanLimit.MIN_YIELD:
             return f"{pages} {'are' if several else 'is'} believed unchanged for {rounded} after each poll (min_yield)"
         case PlanLimit.TTL:

@@ -71,6 +71,7 @@ SOURCE = _table(
 SCHEDULING = _table(
     Range("min_interval_seconds", 0, words="a finite number of seconds, {lowest:g} or more", below=True),
     Range("host_interval_seconds", 0, words="a finite number of seconds, {lowest:g} or more", below=True),
+    Range("min_saving_seconds", 0, words="a finite number of seconds, {lowest:g} (off) or more", below=True),
     Range("min_yield", 0, 1, "a chance from {lowest:g} (off) to below {highest:g}, for example 1%", below=True),
     Range("max_interval_seconds", 0, words="a number of seconds above {lowest:g}", above=True),
     Range("max_silence_seconds", 0, words="a number of seconds above {lowest:g}", above=True),

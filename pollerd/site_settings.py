@@ -275,6 +275,19 @@ class SiteSpec(Struct, frozen=True, gc=False):
             example=86_400.0,
         ),
     ] = None
+    min_saving: Annotated[
+        float | None,
+        Setting(
+            Kind.SECONDS,
+            range=_seconds(0),
+            usable=Range("", 0, words="seconds, {lowest:g} or more", below=True),
+            help="minimum of the seconds by which a poll is expected to bring news sooner, at weight and cost 1; 0: no "
+            "minimum; null: the default, or 0 where min_yield is 0",
+            cli="Minimum time by which a poll should bring news sooner, for example 20s.",
+            bulk="limits",
+            form="Minimum time by which a poll should bring news sooner",
+        ),
+    ] = None
     min_yield: Annotated[
         float | None,
         Setting(

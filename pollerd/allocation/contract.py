@@ -258,6 +258,13 @@ class Allocator(ABC):
         each = self.change_probability(np.repeat(slots, elapsed.shape[1]), elapsed.ravel())
         return each.reshape(elapsed.shape)
 
+    def present_chance(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        """Returns `change_probability` at `now` (epoch s), elapsed float64[k] s after the last polls: float64[k].
+
+        With all that was said since, and the silence of sources; `now` may lie ahead: nothing more is said until then.
+        """
+        return self.change_probability(slots, elapsed)
+
     @abstractmethod
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Returns the learned state of slots int64[k], uint8[k, width], for storage; each allocator has one width."""

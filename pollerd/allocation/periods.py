@@ -103,6 +103,10 @@ class Split:
         self._cost = cost * sites
         self._without_cycle: NDArray[np.float64] | None = None
 
+    def within(self, bounds: PeriodBounds) -> Split:
+        """Returns the same split within other bounds."""
+        return Split(self._preference, bounds, self._cost, np.ones(len(self._cost)))
+
     def periods(self, budget: float) -> NDArray[np.float64]:
         """Returns the periods float64[k] s at a budget in cost per second, > 0; inf: never polled."""
         floor = self._floors(float(self._cost.sum()) / budget)

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,6 +62,7 @@ from pollerd.daemon.signal_reader import IndexChildren
 from pollerd.daemon.sources import SourceReader
 from pollerd.daemon.stages import SiteCache
 from pollerd.daemon.startup import blind_while_stopped, check_weights, last_start, restore, restore_node
+from pollerd.daemon.unchanged import still_unchanged
 from pollerd.daemon.workers import TEMPLATE_MEMORY_BYTES, TEMPLATE_SECONDS, WorkerPool, workers_that_fit
 from pollerd.fetching.fetcher import Fetcher
 from pollerd.fetching.settings import FetchSettings
@@ -305,7 +307,9 @@ async def _common(
     settings: LiveSettings,
 ) -> CommonParts:
     """Returns what the parts of every room use; a daemon with a topic loads its collection."""
-    chooser = Chooser(scheduler.sites, scheduler.hosts, scheduler.settings)
+    chooser = Chooser(
+        scheduler.sites, scheduler.hosts, scheduler.settings, still_unchanged=partial(still_unchanged, scheduler)
+    )
     hook: PageHook | None = None
     if settings.topic is not None:
         with CRAWLER.needed():

@@ -240,7 +240,12 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
         options=options,
         sources=sources,
         daemon=_made(DaemonSettings, options, objective=_objective(options, sources), shadows=options.shadow),
-        scheduling=_made(SchedulingSettings, options, max_interval_seconds=longest),
+        scheduling=_made(
+            SchedulingSettings,
+            options,
+            max_interval_seconds=longest,
+            min_saving_seconds=_min_saving(options, sources),
+        ),
         fetching=_made(
             FetchSettings,
             options,
@@ -266,6 +271,12 @@ def _total_timeout(options: Options, sources: Mapping[str, str]) -> float:
     """Returns the deadline of a poll; of a node, by default, shorter: who takes over from a dead one waits so long."""
     chosen = options.node is None or sources["total_timeout"] != "default"
     return options.total_timeout if chosen else min(options.total_timeout, NODE_TOTAL_TIMEOUT_SECONDS)
+
+
+def _min_saving(options: Options, sources: Mapping[str, str]) -> float:
+    """Returns what a poll has to save; nothing by default where no chance is too small, as before there was one."""
+    given = {name for name in ("min_saving", "min_yield") if sources[name] != "default"}
+    return 0.0 if given == {"min_yield"} and options.min_yield == 0 else options.min_saving
 
 
 def _objective(options: Options, sources: Mapping[str, str]) -> str:

@@ -248,13 +248,22 @@ class Options:
             unset="none",
         ),
     ] = None
+    min_saving: Annotated[
+        float,
+        Option(
+            Kind.SECONDS,
+            "Minimum time by which a poll should bring news sooner, at weight and cost 1; 0: no minimum.",
+            more="with 20s a page that changes once a day is polled about every half hour ([short lists]"
+            "(short-lists.md)); a site can have its own; where only a `min_yield` of 0 is given, this is 0, too",
+            panel=Panel.POLLING,
+        ),
+    ] = SchedulingSettings.min_saving_seconds
     min_yield: Annotated[
         float,
         Option(
             Kind.SHARE,
-            "Minimum chance of a change before a site is polled; 0: no minimum.",
-            more="a change is found late by about this share of the site's own change interval; a site can have its "
-            "own ([why](adr/0017-no-poll-before-a-change-is-likely-enough.md))",
+            "Minimum chance of a change before a site is polled, besides --min-saving; 0: no minimum.",
+            more="a site can have its own ([why](adr/0038-a-poll-has-to-bring-news-sooner.md))",
             panel=Panel.POLLING,
         ),
     ] = SchedulingSettings.min_yield

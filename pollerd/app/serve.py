@@ -41,6 +41,7 @@ from pollerd.daemon.yields import YieldLog
 from pollerd.errors import ConfigError, DatabaseUnavailableError, SchemaError
 from pollerd.fetching.settings import FetchSettings
 from pollerd.logs import RECENT, end_tasks
+from pollerd.quantities import duration
 from pollerd.storage.engine import check_place
 from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.store import Store
@@ -334,9 +335,13 @@ def _say_started(daemon: Daemon, listener: socket.socket) -> None:
 
 
 def _say_new_default(config: Config) -> None:
-    """Logs the default that differs from earlier versions, to whoever did not choose a value."""
+    """Logs the defaults that differ from earlier versions, to whoever did not choose a value."""
+    log = structlog.get_logger("pollerd")
+    if not (config.is_set("min_saving") or config.is_set("min_yield")):
+        now, before = duration(config.options.min_saving), "--min-saving 0 --min-yield 1%"
+        log.info("new_default", setting="min_saving", value=now, before="min_yield 1%", to_keep_it=before)
     if not config.is_set("respect_ttl"):
-        log, now = structlog.get_logger("pollerd"), config.options.respect_ttl.name.lower()
+        now = config.options.respect_ttl.name.lower()
         log.info("new_default", setting="respect_ttl", value=now, before="off", to_keep_it="--respect-ttl off")
 
 

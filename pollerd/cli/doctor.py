@@ -15,6 +15,7 @@ from pollerd.cli.client import TIMEOUT_SECONDS, ApiClient, client_of
 from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import CallError, clean, show_json
 from pollerd.errors import PollerdError
+from pollerd.planning import unusual_weight
 from pollerd.quantities import counted
 
 FINE, NOTE, WRONG = "ok", "note", "WRONG"
@@ -91,6 +92,7 @@ def examined(daemon: ApiClient) -> Iterator[CheckResult]:
     metrics = Metrics(daemon.ask("/metrics")[1].decode())
     yield _link(metrics)
     yield _budget(allocation, metrics)
+    yield from _weights(allocation)
     yield calibration(allocation["calibration"])
     yield from _deciles(allocation["calibration"])
     yield _late(allocation)
@@ -139,6 +141,13 @@ def _budget(allocation: dict[str, Any], metrics: Metrics) -> CheckResult:
     if used < _USED_WELL:
         return CheckResult(NOTE, "budget", f"{text}: the rest is for sites that became due only now, or none is")
     return CheckResult(FINE, "budget", text)
+
+
+def _weights(allocation: dict[str, Any]) -> Iterator[CheckResult]:
+    """Says where most weights are not what min_saving is meant for."""
+    median, saving = allocation.get("median_weight"), allocation.get("min_saving")
+    if median is not None and saving is not None and (said := unusual_weight(median, saving)) is not None:
+        yield CheckResult(NOTE, "weights", said)
 
 
 def calibration(found: dict[str, Any]) -> CheckResult:

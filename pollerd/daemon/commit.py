@@ -658,7 +658,7 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
     if any(no_text) or not sites.is_default("no_text"):
         sites.put("no_text", slots, no_text)
     note_announced_ttl(scheduler, slots, ttls, broken.astype(np.bool_))
-    note_unchanged(scheduler, slots)
+    note_unchanged(scheduler, slots, float(last_poll.max()))
     return blocked or not sites.is_default("private")
 
 

@@ -135,7 +135,7 @@ class Daemon:
                 group.create_task(roles.while_held(NodeRole.RETENTION, self._maintain), name="maintenance"),
                 group.create_task(parts.gauges.follow_forecast(), name="forecast"),
                 group.create_task(parts.gauges.follow_collection(), name="collection"),
-                group.create_task(keep_quiet_known(parts.scheduler), name="quiet"),
+                group.create_task(keep_quiet_known(parts.scheduler, parts.runtime.clock), name="quiet"),
                 group.create_task(self._shadow(), name="shadows"),
                 group.create_task(roles.while_held(NodeRole.JOBS, self.control.jobs.run), name="jobs"),
                 group.create_task(roles.while_held(NodeRole.HUBS, parts.hubs.run), name="hubs"),

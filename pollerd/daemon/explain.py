@@ -24,7 +24,7 @@ from pollerd.daemon.prover import StillNoise
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.signals import SignalYield
 from pollerd.daemon.stages import SiteCache
-from pollerd.daemon.unchanged import AT_ONCE, announced_waits
+from pollerd.daemon.unchanged import AT_ONCE, announced_waits, saving_of
 from pollerd.daemon.views import (
     AllocationView,
     BenefitPointView,
@@ -42,6 +42,7 @@ from pollerd.model import STATES, FeedWindow, SiteState
 from pollerd.quantities import counted
 from pollerd.scheduling.capacity import PollLimit, Waiting, at_private_addresses, waiting
 from pollerd.scheduling.eligibility import LONG
+from pollerd.scheduling.min_yield import least_savings
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.storage.sites import SiteStore
 from pollerd.storage.values import SiteContext
@@ -54,6 +55,10 @@ _REMEDIES = {
     PollLimit.MIN_YIELD: "a lower min-yield shortens delays",
     PollLimit.TTL: "most sites ask to be left alone for so long (respect-ttl)",
 }
+
+
+_PACED = frozenset({PollLimit.MIN_INTERVAL, PollLimit.HOST_INTERVAL})
+"""What binds where no site is left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,8 @@ class Binding:
 
     def in_short(self) -> str | None:
         """Returns the text for a line that also shows the rate; None: there is nothing to report."""
-        reason = f"budget not binding: {self.reason}" if self.limit in _REMEDIES else self.reason
+        unspent = self.limit in _REMEDIES or self.limit is PollLimit.MIN_SAVING
+        reason = f"budget not binding: {self.reason}" if unspent else self.reason
         return ", ".join(dict.fromkeys(text for text in (reason, self.private, self.closed) if text)) or None
 
     def in_full(self, rate: float, budget: float) -> str:
@@ -103,8 +109,13 @@ class BindingWatch:
 
     def now(self) -> Binding:
         """Returns the binding limit; for long lists it is some seconds old. The first call counts at once."""
-        found = self._counted()
-        return binding(found, self._scheduler.settings, self._meter.rate(), self._scheduler.budget)
+        found, scheduler = self._counted(), self._scheduler
+        bound = binding(found, scheduler.settings, self._meter.rate(), scheduler.budget)
+        wanted = scheduler.settings.min_saving_seconds and bound.limit in _PACED
+        if not wanted or scheduler.estimates_chances():
+            return bound
+        without = f"{scheduler.allocator_name} does not estimate chances of changes: --min-saving has no effect"
+        return replace(bound, reason=f"{bound.reason}; {without}")
 
     def _counted(self) -> Waiting:
         if self._counting is not None and self._counting.done():
@@ -137,6 +148,7 @@ def _reason(limit: PollLimit, waiting: Waiting, settings: SchedulingSettings) ->
         PollLimit.NO_SITES: "no sites: add one with `pollerd sites add URL`",
         PollLimit.FIRST_ANSWERS: "waiting for the first answers",
         PollLimit.HOST_INTERVAL: _hosts(waiting, settings),
+        PollLimit.MIN_SAVING: _saving(waiting),
         PollLimit.MIN_INTERVAL: _interval(waiting, settings),
         PollLimit.BACKOFF: f"{waiting.backing_off:,} backing off after failures",
         PollLimit.ROBOTS: f"{waiting.unreachable:,} wait for a robots.txt that cannot be had",
@@ -154,6 +166,12 @@ def _hosts(waiting: Waiting, settings: SchedulingSettings) -> str:
     if waiting.crawl_delay:
         return f"{hosts}: Crawl-delay of robots.txt"
     return f"{hosts}: --host-interval {quantities.duration(settings.host_interval_seconds)}"
+
+
+def _saving(waiting: Waiting) -> str:
+    a_day = waiting.polls * DAY_SECONDS
+    checks = f"{a_day:,.{0 if a_day >= 10 else 1}f} checks a day"
+    return f"each check is to save {quantities.duration(waiting.saving)}; {checks}"
 
 
 def _interval(waiting: Waiting, settings: SchedulingSettings) -> str:
@@ -260,6 +278,7 @@ class ScheduleExplainer:
             notes=allocator.notes(slot),
             host=self._scheduler.host_name(slot),
             host_override=self._scheduler.hosts.overrides.get(int(sites.host[slot])),
+            min_saving_in_force=_number(float(saving_of(self._scheduler, one)[0])),
             half_life_in_force=float(np.nan_to_num(sites.half_lives(one)[0], nan=DEFAULT_HALF_LIFE_S)),
         )
 
@@ -311,6 +330,8 @@ class ScheduleExplainer:
             expected_detections_per_hour_as_scheduled=figures.as_scheduled * HOUR_SECONDS,
             expected_detections_per_hour_uniform=figures.benefit.uniform * HOUR_SECONDS,
             expected_detections_per_hour_best=figures.benefit.best * HOUR_SECONDS,
+            min_saving=self._scheduler.settings.min_saving_seconds,
+            median_weight=self._median_weight(),
             timeliness=figures.timeliness,
             sites=len(self._scheduler.sites),
             late_sites=self.late_sites(),
@@ -324,6 +345,12 @@ class ScheduleExplainer:
             shadows=self._shadows(),
             signals=self._signals(()),
         )
+
+    def _median_weight(self) -> float | None:
+        if not len(self._scheduler.sites):
+            return None
+        weight = self._scheduler.sites.weight
+        return 1.0 if self._scheduler.sites.is_default("weight") else float(np.median(weight[self._sampled()[1]]))
 
     def late_sites(self) -> int:
         """Returns the number of sites past their max_interval."""
@@ -408,15 +435,28 @@ class ScheduleExplainer:
 
     def _unchanged_in_words(self, slot: int) -> str:
         sites = self._scheduler.sites
-        own, until = float(sites.min_yield[slot]), float(sites.unchanged_until[slot])
-        share = self._scheduler.settings.min_yield if math.isnan(own) else own
+        until = float(sites.unchanged_until[slot])
         if not math.isfinite(until):
             return ""
         announced = float(sites.last_seen[slot]) + float(announced_waits(self._scheduler, np.array([slot]))[0])
         moment = _moment(until)
         if announced >= until:
             return f"its max-age or ttl holds until {moment}: respect-ttl"
-        return f"believed unchanged until {moment}: min-yield {100 * share:g} %"
+        return f"believed unchanged until {moment}: {self._least_in_words(slot)}"
+
+    def _least_in_words(self, slot: int) -> str:
+        sites, settings, one = self._scheduler.sites, self._scheduler.settings, np.array([slot])
+        least = float(least_savings(sites.min_saving[one], sites.min_yield[one], settings.min_saving_seconds)[0])
+        own = float(sites.min_yield[slot])
+        share = settings.min_yield if math.isnan(own) else own
+        said = []
+        if least > 0:
+            weighed = float(saving_of(self._scheduler, one)[0])
+            of_it = f", {quantities.duration(weighed)} at its weight and cost" if weighed != least else ""
+            said.append(f"min-saving {quantities.duration(least)}{of_it}")
+        if share > 0:
+            said.append(f"min-yield {100 * share:g} %")
+        return "; ".join(said)
 
     def _maximum_intervals_feasible(self) -> bool:
         sites, n = self._scheduler.sites, self._scheduler.sites.size

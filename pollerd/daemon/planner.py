@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,12 @@ from pollerd.allocation.periods import (
 )
 from pollerd.daemon.forecast import SAMPLE_SITES, sample
 from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.unchanged import announced_waits, gate_bounds
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, SiteState
 from pollerd.planning import BudgetPlan, HeldBack, MeasuredDelays, PlanLimit, TagPlan
 from pollerd.ranges import BUDGET, PLAN
+from pollerd.scheduling.min_yield import SHORTEST_SECONDS, Bounds, Chances, chances
 from pollerd.storage.history import HistoryStore
 from pollerd.storage.tags import TagStore
 
@@ -64,6 +66,12 @@ class PlanRows:
     """Seconds for which a site is left alone after a poll, by belief or by what it announces."""
     announced: NDArray[np.bool_]
     """Whether that is what it announces."""
+    told: NDArray[np.float64]
+    """Seconds for which a site is left alone as it announces so, at most."""
+    gate: Bounds
+    """What a poll has to save, and the other bounds of the time for which a site is left alone by belief."""
+    usual: NDArray[np.bool_]
+    """Whether what a poll has to save is the daemon's min_saving, and not the site's own."""
     bounds: PeriodBounds
     host_interval: NDArray[np.float64]
     """float64[h] s between two requests, of the hosts that `bounds.host` counts."""
@@ -117,6 +125,7 @@ def _rows(
     own, longest = sites.min_interval[slots], sites.max_interval[slots]
     min_interval = np.where(np.isnan(own), settings.min_interval_seconds, own)
     unchanged = sites.unchanged_waits(slots)
+    told = np.zeros(len(slots)) if sites.is_default("announced_ttl") else announced_waits(scheduler, slots)
     used, host = np.unique(sites.host[slots], return_inverse=True)
     # a sample has a part of a host's sites, which are allowed that part of its polls
     here = np.bincount(host, minlength=len(used))
@@ -138,6 +147,9 @@ def _rows(
         min_interval=min_interval,
         unchanged=unchanged,
         announced=(unchanged > min_interval) & (sites.announced_ttl[slots] >= unchanged),
+        told=told,
+        gate=gate_bounds(scheduler, slots),
+        usual=np.isnan(sites.min_saving[slots]) & (sites.min_yield[slots] != 0),
         bounds=PeriodBounds(
             shortest=np.maximum(min_interval, unchanged),
             longest=np.where(np.isnan(longest), settings.max_interval_seconds, longest),
@@ -163,6 +175,8 @@ class PlanBeliefs:
     """float64[k] expected changes of a site per second; nan: not estimated."""
     preference: Callable[[], Preference]
     """Works out how often it wants to poll: for a thread, takes up to a second."""
+    chances: Chances
+    """Of changes of each row, from a second on."""
 
     @property
     def estimated(self) -> bool:
@@ -173,21 +187,33 @@ class PlanBeliefs:
 async def plan_beliefs(scheduler: SchedulerState, rows: PlanRows) -> PlanBeliefs:
     """Returns what the allocator in force believes; no slot may be reused meanwhile."""
     allocator, slots, objective = scheduler.allocator, rows.slots, scheduler.objective
+    chances = await _chances_of(allocator, slots, rows.gate.longest)
     if not len(slots):
-        return PlanBeliefs(np.empty(0), lambda: by_shares(np.empty(0)))
+        return PlanBeliefs(np.empty(0), lambda: by_shares(np.empty(0)), chances)
     belief = await _belief_of(allocator, slots)
     rates = typical_rates(belief)
     if allocator.polls_at_price:
         settings = rows.weight, rows.cost, rows.half_life, np.zeros(len(slots))
-        return PlanBeliefs(rates, lambda: by_price(priced_sites(belief, *settings, objective, rows.deadline)))
+        return PlanBeliefs(rates, lambda: by_price(priced_sites(belief, *settings, objective, rows.deadline)), chances)
     shares = allocator.shares(slots)
     if shares is not None:
-        return PlanBeliefs(rates, lambda: by_shares(shares))
+        return PlanBeliefs(rates, lambda: by_shares(shares), chances)
     cycle = float((rows.cost * rows.sites).sum()) / scheduler.budget
     starvation, at = allocator.starvation_gap * allocator.budget, float(rows.last_poll.max(initial=0.0))
     gaps = gaps_around(cycle, allocator.starvation_gap, allocator.urgency_jumps)
     table = await _urgencies(allocator, slots, gaps, at)
-    return PlanBeliefs(rates, lambda: by_urgency(table, starvation))
+    return PlanBeliefs(rates, lambda: by_urgency(table, starvation), chances)
+
+
+async def _chances_of(allocator: Allocator, slots: NDArray[np.int64], longest: NDArray[np.float64]) -> Chances:
+    """Returns the chances of changes of the slots int64[k], read in pieces, up to gaps float64[k] s."""
+    parts = [chances(allocator, slots[:0], np.empty(0), np.empty(0))]
+    for at in range(0, len(slots), _PIECE):
+        some = slice(at, at + _PIECE)
+        parts.append(chances(allocator, slots[some], np.full(len(slots[some]), SHORTEST_SECONDS), longest[some]))
+        await asyncio.sleep(0)
+    log_gaps, expected = (np.concatenate([getattr(part, name) for part in parts]) for name in ("log_gaps", "expected"))
+    return Chances(log_gaps, expected)
 
 
 async def _belief_of(allocator: Allocator, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -266,6 +292,7 @@ def _limits(
         (PlanLimit.NEVER_POLLED, np.isinf(unlimited), unlimited),
         (PlanLimit.HOST_INTERVAL, unlimited > by_itself * _LONGER, unlimited),
         (PlanLimit.TTL, rows.announced, rows.unchanged),
+        (PlanLimit.MIN_SAVING, quiet & (rows.gate.saving > 0), rows.unchanged),
         (PlanLimit.MIN_YIELD, quiet, rows.unchanged),
         (PlanLimit.MIN_INTERVAL, everyone, rows.min_interval),
     )
@@ -368,6 +395,8 @@ class _Periods:
     needed: float | None
     most: float
     limits: tuple[HeldBack, ...]
+    checks: float | None = None
+    saving: float | None = None
 
     def expected(self, estimated: bool) -> ExpectedDelays:
         """Returns what follows for the delays; estimated: whether the changes are, or all sites count alike."""
@@ -399,8 +428,8 @@ class Planner:
                     raise InvalidValueError("tag", "the tag of a site that is polled", tag)
                 beliefs = await plan_beliefs(scheduler, rows)
                 budget, objective, name = scheduler.budget, scheduler.objective, scheduler.allocator_name
-                deadline = scheduler.deadline
-            found = await asyncio.to_thread(_periods, rows, beliefs, Goal(share, within), budget)
+                deadline, saving = scheduler.deadline, scheduler.settings.min_saving_seconds
+            found = await asyncio.to_thread(_periods, rows, beliefs, Goal(share, within), budget, saving)
             delays = DatedDelays(*await self._history.dated_delays(DATED_CHANGES))
             tags = await self._tags.among(np.union1d(rows.site_id, delays.site_id).tolist())
             estimated = beliefs.estimated
@@ -415,6 +444,11 @@ class Planner:
                 budget=found.needed,
                 most=finite(found.most),
                 limits=found.limits,
+                checks_per_day=found.checks,
+                min_saving=found.saving,
+                current_checks_per_day=checks_a_day(rows, found.now),
+                current_min_saving=saving,
+                median_weight=float(np.median(rows.weight)) if len(rows.weight) else None,
                 current_budget=budget,
                 current_share=finite(now.share(within)),
                 delay_median=finite(now.quantile(0.5)),
@@ -429,7 +463,7 @@ class Planner:
             )
 
 
-def _periods(rows: PlanRows, beliefs: PlanBeliefs, goal: Goal, budget: float) -> _Periods:
+def _periods(rows: PlanRows, beliefs: PlanBeliefs, goal: Goal, budget: float, saving: float) -> _Periods:
     estimated = beliefs.estimated
     rates = np.nan_to_num(beliefs.rates) if estimated else np.ones(len(rows.slots))
     changes = rates * rows.sites
@@ -444,4 +478,53 @@ def _periods(rows: PlanRows, beliefs: PlanBeliefs, goal: Goal, budget: float) ->
         limits = held_back(rows, found.unlimited, changes, goal.within)
     elif found.needed is None and not math.isnan(most):
         limits = (HeldBack(PlanLimit.LARGEST_BUDGET, rounded(rows.sites[rows.asked]), 0, None, most - goal.share),)
-    return _Periods(found.now, changes, found.needed, most, limits)
+    checks, least = None, None
+    if found.needed is not None:
+        checks = checks_a_day(rows, split.periods(found.needed))
+    elif saving > _LEAST_SAVING and any(limit.limit is PlanLimit.MIN_SAVING for limit in limits):
+        checks, least = _less_saving(split, rows, beliefs.chances, counting, goal, saving)
+    return _Periods(found.now, changes, found.needed, most, limits, checks, least)
+
+
+def checks_a_day(rows: PlanRows, periods: NDArray[np.float64]) -> float:
+    """Returns the polls a day of all rows with these periods, float64[k] s."""
+    return float((rows.sites / periods).sum()) * _DAY_SECONDS
+
+
+_STEPS = 40
+"""Halvings of the logarithm of a min_saving: more than any number has digits."""
+_LEAST_SAVING = 1e-3
+_CAREFUL = 0.95
+"""Share of the largest min_saving that is told: it is rounded, and the chances of the daemon are as of each poll."""
+
+
+def _less_saving(
+    split: Split,
+    rows: PlanRows,
+    chances: Chances,
+    changes: NDArray[np.float64],
+    goal: Goal,
+    saving: float,
+) -> tuple[float, float] | tuple[None, None]:
+    """Returns the polls a day, and the largest min_saving below `saving` (s), with which the goal is reached; or None.
+
+    The budget has to allow these polls.
+    """
+
+    def periods(least: float) -> NDArray[np.float64]:
+        scaled = np.where(rows.usual, rows.gate.saving * (least / saving), rows.gate.saving)
+        wait = chances.waits(replace(rows.gate, saving=scaled))[0]
+        shortest = np.maximum(np.maximum(rows.min_interval, rows.told), np.where(rows.usual, wait, rows.unchanged))
+        return split.within(replace(rows.bounds, shortest=shortest)).unlimited()
+
+    def reached(least: float) -> bool:
+        return Delays(periods(least), changes).share(goal.within) >= goal.share
+
+    low, high = math.log(_LEAST_SAVING), math.log(saving)
+    if not reached(math.exp(low)):
+        return None, None
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if reached(math.exp(middle)) else (low, middle)
+    least = _CAREFUL * math.exp(low)
+    return checks_a_day(rows, periods(least)), least

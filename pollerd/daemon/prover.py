@@ -577,7 +577,7 @@ class ProofUpdates:
             was_left = slot in sites.proofs.left
             sites.proofs.drop(slot)
             if was_left:
-                note_unchanged(self._scheduler, np.array([slot]))
+                note_unchanged(self._scheduler, np.array([slot]), result.outcome.started_at)
             return
         self._candidates.put(status.waiting)
         if posts(result):  # what it does there must not be done once more than it would be anyway

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator
 from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.objectives import deadlines
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S
 from pollerd.columns import chunks
 from pollerd.daemon.budget import BudgetFit
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import STATE_CODE, Site, SiteState
+from pollerd.scheduling.eligibility import LONG
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.min_yield import NoiseCap
 from pollerd.scheduling.settings import SchedulingSettings
@@ -135,6 +137,7 @@ class SchedulerState:
             sites=self.sites, hosts=self.hosts, budget=allocator.budget, send_budget=self.send_budget
         )
         """Spendable part of the budget, which it passes to the allocator."""
+        self._deadlines_fit: bool | None = None
         self.believes_anew = asyncio.Event()
         """Set when beliefs or intervals of all sites have changed: `SiteTable.unchanged_until` is outdated."""
         self.admissions = 0
@@ -487,6 +490,22 @@ class SchedulerState:
     def unfollow(self, queue: CommandQueue) -> None:
         """Detaches the queue."""
         self._followers.remove(queue)
+
+    def estimates_chances(self) -> bool:
+        """Returns whether the allocator estimates how likely sites have changed; if not, no site is left alone."""
+        some = np.flatnonzero(self.sites.occupied())[:1]
+        return not np.isnan(self.allocator.change_probabilities(some, np.ones((len(some), 1)))).any()
+
+    def deadlines_fit(self) -> bool:
+        """Returns whether the budget allows a poll of each live site within its deadline; of a long list, at times."""
+        if self._deadlines_fit is None or self.sites.size <= LONG:
+            live = self.live()
+            due = deadlines(self.sites.deadline[: self.sites.size], self.deadline)
+            fit = float((self.sites.cost[: self.sites.size] / due).sum(where=live)) <= self.budget
+            if self._deadlines_fit is not None and fit != self._deadlines_fit:
+                self.believes_anew.set()
+            self._deadlines_fit = fit
+        return self._deadlines_fit
 
     def send_budget(self, budget: float) -> None:
         """Sets the allocator's budget (cost per second) if it differs noticeably from the present one."""

@@ -274,7 +274,7 @@ class SignalSources:
             fresh = (slots >= 0) & _is_later(known, site_ids, signalled_at)
             if fresh.any():
                 self._scheduler.signal(slots[fresh], known.source.id, at[fresh], signalled_at)
-                note_unchanged(self._scheduler, slots[fresh])
+                note_unchanged(self._scheduler, slots[fresh], signalled_at)
 
 
 def _is_later(known: _Known, site_ids: NDArray[np.int64], signalled_at: float) -> NDArray[np.bool_]:

@@ -60,7 +60,7 @@ async def restore(
         async for stored in store.sites.schedule.announced_ttls():
             recall_ttls(scheduler, stored)
     if scheduler.sites.size <= AT_ONCE:
-        await note_all_quiet(scheduler)
+        await note_all_quiet(scheduler, lambda: now)
     else:
         scheduler.believes_anew.set()
     # The last polls before a crash were not committed: then every host waits its whole interval.

@@ -6,12 +6,15 @@ Choosing only compares these times with the clock.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.allocation.objectives import deadlines
 from pollerd.daemon.scheduler_state import SchedulerState
-from pollerd.scheduling.min_yield import Bounds, first_waits, waits
+from pollerd.scheduling.min_yield import LONGEST_SECONDS, Bounds, first_waits, least_savings, waits
 from pollerd.scheduling.settings import HINT_TTL_SECONDS, LONGEST_TTL_SECONDS
 from pollerd.site_settings import RespectTtl
 from pollerd.storage.values import StoredTtls
@@ -23,8 +26,12 @@ _SHARE = 0.05
 """Share of the time for processing all sites of a long list."""
 
 
-def note_unchanged(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
-    """Recomputes until when the slots int64[k] are not polled, by belief or by announced TTL.
+_AHEAD_POINTS = 6
+"""Moments at which the chance of a site with sources is evaluated, if it is too small now and nothing more is said."""
+
+
+def note_unchanged(scheduler: SchedulerState, slots: NDArray[np.int64], now: float) -> None:
+    """Recomputes until when the slots int64[k] are not polled, by belief or by announced TTL, as of `now`, epoch s.
 
     A site whose last poll failed is polled as soon as its backoff is over, to learn whether it is back.
     """
@@ -34,7 +41,7 @@ def note_unchanged(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
     until = np.full(len(slots), -np.inf)
     some = slots[known]
     if some.size:
-        wait = _believed(scheduler, some)
+        wait = _with_signals(scheduler, some, _gate(scheduler, some), now)
         if not sites.is_default("announced_ttl"):
             wait = np.maximum(wait, announced_waits(scheduler, some))
         until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
@@ -53,18 +60,98 @@ def leave_until_regular(scheduler: SchedulerState, slot: int, at: float) -> None
     longest = min(float(_longest(scheduler, np.array([slot]))[0]), LONGEST_TTL_SECONDS)
     gap = at - float(scheduler.sites.last_seen[slot])
     scheduler.sites.proofs.left[slot] = at + min(max(gap, 0.0), longest)
-    note_unchanged(scheduler, np.array([slot]))
+    note_unchanged(scheduler, np.array([slot]), at)
 
 
-def _believed(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Returns the seconds float64[k] during which a change of the slots is too unlikely."""
-    sites, settings = scheduler.sites, scheduler.settings
-    own = sites.min_yield[slots]
-    bounds = Bounds(
-        min_yield=np.where(np.isnan(own), settings.min_yield, own),
+@dataclass(frozen=True)
+class _Gate:
+    """Of k sites, float64[k].
+
+    wait: s after their last informative polls until a poll is worth it, by belief; bar: chance of a change from which
+    it is; longest: s after which they may be polled whatever is believed.
+    """
+
+    wait: NDArray[np.float64]
+    bar: NDArray[np.float64]
+    longest: NDArray[np.float64]
+
+
+def _gate(scheduler: SchedulerState, slots: NDArray[np.int64]) -> _Gate:
+    """Returns from when on polls of the slots int64[k] are worth it, without what signals said since the last ones."""
+    sites, bounds = scheduler.sites, gate_bounds(scheduler, slots)
+    wait, bar = waits(scheduler.allocator, slots, bounds)
+    longest = np.minimum(bounds.longest, first_waits(sites.polls[slots], bounds.saving))
+    if scheduler.objective == "deadline" and scheduler.deadlines_fit():
+        longest = np.minimum(longest, deadlines(sites.deadline[slots], scheduler.deadline))
+    return _Gate(np.minimum(wait, longest), bar, longest)
+
+
+def gate_bounds(scheduler: SchedulerState, slots: NDArray[np.int64]) -> Bounds:
+    """Returns what holds of the slots int64[k] by the settings."""
+    settings, least = scheduler.settings, scheduler.sites.min_yield[slots]
+    return Bounds(
+        saving=saving_of(scheduler, slots),
+        min_yield=np.where(np.isnan(least), settings.min_yield, least),
         longest=np.minimum(_longest(scheduler, slots), settings.max_silence_seconds),
     )
-    return np.minimum(waits(scheduler.allocator, slots, bounds), first_waits(sites.polls[slots]))
+
+
+def saving_of(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns how much sooner a poll of each of the slots int64[k] has to bring news, float64[k] s, inf at weight 0."""
+    sites = scheduler.sites
+    least = least_savings(sites.min_saving[slots], sites.min_yield[slots], scheduler.settings.min_saving_seconds)
+    with np.errstate(divide="ignore"):
+        return np.divide(least * sites.cost[slots], sites.weight[slots], out=np.zeros(len(slots)), where=least > 0)
+
+
+def _with_signals(scheduler: SchedulerState, slots: NDArray[np.int64], gate: _Gate, now: float) -> NDArray[np.float64]:
+    """Returns `_Gate.wait` of the slots int64[k] as signals, and the silence of their sources, change it, float64[k].
+
+    A signal counts as soon as it is here; silence when the site is about to be polled, since it goes on until then.
+    """
+    told = scheduler.allocator.signals_waiting(slots)
+    elapsed = scheduler.sites.elapsed_of(slots, now)
+    some = (told > 0) | (~np.isnan(told) & (gate.wait <= elapsed))
+    which = np.flatnonzero(some & (gate.bar > 0) & (elapsed < gate.longest))
+    wait = gate.wait.copy()
+    if which.size:
+        chance = scheduler.allocator.present_chance(slots[which], elapsed[which], now)
+        wait[which] = np.minimum(wait[which], elapsed[which])
+        early = which[chance < gate.bar[which]]
+        if early.size:
+            wait[early] = elapsed[early] + _until_likely(scheduler, slots[early], gate.bar[early], now)
+    return np.minimum(wait, gate.longest)
+
+
+def _until_likely(
+    scheduler: SchedulerState, slots: NDArray[np.int64], bar: NDArray[np.float64], now: float
+) -> NDArray[np.float64]:
+    """Returns the s until the chances of slots int64[k] reach their bars if nothing more is said; inf: not in time."""
+    elapsed = scheduler.sites.elapsed_of(slots, now)
+    last = 1.0 + min(scheduler.settings.max_silence_seconds, LONGEST_SECONDS)
+    ahead = np.concatenate([[0.0], np.geomspace(1.0, last, _AHEAD_POINTS)])
+    chance = np.stack([scheduler.allocator.present_chance(slots, elapsed + one, now + one) for one in ahead], axis=1)
+    np.maximum.accumulate(chance, axis=1, out=chance)
+    after = (chance < bar[:, None]).sum(1)
+    rows, high = np.arange(len(slots)), np.clip(after, 1, _AHEAD_POINTS)
+    low, at = high - 1, chance[np.arange(len(slots)), high - 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = (bar - at) / (chance[rows, high] - at)
+    return np.where(after > _AHEAD_POINTS, np.inf, ahead[low] + part * (ahead[high] - ahead[low]))
+
+
+def still_unchanged(scheduler: SchedulerState, slots: NDArray[np.int64], now: float) -> NDArray[np.bool_]:
+    """Returns which of the slots int64[k] that are about to be polled wait on, as their sources are silent, bool[k].
+
+    Silence about all pages of a source cannot be followed; so it is looked at where it matters.
+    """
+    held = np.zeros(len(slots), np.bool_)
+    told = np.flatnonzero(~np.isnan(scheduler.allocator.signals_waiting(slots)))
+    if told.size:
+        told = told[~np.isin(slots[told], scheduler.allocator.readings_due())]
+        note_unchanged(scheduler, slots[told], now)
+        held[told] = scheduler.sites.unchanged_until[slots[told]] > now
+    return held
 
 
 def _longest(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -129,7 +216,7 @@ def recall_ttls(scheduler: SchedulerState, stored: StoredTtls) -> None:
     note_announced_ttl(scheduler, slots[known], stored.ttl[known], stored.broken[known])
 
 
-async def note_all_quiet(scheduler: SchedulerState) -> None:
+async def note_all_quiet(scheduler: SchedulerState, clock: Callable[[], float]) -> None:
     """Runs `note_unchanged` on all sites, in pieces; for a long list polling continues meanwhile."""
     loop = asyncio.get_running_loop()
     hurry = scheduler.sites.size <= AT_ONCE
@@ -137,16 +224,16 @@ async def note_all_quiet(scheduler: SchedulerState) -> None:
     while at < scheduler.sites.size:
         began = loop.time()
         slots = np.arange(at, min(at + _PIECE, scheduler.sites.size))
-        note_unchanged(scheduler, slots[scheduler.sites.site_id[slots] >= 0])
+        note_unchanged(scheduler, slots[scheduler.sites.site_id[slots] >= 0], clock())
         at += _PIECE
         await asyncio.sleep(0.0 if hurry else (loop.time() - began) * (1 / _SHARE - 1))
     await scheduler.budget_fit.fit_in_steps()
 
 
-async def keep_quiet_known(scheduler: SchedulerState) -> None:
+async def keep_quiet_known(scheduler: SchedulerState, clock: Callable[[], float]) -> None:
     """Recomputes all sites whenever the beliefs or intervals of all have changed, until cancelled."""
     while True:
         await scheduler.believes_anew.wait()
         scheduler.believes_anew.clear()
-        await note_all_quiet(scheduler)
+        await note_all_quiet(scheduler, clock)
         scheduler.due.set()

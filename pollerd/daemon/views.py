@@ -90,8 +90,8 @@ class ExplanationView:
     next_poll_at: Moment | None
     next_expected_poll_at: Moment | None
     believed_unchanged_until: Moment | None
-    """Until then a change is believed less likely than the site's min_yield, or its announced max-age or TTL lasts,
-    where that is respected; None: neither applies now."""
+    """Until then a poll is expected to bring news less than min_saving sooner, or a change is less likely than
+    min_yield, or its announced max-age or TTL lasts, where that is respected; None: none applies now."""
     announced_ttl: float | None
     """For how long the page last announced that it need not be polled again; None: it does not, or the site does not
     respect it."""
@@ -104,6 +104,8 @@ class ExplanationView:
     """name:port"""
     host_override: HostOverride | None
     """The operator's last action on the host's pause."""
+    min_saving_in_force: float | None
+    """How much sooner a poll has to bring news, s, at its weight and cost; None: never that much (weight 0)."""
     half_life_in_force: float
     """For the objective interest, s: given, learned from reads, or the default; `origins` says which."""
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -279,6 +281,10 @@ class AllocationView:
     shadows: tuple[ShadowView, ...]
     signals: SignalYieldView | None = None
     """None: there is no signal source."""
+    min_saving: float = 0.0
+    """How much sooner a poll of a site of weight and cost 1 has to bring news, s, of sites without their own."""
+    median_weight: float | None = None
+    """Of the sites; None: there are none."""
     timeliness: Annotated[ExpectedTimeliness, ShownAs(Timeliness)] | None = None
     """How soon changes are found; None under objectives other than delay and deadline."""
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pollerd.model import STATE_CODE, SiteState
 from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.min_yield import least_savings
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 
@@ -47,8 +48,16 @@ class AttainableRates:
 
     def of(self, chosen: NDArray[np.bool_] | slice) -> float:
         """Returns the attainable cost per second of the chosen sites, bool[k]; inf without bounds."""
-        spent = float((self.cost[chosen] / (self.interval[chosen] * self.stretch[chosen])).sum())
-        return spent if spent < _NO_BOUND else np.inf
+        return self._bounded(self.cost[chosen] / (self.interval[chosen] * self.stretch[chosen]))
+
+    def polls_of(self, chosen: NDArray[np.bool_]) -> float:
+        """Returns the attainable polls per second of the chosen sites, bool[k]; inf without bounds."""
+        return self._bounded(1.0 / (self.interval[chosen] * self.stretch[chosen]))
+
+    @staticmethod
+    def _bounded(each: NDArray[np.float64]) -> float:
+        total = float(each.sum())
+        return total if total < _NO_BOUND else np.inf
 
 
 @dataclass(frozen=True)
@@ -160,6 +169,7 @@ class PollLimit(StrEnum):
     PRIVATE = "private"
     FIRST_ANSWERS = "first_answers"
     HOST_INTERVAL = "host_interval"
+    MIN_SAVING = "min_saving"
     MIN_YIELD = "min_yield"
     TTL = "ttl"
     MIN_INTERVAL = "min_interval"
@@ -171,7 +181,9 @@ class PollLimit(StrEnum):
     GONE = "gone"
 
 
-_SPENT = frozenset({PollLimit.HOST_INTERVAL, PollLimit.MIN_YIELD, PollLimit.TTL, PollLimit.MIN_INTERVAL})
+BY_BELIEF = frozenset({PollLimit.MIN_SAVING, PollLimit.MIN_YIELD})
+"""Limits by what is believed of sites."""
+_SPENT = frozenset({PollLimit.HOST_INTERVAL, *BY_BELIEF, PollLimit.TTL, PollLimit.MIN_INTERVAL})
 """Limits under which sites can still be polled, possibly at more than the budget."""
 
 
@@ -195,7 +207,9 @@ class Waiting:
     host: int = 0
     """Limited by the interval of the host, which the site shares."""
     belief: int = 0
-    """Limited by min_yield: believed unchanged for longer than min_interval."""
+    """Limited by min_saving or min_yield: believed unchanged for longer than min_interval."""
+    saving: float = 0.0
+    """What a poll of a site counted under `belief` has to save, s, their median; 0: nothing, min_yield limits them."""
     ttl: int = 0
     """Limited by the announced TTL."""
     interval: int = 0
@@ -208,6 +222,8 @@ class Waiting:
     """Whether most of the sites counted under `interval` have their own min_interval."""
     spendable: float = field(default=0.0, compare=False)
     """Attainable cost per second of the sites from `unanswered` on, under an unlimited budget."""
+    polls: float = field(default=0.0, compare=False)
+    """Polls per second then."""
 
     @property
     def sites(self) -> int:
@@ -229,7 +245,7 @@ class Waiting:
             (PollLimit.PRIVATE, self.private),
             (PollLimit.FIRST_ANSWERS, self.unanswered),
             (PollLimit.HOST_INTERVAL, self.host),
-            (PollLimit.MIN_YIELD, self.belief),
+            (PollLimit.MIN_SAVING if self.saving > 0 else PollLimit.MIN_YIELD, self.belief),
             (PollLimit.TTL, self.ttl),
             (PollLimit.MIN_INTERVAL, self.interval),
             (PollLimit.BACKOFF, self.backing_off),
@@ -277,9 +293,18 @@ def waiting(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, no
         interval=int(np.count_nonzero(by_interval)),
         hosts=len(crowded),
         crawl_delay=_most(hosts.interval()[crowded] > settings.host_interval_seconds),
+        saving=_median_saving(sites, settings, allowed.slots[by_belief]),
         spendable=allowed.of(pollable[allowed.slots]),
+        polls=allowed.polls_of(pollable[allowed.slots]),
         own_interval=_most(~np.isnan(sites.min_interval[allowed.slots[by_interval]])),
     )
+
+
+def _median_saving(sites: SiteTable, settings: SchedulingSettings, slots: NDArray[np.int64]) -> float:
+    if not len(slots):
+        return 0.0
+    given = least_savings(sites.min_saving[slots], sites.min_yield[slots], settings.min_saving_seconds)
+    return float(np.median(given))
 
 
 def at_private_addresses(sites: SiteTable) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -104,6 +105,10 @@ class Selector(Protocol):
         """Returns the slots whose polls read a source of signals that is due."""
 
 
+StillUnchanged = Callable[[NDArray[np.int64], float], NDArray[np.bool_]]
+"""Returns which of slots int64[k] wait on at an epoch s, as their sources are silent, bool[k]."""
+
+
 @dataclass(frozen=True)
 class _Wants:
     """The allocator's view of the sites; elapsed float64[size] s, None: not computed because the list is long."""
@@ -112,6 +117,11 @@ class _Wants:
     sites: SiteTable
     elapsed: NDArray[np.float64] | None
     now: float
+    still_unchanged: StillUnchanged | None
+
+    def unlikely(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns those of the slots, just chosen, that need no poll yet, as their sources are silent."""
+        return slots[:0] if self.still_unchanged is None else slots[self.still_unchanged(slots, self.now)]
 
     def first(self, free: NDArray[np.bool_], k: int) -> NDArray[np.int64]:
         """Returns at most k of the free slots, most urgent first."""
@@ -144,8 +154,16 @@ class Choice:
 class Chooser:
     """Builds the mask of eligible sites and picks from it, at most one site per host."""
 
-    def __init__(self, sites: SiteTable, hosts: HostTable, settings: SchedulingSettings) -> None:
+    def __init__(
+        self,
+        sites: SiteTable,
+        hosts: HostTable,
+        settings: SchedulingSettings,
+        still_unchanged: StillUnchanged | None = None,
+    ) -> None:
+        """still_unchanged: asked of sites that are about to be polled; None: none has sources of signals."""
         self.sites, self.hosts, self.settings = sites, hosts, settings
+        self._still_unchanged = still_unchanged
         self.noise, self.trials = NoiseCap(sites), Trials(sites, hosts)
         self._new_credit = 0.0
 
@@ -231,7 +249,8 @@ class Chooser:
         turn.take(np.flatnonzero(mask & self.sites.asap[:n]))
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
         eligibility, long = self.sites.eligibility, self.sites.eligibility.is_kept
-        wants = _Wants(allocator, self.sites, None if long else self.sites.elapsed(now), now)
+        elapsed = None if long else self.sites.elapsed(now)
+        wants = _Wants(allocator, self.sites, elapsed, now, self._still_unchanged)
         compared = self._take_proofs_first(turn, to_prove, now) if len(to_prove) else to_prove
         before_others = len(choice.polls)
         known = eligibility.known[:n] if long else np.isfinite(self.sites.last_poll[:n])
@@ -375,6 +394,9 @@ class _Turn:
             slots = wants.first(free, limit)
             if not len(slots):
                 return
+            if len(unlikely := wants.unlikely(slots)):
+                free[unlikely] = self.mask[unlikely] = False
+                slots = slots[free[slots]]
             limit -= self.take(slots, limit)
             if limit < enough:
                 return
@@ -385,6 +407,9 @@ class _Turn:
         for _ in range(_ROUNDS):
             tried = np.flatnonzero(self._free(rivals.on_trial))
             named = wants.first(self._free(group), limit) if limit > 0 else tried[:0]
+            if len(unlikely := wants.unlikely(named)):
+                self.mask[unlikely] = False
+                named = named[self.mask[named]]
             slots = np.concatenate([named, tried])
             if limit <= 0 or not len(slots):
                 return

@@ -21,6 +21,8 @@ class SchedulingSettings:
 
     min_interval_seconds: shortest time between two polls of a site that sets none of its own.
     max_interval_seconds: longest, inf: none.
+    min_saving_seconds: a site of weight and cost 1 is left alone until a poll is expected to bring news so much sooner;
+    0: no matter.
     min_yield: a site is left alone while the chance that it has changed is believed to be less; 0: no matter.
     max_silence_seconds: after so long it may be polled whatever is believed, inf: never for that reason.
     respect_ttl: whether a site is also left alone for as long as it announces (max-age, Expires, a feed's ttl), at most
@@ -32,7 +34,8 @@ class SchedulingSettings:
 
     min_interval_seconds: float = 30.0
     max_interval_seconds: float = math.inf
-    min_yield: float = 0.01
+    min_saving_seconds: float = 20.0
+    min_yield: float = 0.0
     max_silence_seconds: float = 86_400.0
     respect_ttl: RespectTtl = RespectTtl.HINT
     host_interval_seconds: float = 1.0

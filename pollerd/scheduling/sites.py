@@ -31,7 +31,8 @@ class SiteTable(Columns):
 
     Columns, each [capacity], meaningful up to `size`:
         site_id int64 (-1: empty) · host int32 (host slot) · weight, cost float64 · min_interval, max_interval float64
-        (s, nan: the default) · min_yield float64 (probability, nan: the default) ·
+        (s, nan: the default) · min_saving float64 (s, nan: the default) · min_yield float64 (probability, nan: the
+        default) ·
         respect_ttl float64 (a `RespectTtl`, nan: the default) · half_life, deadline float64 (s, nan) ·
         learned_half_life float64 (learned from reads, s, nan; see `half_lives`) · last_poll float64 (epoch s, -inf:
         never) · last_seen float64 (last informative poll, epoch s, -inf: never) · last_gap
@@ -102,6 +103,7 @@ class SiteTable(Columns):
     cost: NDArray[np.float64]
     min_interval: NDArray[np.float64]
     max_interval: NDArray[np.float64]
+    min_saving: NDArray[np.float64]
     min_yield: NDArray[np.float64]
     respect_ttl: NDArray[np.float64]
     half_life: NDArray[np.float64]

@@ -57,6 +57,7 @@ class ScheduleRows:
     cost: NDArray[np.float64]
     min_interval: NDArray[np.float64]
     max_interval: NDArray[np.float64]
+    min_saving: NDArray[np.float64]
     min_yield: NDArray[np.float64]
     respect_ttl: NDArray[np.float64]
     """A `RespectTtl`."""

@@ -92,6 +92,8 @@ def _pace(explained: ExplanationView, now: float) -> Sentence:
     if explained.budget_share is not None:
         said.append(f" and takes {percent(explained.budget_share)} of the budget")
     said.append(".")
+    if explained.min_saving_in_force:
+        said.append(f" Each check is to bring news {about(explained.min_saving_in_force)} sooner.")
     if explained.next_expected_poll_at is not None and explained.next_expected_poll_at < now + 1.0:
         said.append(" Next: at any moment.")
     elif explained.next_expected_poll_at is not None:
@@ -148,6 +150,12 @@ def _closed(explained: ExplanationView, page: SiteSchema) -> Sentence:
     return ("It may be polled only in its windows", *_again(explained, "; next at "))
 
 
+def _least(explained: ExplanationView) -> Sentence:
+    """Says what a poll has to be worth, as the reason does behind its time."""
+    said = (explained.why_not_now or "").rpartition("Z: ")[2]
+    return ("It is too early for a poll to be worth it (", said or "min_saving", ").")
+
+
 _REASONS: Mapping[str, Callable[[ExplanationView, SiteSchema], Sentence]] = {
     "paused by the user": lambda *_: ("You paused it.",),
     "the server said 410": lambda e, _: (
@@ -171,7 +179,7 @@ _REASONS: Mapping[str, Callable[[ExplanationView, SiteSchema], Sentence]] = {
     "held to the uniform": lambda e, _: ("It waits for its share of the budget.", *_again(e, " Next at ")),
     "its max-age": lambda e, _: ("The page said how long it stays as it is.", *_again(e, " Next at ")),
     "believed unchanged": lambda e, _: (
-        "A change is believed too unlikely for a poll (min_yield).",
+        *_least(e),
         *_again(e, " Next at "),
     ),
     "its min_interval": _min_interval,

@@ -9,7 +9,7 @@ from tests.api.conftest import Api
 
 URL = "https://example.org/news"
 SITE_FIELDS = (
-    "id url title state tags weight cost min_interval max_interval min_yield respect_ttl half_life "
+    "id url title state tags weight cost min_interval max_interval min_saving min_yield respect_ttl half_life "
     "deadline windows selections render keep_screenshots "
     "learned_half_life header_names has_credentials method proxy "
     "created_at last_poll_at next_poll_at rate_per_day polls changes failures "

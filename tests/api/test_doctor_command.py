@@ -43,6 +43,16 @@ async def test_a_line_and_a_verdict_each(api: Api, monkeypatch: pytest.MonkeyPat
     assert found["calibration"] == NOTE
 
 
+async def test_unusual_weights_are_noted(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api.control.health, "alive", lambda: True)
+    await api.add("https://example.org/", weight=12)
+    result = await examined("--url", api.root)
+    assert "weights: the median weight is 12, and --min-saving 20s is for weight 1" in result.output
+    assert verdicts(result)["weights"] == NOTE
+    await api("PATCH", "/sites/1", {"weight": 2})
+    assert "weights" not in verdicts(await examined("--url", api.root))
+
+
 async def test_closed_sites_are_no_fault(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api.control.health, "alive", lambda: True)
     monkeypatch.setattr(api.control.explainer.binding, "now", lambda: Binding(PollLimit.CLOSED, "closed: 2"))

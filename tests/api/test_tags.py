@@ -48,6 +48,7 @@ async def test_sites_inherit_and_explain_says_from_where(api: Api) -> None:
         "cost": "default",
         "min_interval": "tag news",
         "max_interval": "tag slow",
+        "min_saving": "default",
         "min_yield": "default",
         "respect_ttl": "default",
         "half_life": "default",

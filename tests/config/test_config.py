@@ -246,6 +246,29 @@ def test_shares(loading: Loading, text: str, share: float) -> None:
     assert loading(flags={"min_yield": text}).scheduling.min_yield == pytest.approx(share)
 
 
+@pytest.mark.parametrize(
+    ("flags", "saving", "share"),
+    [
+        ({}, 20.0, 0.0),
+        ({"min_saving": "2m"}, 120.0, 0.0),
+        ({"min_saving": "0"}, 0.0, 0.0),
+        ({"min_yield": "0"}, 0.0, 0.0),
+        ({"min_yield": "1%"}, 20.0, 0.01),
+        ({"min_yield": "0", "min_saving": "20s"}, 20.0, 0.0),
+        ({"min_yield": "1%", "min_saving": "0"}, 0.0, 0.01),
+    ],
+)
+def test_a_min_yield_of_nothing_is_no_saving_either(
+    loading: Loading, flags: dict[str, str], saving: float, share: float
+) -> None:
+    """Whoever wrote that before there was a min_saving wants every site to be polled always, from wherever it comes."""
+    variables = {f"POLLERD_{name.upper()}": value for name, value in flags.items()}
+    file = "".join(f'{name} = "{value}"\n' for name, value in flags.items())
+    for config in (loading(flags=flags), loading(**variables), loading(file)):
+        found = config.scheduling
+        assert (found.min_saving_seconds, found.min_yield) == (saving, share)
+
+
 @pytest.mark.parametrize("text", ["", "%", "1 percent", "100%", "1", "-1%", "1.5", "nan", "inf"])
 def test_shares_that_are_none(loading: Loading, text: str) -> None:
     with pytest.raises(InvalidValueError, match="min_yield: must be a"):

@@ -39,7 +39,9 @@ from tests.support.postgres import postgres_database
 from tests.support.stores import empty_database as empty_database
 from tests.support.stores import statements_are_compiled_once as statements_are_compiled_once
 
-FAST = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=0, backoff_base_seconds=0.4)
+FAST = SchedulingSettings(
+    min_interval_seconds=0, min_saving_seconds=0, host_interval_seconds=0, backoff_base_seconds=0.4
+)
 
 
 class Running:

@@ -20,7 +20,7 @@ from tests.daemon.conftest import Start
 from tests.daemon.test_proofs import CHANGED, FIRST, PROVING, UNCHANGED, Script, outcomes
 from tests.support.origin import Origin
 
-OFTEN = SchedulingSettings(min_interval_seconds=0.01, host_interval_seconds=0)
+OFTEN = SchedulingSettings(min_interval_seconds=0.01, min_saving_seconds=0, host_interval_seconds=0)
 POLLS = 9
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from pollerd.model import OutcomeKind
 from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import TagSettings
 from tests.daemon.conftest import FAST, Running, Start
 from tests.support.origin import Origin, Page, until
 
@@ -65,6 +66,29 @@ async def test_a_site_has_its_own_min_yield(origin: Origin, start: Start) -> Non
         assert site.spec.min_yield == 0.0
         assert (await running.control.sites.explain(site_id)).believed_unchanged_until is None
         await running.polled(site_id, len(await running.polls(site_id)) + 5)
+
+
+async def test_a_site_or_tag_without_min_yield_is_polled_whatever_a_poll_saves(origin: Origin, start: Start) -> None:
+    """As it was before there was a min_saving: over a restart, too."""
+    origin.pages |= {f"/{n}": Page() for n in range(4)}
+    patient = replace(FAST, min_saving_seconds=1_000.0)
+    async with start(allocator="whittle", scheduling=patient) as running:
+        await running.control.tags.put(TagSettings("often", {"min_yield": 0.0}), by="test")
+        await running.control.tags.put(TagSettings("saving", {"min_yield": 0.0, "min_saving": 900.0}), by="test")
+        (own,) = await running.add(origin.url("/0"), min_yield=0.0)
+        (tagged,) = await running.add(origin.url("/1"), tags=("often",))
+        rarely = await running.add(origin.url("/2"), origin.url("/3"), tags=("saving",))
+        for site_id in (own, tagged):
+            await running.polled(site_id, 5)
+        for site_id in rarely:
+            found = await running.control.sites.explain(site_id)
+            assert found.why_not_now is not None
+            assert found.why_not_now.endswith(": min-saving 15m")
+            assert len(await running.polls(site_id)) == 1
+    async with start(allocator="whittle", scheduling=patient) as running:
+        for site_id in (own, tagged):
+            await running.polled(site_id, len(await running.polls(site_id)) + 3)
+        assert len(await running.polls(rarely[0])) == 1
 
 
 async def test_no_wait_goes_beyond_a_max_interval(origin: Origin, start: Start) -> None:
@@ -139,7 +163,9 @@ async def test_it_is_said_that_the_budget_does_not_bind(origin: Origin, start: S
 async def test_a_new_page_that_changes_is_found_at_once(origin: Origin, start: Start) -> None:
     """The first polls of a page come quickly, whatever quiet neighbours have taught."""
     origin.pages |= {f"/{i}": Page() for i in range(20)}
-    settings = SchedulingSettings(min_interval_seconds=0.05, host_interval_seconds=0, backoff_base_seconds=0.4)
+    settings = SchedulingSettings(
+        min_interval_seconds=0.05, min_saving_seconds=0, host_interval_seconds=0, backoff_base_seconds=0.4
+    )
     async with start(allocator="whittle", scheduling=settings) as running:
         quiet = await running.add(*(origin.url(f"/{i}", host=i + 1) for i in range(20)))
         await running.polled(quiet[0], 5)

@@ -15,9 +15,10 @@ from pollerd.daemon.explain import Binding, BindingWatch, binding
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.scheduling.capacity import PollLimit, Waiting
 from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.site_settings import SiteSpec
 
 BUDGET = 5.0
-SETTINGS = SchedulingSettings(min_interval_seconds=5_400, host_interval_seconds=2)
+SETTINGS = SchedulingSettings(min_interval_seconds=5_400, min_saving_seconds=0, host_interval_seconds=2)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,16 @@ SETTINGS = SchedulingSettings(min_interval_seconds=5_400, host_interval_seconds=
         (Waiting(interval=11, own_interval=True), 0.01, "each waits for its own min_interval"),
         (Waiting(interval=11, spendable=5), 0.01, None),
         (Waiting(belief=11), 0.01, "budget not binding: a lower min-yield shortens delays"),
+        (
+            Waiting(belief=11, saving=20.0, polls=412 / 86_400),
+            0.01,
+            "budget not binding: each check is to save 20s; 412 checks a day",
+        ),
+        (
+            Waiting(belief=1, saving=300.0, polls=2.5 / 86_400),
+            0.01,
+            "budget not binding: each check is to save 5m; 2.5 checks a day",
+        ),
         (
             Waiting(ttl=11),
             0.01,
@@ -91,10 +102,29 @@ def test_large_rates_are_whole_and_every_limit_has_its_words() -> None:
     every = [Waiting(), Waiting(interval=1, spendable=BUDGET)]
     counts = ("private", "unanswered", "host", "belief", "ttl", "interval", "backing_off", "unreachable")
     one: list[dict[str, Any]] = [{name: 1} for name in (*counts, "blocked", "closed", "paused", "gone")]
-    every += [Waiting(**each) for each in one]
+    every += [Waiting(**each) for each in (*one, {"belief": 1, "saving": 20.0})]
     found = [binding(waiting, SETTINGS, 0.0, BUDGET) for waiting in every]
     assert {each.limit for each in found} == set(PollLimit)
     assert len({each.in_full(0.0, BUDGET) for each in found}) == len(PollLimit)
+
+
+@pytest.mark.parametrize(("allocator", "known"), [("whittle", True), ("uniform", False), ("htraa", False)])
+async def test_an_allocator_without_chances_leaves_no_site_alone_and_that_is_said(allocator: str, known: bool) -> None:
+    scheduler = SchedulerState(
+        settings=SchedulingSettings(),
+        allocator_name=allocator,
+        allocator=create(allocator, budget=BUDGET, rng=np.random.default_rng(0)),
+    )
+    scheduler.add([1], [(1, "h:80")], [SiteSpec("http://h/")])
+    scheduler.sites.last_poll[0] = 1e9
+    watch = BindingWatch(scheduler=scheduler, meter=BudgetMeter(), clock=lambda: 1e9)
+    said = watch.now().in_short() or ""
+    assert said.startswith("each waits 30s: --min-interval")
+    assert (f"; {allocator} does not estimate chances of changes: --min-saving has no effect" in said) is not known
+    scheduler.adopt(SchedulingSettings(min_saving_seconds=0))
+    assert "min-saving" not in (
+        BindingWatch(scheduler=scheduler, meter=BudgetMeter(), clock=lambda: 1e9).now().in_short() or ""
+    )
 
 
 def test_very_many_sites_are_not_counted_at_every_question(monkeypatch: pytest.MonkeyPatch) -> None:

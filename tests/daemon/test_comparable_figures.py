@@ -23,7 +23,7 @@ SLOTS = np.arange(SITES)
 def fleet_of(budget: float, hosts: int, min_yield: float) -> SchedulerState:
     """Sites on some hosts, polled every 40 s or so; the first half changed each time, the others never."""
     rng = np.random.default_rng(7)
-    settings = SchedulingSettings(min_yield=min_yield)
+    settings = SchedulingSettings(min_saving_seconds=0, min_yield=min_yield)
     scheduler = SchedulerState(
         settings=settings, allocator_name="whittle", allocator=create("whittle", budget=budget, rng=rng)
     )
@@ -36,7 +36,7 @@ def fleet_of(budget: float, hosts: int, min_yield: float) -> SchedulerState:
         scheduler.sites.last_gap[:SITES] = gap
     scheduler.sites.last_poll[:SITES] = scheduler.sites.last_seen[:SITES] = NOW - 5.0
     scheduler.sites.polls[:SITES] = 30
-    note_unchanged(scheduler, SLOTS)
+    note_unchanged(scheduler, SLOTS, 0.0)
     scheduler.budget_fit.fit()
     return scheduler
 

@@ -152,7 +152,9 @@ async def test_a_full_collection_takes_the_better_page_only(origin: Origin, star
 async def test_robots_txt_and_spacing_hold_for_fringe_and_refresh_together(origin: Origin, start: Start) -> None:
     small = SmallWeb(origin, 30)
     origin.robots = Page("User-agent: *\nDisallow: /4\nDisallow: /1\n")
-    spaced = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=0.15, backoff_base_seconds=0.4)
+    spaced = SchedulingSettings(
+        min_interval_seconds=0, min_saving_seconds=0, host_interval_seconds=0.15, backoff_base_seconds=0.4
+    )
     async with start(topic=TOPIC, seeds=[small.seed], scheduling=spaced, allocator="whittle") as running:
         await until(lambda: len(origin.log) > 60)
         found = await pages_of(running.store)

@@ -15,7 +15,7 @@ from pollerd.storage.values import SiteContext
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 
-SETTINGS = SchedulingSettings(min_interval_seconds=30.0)
+SETTINGS = SchedulingSettings(min_interval_seconds=30.0, min_saving_seconds=0)
 
 
 def finding(kind: OutcomeKind, *, last: OutcomeKind | None = OutcomeKind.UNCHANGED, duration: float = 0.5) -> Found:
@@ -49,7 +49,7 @@ async def polled(running: Running, polls: int) -> None:
 
 async def test_polls_without_news_are_committed_together(origin: Origin, start: Start) -> None:
     origin.pages |= {f"/{n}": Page(etag='"1"') for n in range(6)}
-    settings = SchedulingSettings(min_interval_seconds=2.0, host_interval_seconds=0.0)
+    settings = SchedulingSettings(min_interval_seconds=2.0, min_saving_seconds=0, host_interval_seconds=0.0)
     async with start(scheduling=settings, budget=10.0, gather_seconds=1.0) as running:
         await running.add(*(origin.url(f"/{n}", host=n) for n in range(6)))
         await polled(running, 6)
@@ -61,7 +61,7 @@ async def test_polls_without_news_are_committed_together(origin: Origin, start: 
 async def test_a_change_waits_for_nobody(origin: Origin, start: Start) -> None:
     """It takes what waits along: all is in order, and committed, when it is told."""
     origin.pages |= {f"/{n}": Page(etag='"1"') for n in range(4)}
-    settings = SchedulingSettings(min_interval_seconds=1.0, host_interval_seconds=0.0)
+    settings = SchedulingSettings(min_interval_seconds=1.0, min_saving_seconds=0, host_interval_seconds=0.0)
     async with start(scheduling=settings, gather_seconds=1.0) as running:
         await running.add(*(origin.url(f"/{n}", host=n) for n in range(4)))
         await polled(running, 8)
@@ -73,7 +73,7 @@ async def test_a_change_waits_for_nobody(origin: Origin, start: Start) -> None:
 
 async def test_what_waits_is_committed_at_the_end(origin: Origin, start: Start) -> None:
     origin.pages["/a"] = Page(etag='"1"')
-    settings = SchedulingSettings(min_interval_seconds=2.0, host_interval_seconds=0.0)
+    settings = SchedulingSettings(min_interval_seconds=2.0, min_saving_seconds=0, host_interval_seconds=0.0)
     async with start(scheduling=settings, gather_seconds=1.0) as running:
         (site,) = await running.add(origin.url("/a"))
         await polled(running, 1)

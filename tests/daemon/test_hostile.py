@@ -91,7 +91,9 @@ async def test_times_left_by_a_clock_that_ran_ahead_keep_no_site_waiting(
     origin: Origin, start: Start, database: str
 ) -> None:
     origin.pages["/a"] = Page()
-    settings = SchedulingSettings(min_interval_seconds=0.5, host_interval_seconds=0.2, backoff_cap_seconds=1.0)
+    settings = SchedulingSettings(
+        min_interval_seconds=0.5, min_saving_seconds=0, host_interval_seconds=0.2, backoff_cap_seconds=1.0
+    )
     async with start(scheduling=settings) as running:
         (site_id,) = await running.add(origin.url("/a"))
         await running.polled(site_id, 1)

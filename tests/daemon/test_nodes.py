@@ -42,7 +42,7 @@ from tests.support.postgres import postgres_database
 
 HOSTS = 24
 HOST_SECONDS = 0.3
-_SETTINGS = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=HOST_SECONDS, min_yield=0)
+_SETTINGS = SchedulingSettings(min_interval_seconds=0, min_saving_seconds=0, host_interval_seconds=HOST_SECONDS)
 
 
 @pytest.fixture

@@ -28,7 +28,9 @@ from pollerd.storage.settings import StorageSettings
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until, until_found
 
-SLOWLY = SchedulingSettings(min_interval_seconds=0.1, host_interval_seconds=0, backoff_base_seconds=0.2)
+SLOWLY = SchedulingSettings(
+    min_interval_seconds=0.1, min_saving_seconds=0, host_interval_seconds=0, backoff_base_seconds=0.2
+)
 
 
 class Receiver:
@@ -324,7 +326,9 @@ async def test_that_the_budget_is_too_small_is_told_once_over_restarts(
     start: Start, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notifier, "LATE_SECONDS", 0.02)
-    hourly = SchedulingSettings(min_interval_seconds=0.01, host_interval_seconds=0, max_interval_seconds=0.02)
+    hourly = SchedulingSettings(
+        min_interval_seconds=0.01, min_saving_seconds=0, host_interval_seconds=0, max_interval_seconds=0.02
+    )
     for _ in range(2):
         async with start(scheduling=hourly, private_channels=True, budget=0.01) as running:
             if not (await running.store.notifications.rules.all()):
@@ -354,7 +358,9 @@ async def test_a_channel_that_stalls_holds_up_no_other(start: Start, origin: Ori
 
 
 async def test_a_site_that_fails_for_long_is_found_between_its_polls(start: Start, origin: Origin) -> None:
-    rarely = SchedulingSettings(min_interval_seconds=0.1, host_interval_seconds=0, backoff_base_seconds=3600.0)
+    rarely = SchedulingSettings(
+        min_interval_seconds=0.1, min_saving_seconds=0, host_interval_seconds=0, backoff_base_seconds=3600.0
+    )
     async with start(scheduling=rarely) as running:
         channel = await running.control.notifications.add_channel("hook", "webhook", {"url": "https://a.example/"})
         patience = {"after_polls": None, "after": 1.0}

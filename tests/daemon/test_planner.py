@@ -15,9 +15,10 @@ from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.registry import create
 from pollerd.daemon.planner import Planner
 from pollerd.daemon.scheduler_state import SchedulerState
+from pollerd.daemon.unchanged import note_unchanged
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, SiteState
-from pollerd.planning import BudgetPlan, MeasuredDelays, PlanLimit
+from pollerd.planning import BudgetPlan, MeasuredDelays, PlanLimit, sentences
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.history import HistoryStore
@@ -40,7 +41,7 @@ def scheduler_of(
 ) -> SchedulerState:
     """Sites with ids from 1, each polled 30 times at a gap that suits it, on hosts by number, else each on its own."""
     rng, number = np.random.default_rng(5), len(specs)
-    politeness = SchedulingSettings(**{"min_interval_seconds": 10.0, "min_yield": 0.0, **settings})
+    politeness = SchedulingSettings(**{"min_interval_seconds": 10.0, "min_saving_seconds": 0.0, **settings})
     scheduler = SchedulerState(
         settings=politeness, allocator_name=allocator, allocator=create(allocator, budget=budget, rng=rng)
     )
@@ -187,6 +188,39 @@ async def test_limits_of_sites_are_the_reason(allocator: str) -> None:
     assert sorted(limits(found)) == (expected if allocator == "optimal" else expected[:2] + expected[3:])
     assert [one.share for one in found.limits] == sorted((one.share for one in found.limits), reverse=True)
     assert sum(one.share for one in found.limits) == pytest.approx(1 - (found.most or 0.0))
+
+
+async def test_a_goal_that_min_saving_holds_back_is_told_in_checks_a_day() -> None:
+    """And what is told is true: with that min_saving the gate makes these checks, and they reach the goal."""
+    rates = np.geomspace(1e-5, 1e-3, 12)
+    scheduler = scheduler_of(specs_of(12), rates, min_saving_seconds=120.0)
+    slots = np.arange(12)
+    note_unchanged(scheduler, slots, NOW)
+    goal = 0.5, 60.0
+    found = await planner_of(scheduler).plan(*goal)
+    assert found.budget is None
+    assert limits(found)[0][0] is PlanLimit.MIN_SAVING
+    assert found.current_min_saving == 120.0
+    assert found.min_saving is not None
+    assert found.min_saving < 120.0
+    assert found.checks_per_day is not None
+    assert found.checks_per_day > (found.current_checks_per_day or 0.0) > 0.0
+    assert "checks a day: --min-saving " in sentences(found)[0]
+    scheduler.adopt(SchedulingSettings(min_interval_seconds=10.0, min_saving_seconds=found.min_saving * 0.99))
+    note_unchanged(scheduler, slots, NOW)
+    again = await planner_of(scheduler).plan(*goal)
+    assert again.budget is not None
+    assert again.most == pytest.approx(0.5, abs=0.02)
+    assert again.current_checks_per_day == pytest.approx(found.checks_per_day, rel=0.05)
+    assert "checks a day are enough" in sentences(again)[0]
+
+
+async def test_sites_with_a_min_saving_of_their_own_keep_it() -> None:
+    scheduler = scheduler_of(specs_of(4, min_saving=3_600.0), np.full(4, 1e-4), min_saving_seconds=20.0)
+    note_unchanged(scheduler, np.arange(4), NOW)
+    found = await planner_of(scheduler).plan(0.9, 60.0)
+    assert (found.budget, found.min_saving, found.checks_per_day) == (None, None, None)
+    assert limits(found)[0][0] is PlanLimit.MIN_SAVING
 
 
 async def test_a_budget_beyond_all_that_may_be_set_is_the_reason() -> None:

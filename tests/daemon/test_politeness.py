@@ -31,7 +31,9 @@ ROUNDING_SECONDS = 1e-3
 
 
 def spaced(seconds: float) -> SchedulingSettings:
-    return SchedulingSettings(min_interval_seconds=0, host_interval_seconds=seconds, backoff_base_seconds=0.4)
+    return SchedulingSettings(
+        min_interval_seconds=0, min_saving_seconds=0, host_interval_seconds=seconds, backoff_base_seconds=0.4
+    )
 
 
 def gaps(origin: Origin, host: int) -> list[float]:
@@ -438,7 +440,7 @@ async def test_no_request_goes_between_a_slow_429_and_the_pause(origin: Origin, 
     origin.pages |= {"/target": Page(handler=slow_429), "/b": Page(), "/c": Page()}
     redirecting(origin, "/from", host=7)
     host = origin.url("", host=7).removeprefix("http://")
-    settings = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=0.2)
+    settings = SchedulingSettings(min_interval_seconds=0, min_saving_seconds=0, host_interval_seconds=0.2)
     async with start(scheduling=settings, flush_seconds=1.0, gather_seconds=1.0) as running:
         (site_id,) = await running.add(origin.url("/from", host=1) if moved else origin.url("/target", host=7))
         await until(lambda: bool(origin.hits("/robots.txt")) and origin.concurrent.get(host, 0) > 0)

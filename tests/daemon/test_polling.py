@@ -352,7 +352,7 @@ async def test_deleting_stops_at_once_and_keeps_nothing_in_flight(origin: Origin
 
 async def test_pausing_and_polling_by_hand(origin: Origin, start: Start) -> None:
     origin.pages["/a"] = Page(html("x"))
-    scheduling = SchedulingSettings(min_interval_seconds=1000, host_interval_seconds=0)
+    scheduling = SchedulingSettings(min_interval_seconds=1000, min_saving_seconds=0, host_interval_seconds=0)
     async with start(scheduling=scheduling) as running:
         (site_id,) = await running.add(origin.url("/a"))
         await running.polled(site_id, 1)

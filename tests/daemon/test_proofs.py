@@ -21,7 +21,9 @@ FIRST, PROVING, CHANGED, UNCHANGED = (
     OutcomeKind.CHANGED,
     OutcomeKind.UNCHANGED,
 )
-RARELY = SchedulingSettings(min_interval_seconds=1.5, host_interval_seconds=0, backoff_base_seconds=0.2)
+RARELY = SchedulingSettings(
+    min_interval_seconds=1.5, min_saving_seconds=0, host_interval_seconds=0, backoff_base_seconds=0.2
+)
 
 
 def html(*news: str) -> str:
@@ -89,7 +91,7 @@ async def test_what_is_proven_is_known_after_a_restart(start: Start, origin: Ori
 
 async def test_a_killed_daemon_finds_the_change_again(start: Start, origin: Origin, any_database: str) -> None:
     page = Script(origin, "/p", html("one"), html("two"))
-    slow = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=3.0)
+    slow = SchedulingSettings(min_interval_seconds=0, min_saving_seconds=0, host_interval_seconds=3.0)
     async with start(scheduling=slow, url=any_database, kill=True) as running:
         (site,) = await running.add(origin.url("/p"))
         assert await outcomes(running, site, 2) == [FIRST, PROVING]
@@ -212,7 +214,7 @@ async def test_changes_of_all_pages_at_once_are_proven_at_the_pace_of_the_budget
     pages, budget, interval = 60, 30.0, 30.0
     for i in range(pages):
         origin.pages[f"/{i}"] = Page(html("one"))
-    patient = SchedulingSettings(min_interval_seconds=interval, host_interval_seconds=0)
+    patient = SchedulingSettings(min_interval_seconds=interval, min_saving_seconds=0, host_interval_seconds=0)
     async with start(scheduling=patient, budget=budget) as running:
         sites = await running.add(*(origin.url(f"/{i}", host=i + 2) for i in range(pages)))
         for site in sites:
@@ -239,7 +241,7 @@ async def test_changes_of_all_pages_at_once_are_proven_at_the_pace_of_the_budget
 async def test_a_post_is_not_sent_once_more_for_a_proof(start: Start, origin: Origin) -> None:
     """Its change waits for its next regular poll, as long after the poll that found it as that was after the first."""
     page = Script(origin, "/p", html("one"), html("one", "two"))
-    seldom = SchedulingSettings(min_interval_seconds=0.3, host_interval_seconds=0)
+    seldom = SchedulingSettings(min_interval_seconds=0.3, min_saving_seconds=0, host_interval_seconds=0)
     async with start(scheduling=seldom, allocator="uniform", budget=20.0) as running:
         spec = SiteSpec(origin.url("/p"), access=Access(body=""), min_interval=1.5)
         site = (await running.control.sites.add([spec])).added[0][0]

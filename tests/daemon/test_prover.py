@@ -42,7 +42,7 @@ class World:
         access: Access = NO_ACCESS,
     ) -> None:
         self.access = access
-        settings = SchedulingSettings(host_interval_seconds=interval)
+        settings = SchedulingSettings(min_saving_seconds=0, host_interval_seconds=interval)
         allocator = registry.create("uniform", budget=budget, objective="changes", rng=np.random.default_rng(1))
         self.scheduler = SchedulerState(settings=settings, allocator_name="uniform", allocator=allocator)
         self.scheduler.add([1], [(1, "a.example:80")], [SiteSpec(URL)])

@@ -321,7 +321,7 @@ async def test_a_reading_keeps_to_the_host_interval(origin: Origin, lists: Lists
     lists.say(index(origin.url(f"/{n}.xml") for n in range(3)))
     for n in range(3):
         origin.pages[f"/{n}.xml"] = Page(urlset([origin.url(f"/p{n}")]))
-    polite = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=0.3)
+    polite = SchedulingSettings(min_interval_seconds=0, min_saving_seconds=0, host_interval_seconds=0.3)
     async with start(scheduling=polite) as running:
         source = await add(running, lists.url, interval=60.0)
         await until_read(running, source.id, lambda s: s.joined == 3)

@@ -194,7 +194,9 @@ async def test_changes_of_a_place_that_a_mask_hid_are_found_again(start: Start, 
     """The page is edited at both polls of a proof, then stands still, and changes at that place again."""
     still = [html(3)] * (ENOUGH + 6)
     Script(origin, "/p", html(1), html(2), html(3), *still, html(4))
-    async with start(scheduling=SchedulingSettings(min_interval_seconds=0.01, host_interval_seconds=0)) as running:
+    async with start(
+        scheduling=SchedulingSettings(min_interval_seconds=0.01, min_saving_seconds=0, host_interval_seconds=0)
+    ) as running:
         (site,) = await running.add(origin.url("/p"))
         found = await outcomes(running, site, 3 + len(still) + 2)
         changes = await running.changes()
@@ -223,7 +225,9 @@ async def test_what_was_learned_under_rules_that_are_given_up_is_forgotten(
     monkeypatch.setattr(Uniform, "remove", recorded)
     still = [html(3)] * (ENOUGH + 3)
     Script(origin, "/p", html(1), html(2), html(3), *still)
-    async with start(scheduling=SchedulingSettings(min_interval_seconds=0.01, host_interval_seconds=0)) as running:
+    async with start(
+        scheduling=SchedulingSettings(min_interval_seconds=0.01, min_saving_seconds=0, host_interval_seconds=0)
+    ) as running:
         (site,) = await running.add(origin.url("/p"))
         await running.polled(site, 3)
         assert forgotten == []

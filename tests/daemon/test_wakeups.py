@@ -25,7 +25,7 @@ from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 
-QUIET = SchedulingSettings(min_interval_seconds=1000.0, host_interval_seconds=0.2)
+QUIET = SchedulingSettings(min_interval_seconds=1000.0, min_saving_seconds=0, host_interval_seconds=0.2)
 
 
 class HostReservations:
@@ -82,7 +82,7 @@ async def test_a_daemon_with_nothing_due_sleeps(origin: Origin, start: Start) ->
 
 async def test_turns_follow_the_polls(origin: Origin, start: Start) -> None:
     origin.pages |= {f"/{n}": Page(etag='"1"') for n in range(6)}
-    settings = SchedulingSettings(min_interval_seconds=2.0, host_interval_seconds=0.0)
+    settings = SchedulingSettings(min_interval_seconds=2.0, min_saving_seconds=0, host_interval_seconds=0.0)
     async with start(scheduling=settings, flush_seconds=0.25) as running:
         ids = await running.add(*(origin.url(f"/{n}", host=n) for n in range(6)))
         await all_polled(running, ids)
@@ -114,7 +114,7 @@ async def test_slow_servers_do_not_keep_the_loop_awake(origin: Origin, start: St
 @pytest.mark.parametrize("budget", [0.05, 0.5])
 async def test_a_small_budget_waits_in_one_sleep(origin: Origin, start: Start, budget: float) -> None:
     origin.pages |= {f"/{n}": Page() for n in range(40)}
-    settings = SchedulingSettings(min_interval_seconds=0.0, host_interval_seconds=0.0)
+    settings = SchedulingSettings(min_interval_seconds=0.0, min_saving_seconds=0, host_interval_seconds=0.0)
     async with start(scheduling=settings, budget=budget) as running:
         await running.add(*(origin.url(f"/{n}", host=n % 3) for n in range(40)))
         await until(lambda: len(origin.hits()) >= 1)
@@ -148,7 +148,7 @@ async def test_a_loop_that_stands_still_is_not_alive(
 
 
 def tables(count: int) -> tuple[SiteTable, HostTable]:
-    sites, hosts = SiteTable(), HostTable(SchedulingSettings(host_interval_seconds=1.0))
+    sites, hosts = SiteTable(), HostTable(SchedulingSettings(min_saving_seconds=0, host_interval_seconds=1.0))
     slots = sites.add(range(1, count + 1))
     for slot in slots:
         sites.host[slot] = hosts.add(int(slot), f"h{slot}:80")

@@ -51,6 +51,7 @@ async def spied(folder: Path, *urls: str, loopback: bool = False, **variables: s
             json.dumps(setting),
             *("run", str(folder / "urls.txt"), "--database", f"sqlite+aiosqlite:///{folder / 'poll.db'}"),
             *("--listen", "127.0.0.1:0", "--host-interval", "0", "--min-interval", "0", "--budget", "50"),
+            *("--min-saving", "0"),
             env={**environment(**variables), "PYTHONPATH": os.getcwd()},
             stdout=log,
             stderr=log,

@@ -93,7 +93,7 @@ def clock_of(machine: Time, on_set: Callable[[float], None]) -> SteadyClock:
 
 CLOCKS: list[SteadyClock] = []
 SITES = 12
-PATIENT = SchedulingSettings(min_interval_seconds=600.0, host_interval_seconds=0.2)
+PATIENT = SchedulingSettings(min_interval_seconds=600.0, min_saving_seconds=0, host_interval_seconds=0.2)
 
 
 async def polled_once(running: Running, origin: Origin) -> list[int]:
@@ -121,7 +121,9 @@ async def test_a_clock_that_is_set_brings_no_poll_forward(
 
 
 async def test_a_clock_that_is_set_back_keeps_no_site_waiting(origin: Origin, start: Start, machine: Time) -> None:
-    async with start(scheduling=SchedulingSettings(min_interval_seconds=0.0, host_interval_seconds=0.2)) as running:
+    async with start(
+        scheduling=SchedulingSettings(min_interval_seconds=0.0, min_saving_seconds=0, host_interval_seconds=0.2)
+    ) as running:
         ids = await polled_once(running, origin)
         machine.set(-HOUR)
         seen = len(origin.hits())

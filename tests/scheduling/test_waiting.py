@@ -89,7 +89,7 @@ def test_a_site_that_is_believed_unchanged_waits_for_that() -> None:
     sites, hosts = tables([0, 1])
     sites.last_seen[:2] = NOW - 10
     sites.put("unchanged_until", 0, NOW + 3_600)
-    assert waiting(sites, hosts, SETTINGS, NOW) == Waiting(belief=1, interval=1)
+    assert waiting(sites, hosts, SETTINGS, NOW) == Waiting(belief=1, saving=20.0, interval=1)
 
 
 def test_a_site_that_asks_to_be_left_alone_waits_for_that() -> None:

@@ -17,6 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
+from pollerd.scheduling.min_yield import least_savings
 from pollerd.site_settings import RespectTtl, SiteSpec, TagSettings
 from pollerd.storage import migrate
 from pollerd.storage.engine import Database, database_url
@@ -172,6 +173,31 @@ async def test_whether_ttls_are_respected_goes_down_and_up(url: str, settings: S
     kept = [RespectTtl.OFF, RespectTtl.STRICT, None, None]
     assert [site.spec.respect_ttl for site in sites] == kept
     assert [tag.settings.get("respect_ttl") for _, tag in sorted((await store.sites.tags.load()).items())] == kept
+    await store.close()
+
+
+async def test_rows_that_said_no_min_yield_before_there_was_a_min_saving_say_it_still(
+    url: str, settings: StorageSettings
+) -> None:
+    """0038 only adds a column: a min_yield of 0 without a min_saving means 0 wherever it is read, also to old nodes."""
+    await migrate.upgrade(url)
+    store = await Store.open(url, settings=settings)
+    specs = [SiteSpec("http://h/a", min_yield=0.0), SiteSpec("http://h/b", tags=("t",)), SiteSpec("http://h/c")]
+    await store.sites.add(specs, ["h:80"] * 3, 1.0, respect_deleted=True)
+    await store.sites.tags.put(TagSettings("t", {"min_yield": 0.0}, changed_at=5.0), sends=False)
+    await store.close()
+    database = Database(database_url(url), settings, create=False)
+    await database.write(lambda c: migrate.down(c, "0037"))
+    assert "min_saving" not in await database.read(
+        lambda c: {column["name"] for column in inspect(c).get_columns("site")}
+    )
+    await database.close()
+    await migrate.upgrade(url)
+    store = await Store.open(url, settings=settings)
+    await store.sites.tags.load()
+    (rows, faults), *_ = [part async for part in store.sites.schedule.all()]
+    assert not faults
+    assert least_savings(rows.min_saving, rows.min_yield, 20.0).tolist() == [0.0, 0.0, 20.0]
     await store.close()
 
 

@@ -20,7 +20,10 @@ from typing import IO
 from tests.support.preloaded import Preloaded
 
 PATIENCE_SECONDS = 120.0
-_USUAL = ("--listen", "127.0.0.1:0", "--allow-private", "--host-interval", "0", "--min-interval", "0")
+_USUAL = (
+    *("--listen", "127.0.0.1:0", "--allow-private"),
+    *("--host-interval", "0", "--min-interval", "0", "--min-saving", "0"),
+)
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,39 @@ def test_a_plan_that_can_be_kept() -> None:
             f"{NO}: a budget is 10,000 polls/s at most.",
         ),
         ({"budget": None, "most": 0.8999, "limits": ()}, f"{NO}. 90 % is the most."),
+        (
+            {"budget": 0.0072, "checks_per_day": 618.0},
+            f"To learn of {OF_SHOP}, about 620 checks a day are enough (0.0072 polls/s); you have 6.",
+        ),
+        (
+            {"budget": 0.05, "current_budget": 0.01, "checks_per_day": 4_320.0},
+            f"To learn of {OF_SHOP}, about 4,300 checks a day are needed (0.05 polls/s); you have 0.01.",
+        ),
+        (
+            {
+                "budget": None,
+                "most": 0.4,
+                "limits": (HeldBack(PlanLimit.MIN_SAVING, 12, 3, 7_200.0, 0.2),),
+                "checks_per_day": 600.0,
+                "min_saving": 4.96,
+                "current_checks_per_day": 304.0,
+                "current_min_saving": 20.0,
+            },
+            f"To learn of {OF_SHOP} you need about 600 checks a day: --min-saving 5s (today 20s, 300 checks a day).",
+        ),
+        (
+            {
+                "budget": None,
+                "limits": (HeldBack(PlanLimit.MIN_SAVING, 12, 3, 7_200.0, 0.2),),
+                "checks_per_day": 864_000.0,
+                "min_saving": 0.5,
+            },
+            f"To learn of {OF_SHOP} you need about 860,000 checks a day: --min-saving 0.5s and 10 polls/s.",
+        ),
+        (
+            {"budget": None, "most": 0.4, "limits": (HeldBack(PlanLimit.MIN_SAVING, 12, 3, 7_200.0, 0.2),)},
+            f"{NO}: 12 pages are not worth a poll for 2 h after each (min_saving). 40 % is the most.",
+        ),
         ({"sites": 0}, "No page tagged shop is polled yet."),
         ({"sites": 0, "tag": None}, "No page is polled yet: add one by `pollerd sites add URL`."),
         ({"current_share": None}, "No change of 1,204 pages tagged shop is expected."),
@@ -140,6 +173,26 @@ def test_the_first_sentence_says_what_is_needed(changed: dict[str, Any], said: s
 )
 def test_the_second_says_what_is(changed: dict[str, Any], said: str) -> None:
     assert sentences(replace(PLAN, **changed))[1] == said
+
+
+@pytest.mark.parametrize(
+    ("median", "saving", "said"),
+    [
+        (
+            12.0,
+            20.0,
+            "The median weight is 12, and --min-saving 20s is for weight 1: a check of most is to save 1.67s.",
+        ),
+        (0.1, 60.0, "The median weight is 0.1, and --min-saving 1m is for weight 1: a check of most is to save 10m."),
+        (0.0, 20.0, "The median weight is 0, and --min-saving 20s is for weight 1: most are hardly checked."),
+        (0.2, 20.0, None),
+        (5.0, 20.0, None),
+        (12.0, 0.0, None),
+    ],
+)
+def test_unusual_weights_are_told_as_min_saving_is_for_weight_1(median: float, saving: float, said: str | None) -> None:
+    found = sentences(replace(PLAN, median_weight=median, current_min_saving=saving))
+    assert [one for one in found if "median weight" in one] == ([] if said is None else [said])
 
 
 def test_the_last_ones_say_what_is_measured_and_doubtful() -> None:

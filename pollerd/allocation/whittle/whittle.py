@@ -636,11 +636,13 @@ class Whittle(Allocator):
         return words(self._belief, slot) | (self._signal_index.words(slot) if self._signal_index.active else {})
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.present_chance(slots, elapsed, self._belief.now)
+
+    def present_chance(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         gap, slots = _clipped(np.asarray(elapsed, np.float64)), self._slot_table.known(slots)
         without = change_probability(self._belief, slots, gap)
         if not self._signal_index.active:
             return without
-        now = self._belief.now
         return self._signal_index.change_probability(slots, self._belief.clock.gap(gap, now), now, without)
 
     def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:

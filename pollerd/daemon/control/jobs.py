@@ -99,7 +99,7 @@ class ManySites:
         before = {site.id: site.spec for site in await self._store.get_many(ids)} if tags else {}
         await self._store.put_settings([NewSettings(i, wanted[i], resumed=False) for i in ids], now)
         rows, faults = await self._store.schedule.of(ids)
-        adopt_stored(self._scheduler, self._site_cache, rows, faults, dict.fromkeys(ids, now))
+        adopt_stored(self._scheduler, self._site_cache, rows, faults, dict.fromkeys(ids, now), now)
         otherwise = [i for i, spec in before.items() if polled_otherwise(inherit(spec, tags), inherit(wanted[i], tags))]
         slots = self._scheduler.sites.slots_of(np.array(otherwise, np.int64))
         self._scheduler.poll_anew(slots[slots >= 0])

@@ -148,7 +148,7 @@ def add_stored(
         log.warning("learned_state_unusable", sites=len(learned), reason=str(error), instead="learning anew")
     if ttls is not None:
         recall_ttls(scheduler, ttls)
-    note_unchanged(scheduler, slots)
+    note_unchanged(scheduler, slots, now)
     return slots
 
 
@@ -158,10 +158,12 @@ def adopt_stored(
     rows: ScheduleRows,
     faults: Mapping[int, str],
     changed_at: Mapping[int, float],
+    now: float,
 ) -> None:
     """Gives sites in memory the settings that are stored; their next polls are full ones. Others are skipped.
 
     changed_at: site id -> when its settings changed, as it is stored: a poll that was prepared before does not start.
+    now: epoch s.
     """
     numbers = {name: getattr(rows, name) for name in NUMERIC_SETTINGS}
     scheduler.adopt_settings(SettingsColumns(rows.site_id, numbers, rows.windows), faults)
@@ -171,7 +173,7 @@ def adopt_stored(
         site_cache.forget(site_id)
     for site_id in changed_at.keys() & set(rows.site_id[known].tolist()):
         scheduler.settings_pending[site_id] = changed_at[site_id]
-    note_unchanged(scheduler, slots[known])
+    note_unchanged(scheduler, slots[known], now)
 
 
 _TAKEN_OVER_AT_ONCE = 1_000
@@ -342,7 +344,7 @@ class SiteControl:
                 self._scheduler.add([site_id], [(host_id, site.host)], [self._inherit(site.spec)])
                 self._scheduler.carry_on(site)
             self._scheduler.update(site_id, self._inherit(site.spec))
-            note_unchanged(self._scheduler, self._slots(site_id))
+            note_unchanged(self._scheduler, self._slots(site_id), now)
             if "paused" in changes:
                 self._scheduler.set_paused(site_id, changes["paused"])
             if polled_otherwise(self._inherit(before.spec), self._inherit(site.spec)):

@@ -85,19 +85,19 @@ class TagControl:
             raise
         for columns, faults in pieces:
             for start in range(0, len(columns), _AT_ONCE):
-                self._adopt(columns.part(slice(start, start + _AT_ONCE)), faults, now if sends else None)
+                self._adopt(columns.part(slice(start, start + _AT_ONCE)), faults, now, sent_anew=sends)
                 await asyncio.sleep(0)
         await self._scheduler.budget_fit.fit_in_steps()
         self._scheduler.due.set()
 
-    def _adopt(self, columns: SettingsColumns, faults: Mapping[int, str], sent_anew_at: float | None) -> None:
+    def _adopt(self, columns: SettingsColumns, faults: Mapping[int, str], now: float, *, sent_anew: bool) -> None:
         ids = columns.site_id.tolist()
         self._scheduler.adopt_settings(columns, {i: faults[i] for i in faults.keys() & set(ids)})
         slots = self._scheduler.sites.slots_of(columns.site_id)
-        note_unchanged(self._scheduler, slots[slots >= 0])
-        if sent_anew_at is not None:
+        note_unchanged(self._scheduler, slots[slots >= 0], self._clock())
+        if sent_anew:
             for site_id in np.asarray(columns.site_id)[slots >= 0].tolist():
-                self._scheduler.settings_pending[site_id] = sent_anew_at
+                self._scheduler.settings_pending[site_id] = now
                 self._site_cache.forget(site_id)
             self._scheduler.poll_anew(slots[slots >= 0])
 

@@ -286,7 +286,7 @@ class SiteFollower:
         return set(rows.site_id[known][here != rows.host_id[known]].tolist())
 
     def _adopt_settings(self, rows: ScheduleRows, faults: dict[int, str], changed_at: dict[int, float]) -> None:
-        adopt_stored(self._scheduler, self._site_cache, rows, faults, changed_at)
+        adopt_stored(self._scheduler, self._site_cache, rows, faults, changed_at, self._clock())
         for site_id, paused in zip(rows.site_id.tolist(), rows.paused.tolist(), strict=True):
             if self._scheduler.is_paused(site_id) != paused:
                 self._scheduler.set_paused(site_id, paused)

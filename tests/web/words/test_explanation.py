@@ -50,6 +50,7 @@ SAID = ExplanationView(
     notes={},
     host="shop.example.org:443",
     host_override=None,
+    min_saving_in_force=20.0,
     half_life_in_force=86_400.0,
 )
 
@@ -72,7 +73,7 @@ def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
         "It changes about 6 times a day (90 % sure: between 4 times a day and 9 times a day). "
         "The last poll was 38 min ago; the chance that it has changed since is 15 %. 211 pages are more urgent. "
         "At this budget it is polled about every 1 h 50 min and takes 0.015 % of the budget. "
-        "Next: about 2027-01-15 09:12 UTC. "
+        "Each check is to bring news 20 s sooner. Next: about 2027-01-15 09:12 UTC. "
         "It may be polled at any moment; it waits only because others are more urgent."
     )
 
