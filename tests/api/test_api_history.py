@@ -100,7 +100,11 @@ async def test_either_order_over_rest(api: Api) -> None:
         refused = await api("GET", f"{path}?cursor={cursor}&order=oldest")
         assert refused.status == 422
         assert refused.json["errors"] == [
-            {"field": "order", "allowed": "the cursor is of another order: leave order out, or give newest", "given": None}
+            {
+                "field": "order",
+                "allowed": "the cursor is of another order: leave order out, or give newest",
+                "given": None,
+            }
         ]
         (error,) = (await api("GET", f"{path}?order=up")).json["errors"]
         assert error == {"field": "order", "allowed": "'newest' or 'oldest'", "given": "up"}
