@@ -177,6 +177,8 @@ class Outcome(Struct, frozen=True, gc=False):
     """BODY of a rendered page: a PNG of it; None where none was asked for, or it was too large."""
     hub_links: tuple[str, ...] = ()
     """BODY: its `Link` headers, as sent, if one of them may name a WebSub hub."""
+    unpacked: bool = False
+    """BODY: it was gzip without a word of it, which was not unpacked for the first reader."""
 
     def __post_init__(self) -> None:
         if (self.kind is OutcomeKind.BODY) != (self.body is not None):

@@ -78,7 +78,7 @@ def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detec
     if baseline.reader == READER:
         return _compared(outcome, baseline, raw, elapsed)
     anew = _read_anew(outcome, baseline, raw, elapsed)
-    if baseline.reader not in READERS:
+    if baseline.reader not in READERS or outcome.unpacked:
         return replace(anew, evidence=None)
     detection = _compared(outcome, baseline, raw, elapsed)
     if baseline.media in _AS_SENT and detection.baseline.media not in _AS_SENT:

@@ -390,7 +390,7 @@ _ESCAPED = re.compile(
 )
 
 
-def canonical(body: bytes) -> bytes | None:
+def canonical(body: bytes, reader: int = READER) -> bytes | None:
     """Returns the canonical form as UTF-8, or None if the body is not JSON or is nested deeper than about 250 levels.
 
     `body` is UTF-8 without byte order mark. Arrays keep their order. The last of duplicate keys counts. Numbers of 18
@@ -398,7 +398,7 @@ def canonical(body: bytes) -> bytes | None:
     surrogate pairs their digits. What stands in front to keep it from being run (`)]}',`) is left out. Raises nothing.
     """
     try:
-        return orjson.dumps(_read(body), option=_CANONICAL)
+        return orjson.dumps(_read(body, reader), option=_CANONICAL)
     except (ValueError, RecursionError, orjson.JSONEncodeError):
         return None
 
@@ -419,16 +419,18 @@ def parsed(body: bytes) -> Any:
     return values or None
 
 
-def _read(body: bytes) -> Any:
+def _read(body: bytes, reader: int = READER) -> Any:
     if _LONG not in body.translate(_ZEROS):
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError:
             pass
-    return _read_odd(body)
+    return _read_odd(body, reader)
 
 
-def _read_odd(body: bytes) -> Any:
+def _read_odd(body: bytes, reader: int) -> Any:
+    if reader == FIRST_READER:
+        return json.loads(body.decode(), parse_int=_integer, parse_float=_decimal, parse_constant=str)
     guard = _GUARD.match(body)
     text = (body if guard is None else body[guard.end() :]).decode()
     whole = _ESCAPED.sub(lambda found: f"\ufffd{found[1][1:]}" if found[1] else found[0], text)

@@ -62,7 +62,7 @@ def _read(media: Media, text: bytes, body: bytes, reader: int) -> Normalised | N
         case Media.BINARY:
             return Normalised(media, body)
         case Media.JSON:
-            content = canonical(text)
+            content = canonical(text, reader)
             return None if content is None else Normalised(media, content)
         case Media.FEED:
             read = feed.xml_feed if text.lstrip()[:1] == b"<" else feed.json_feed

@@ -39,7 +39,7 @@ from pollerd.urls import host_of
 class Response:
     """A response that must be read to the end or closed: its connection is busy until then."""
 
-    __slots__ = ("_connection", "content", "headers", "status")
+    __slots__ = ("_connection", "content", "headers", "status", "unpacked")
 
     def __init__(
         self, status: int, headers: CIMultiDictProxy[str], content: StreamReader, connection: Connection
@@ -48,6 +48,8 @@ class Response:
         self.headers = headers
         self.content = content
         """The body as sent, still content-encoded."""
+        self.unpacked = False
+        """Whether the body that was read was gzip without a word."""
         self._connection: Connection | None = connection
         content.on_eof(self._ended)
 
@@ -449,7 +451,8 @@ def _encoding(response: Response) -> str:
 async def _without_unsaid_gzip(response: Response, body: bytes, limit: int, partial: bool) -> bytes:
     if unsaid_gzip(body, response.headers.get(hdrs.CONTENT_TYPE)):
         try:
-            return await _decoded(body, "gzip", limit, partial=partial)
+            body = await _decoded(body, "gzip", limit, partial=partial)
+            response.unpacked = True
         except RefusedError as error:
             if error.kind is OutcomeKind.TOO_LARGE:
                 raise

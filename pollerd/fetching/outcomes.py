@@ -277,6 +277,7 @@ class OutcomeBuilder:
         server_date: float | None = None,
         retry_after: float | None = None,
         detail: str = "",
+        unpacked: bool = False,
         robots_tags: tuple[str, ...] = (),
         fresh_for: float | None = None,
         hub_links: tuple[str, ...] = (),
@@ -298,6 +299,7 @@ class OutcomeBuilder:
             robots_tags,
             fresh_for,
             hub_links=hub_links,
+            unpacked=unpacked,
         )
 
     async def of_robots(self, state: FetchState, response: Response, most: int) -> RobotsResponse:
@@ -362,6 +364,7 @@ class OutcomeBuilder:
             fresh_for=self._fresh_for(response),
             hub_links=hub_links_of(headers.getall(hdrs.LINK, ())),
             detail=detail,
+            unpacked=response.unpacked,
         )
 
     def _readable(self, url: str, error: CutShortError) -> bytes:

@@ -138,6 +138,11 @@ KINDS = [
     _bytes("no type", b"<p>a</p>", b"<p>b</p>", None, b"<p>a</p><!-- b -->"),
     _bytes("xml", b"<a><b>1</b></a>", b"<a><b>2</b></a>", "application/xml"),
     _bytes("markup as text", b"<p>a</p>", b"<p>b</p>", "text/plain"),
+    _bytes("a type without a slash", b"<html><p>a", b"<html><p>b", "html", sees_more=True),
+    _bytes("two types", b"<p>a</p>", b"<p>b</p>", "text/html, text/html", sees_more=True),
+    _bytes("a type that nobody knows", b"a;b\r\n1;2", b"a;b\r\n1;3", "application/csv", sees_more=True),
+    _bytes("json cut in a pair", rb'{"a": "x \ud83d", "b": 1}', rb'{"a": "x \ud83d", "b": 2}', JSON, sees_more=True),
+    _bytes("guarded json", b')]}\',\n{"a":1}', b')]}\',\n{"a":2}', JSON, sees_more=True),
 ]
 
 FINGERPRINTS = {
@@ -181,5 +186,10 @@ FINGERPRINTS = {
     "no type": "a96faf705af16834e6c632b61e964e1f",
     "xml": "b9951325af28cd618c9aefc136b977c9",
     "markup as text": "0fe32c5ce434f1fd8b95f3d0e99fa043",
+    "a type without a slash": "7ce2e08327e0140250c0e8247f3592ab",
+    "two types": "0fe32c5ce434f1fd8b95f3d0e99fa043",
+    "a type that nobody knows": "f58361457e603f05032626b64c5bee0b",
+    "json cut in a pair": "b8b1deb992b7f20d8d18b92da60834c5",
+    "guarded json": "6e781317c5330350f1a05a09a1423f21",
 }
 """By kind."""

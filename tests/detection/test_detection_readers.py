@@ -144,3 +144,14 @@ def test_a_page_that_is_read_by_two_readers_is_read_beside_the_loop() -> None:
     before = Baseline(b"x" * 16, raw)
     assert heavy(answer(kind.before, kind), before)
     assert not heavy(answer(kind.before, kind), replace(before, reader=READER))
+
+
+def test_gzip_without_a_word_begins_anew() -> None:
+    """The first reader was given the bytes as they came: they cannot be had again."""
+    kind = Kind("gzip", b"<p>a", b"<p>a", b"<p>a")
+    first = detect(answer(kind.before, kind), Baseline(), None).baseline
+    old = replace(first, fingerprint=b"0" * 16, raw_fingerprint=b"1" * 16, reader=FIRST_READER, no_text="")
+    found = detect(replace(answer(kind.before, kind), unpacked=True), old, 60.0)
+    assert (found.kind, found.evidence, found.baseline.reader, found.detail) == (UNCHANGED, None, READER, ANEW)
+    assert detect(replace(answer(kind.before, kind), unpacked=True), found.baseline, 60.0).kind is UNCHANGED
+    assert detect(replace(answer(b"<p>b", kind), unpacked=True), found.baseline, 60.0).kind is CHANGED

@@ -425,7 +425,7 @@ async def test_text_that_is_gzip_without_a_word_is_unpacked(serve: Serve, fetche
     encoding = () if compressed == PACKED else ("Content-Encoding: gzip",)
     site = await serve(says(message("200 OK", "Content-Type: text/html", *encoding, body=compressed)))
     outcome = await fetcher.fetch(Request(site.url()))
-    assert (outcome.body, outcome.bytes) == (b"hello", 5)
+    assert (outcome.body, outcome.bytes, outcome.unpacked) == (b"hello", 5, True)
     assert (await fetcher.fetch_robots(site.url("/robots.txt"))).body == b"hello"
 
 

@@ -186,7 +186,7 @@ def _of_selection(
     if state is None or state.baseline.reader == READER:
         return _compared(selection, found, state, outcome, elapsed), found
     anew = _read_anew(selection, found, state, outcome)
-    if state.baseline.reader not in READERS:
+    if state.baseline.reader not in READERS or outcome.unpacked:
         return anew, found
     earlier = read(state.baseline.reader)
     part = _compared(selection, earlier, state, outcome, elapsed, state.baseline.reader)

@@ -321,7 +321,8 @@ class _Reader:
         if any(kinds - {"jsonpath"} for kinds in (keep.kinds for keep in self._plan.keeps)) or self._plan.removals:
             return self._unfit(Media.JSON)
         plain = normalise(text, "application/json", self._reader)
-        if plain.media is not Media.JSON and parsed(text) is None:
+        lines = self._reader != FIRST_READER and parsed(text) is not None
+        if plain.media is not Media.JSON and not lines:
             return _nothing("the page is no JSON")
         readings = {
             value.name: read_value(self._in_json(text, value, value.expression), value.form, machine=True)
@@ -336,7 +337,7 @@ class _Reader:
 
     def _xml(self, text: bytes) -> Selected:
         try:
-            document = XmlDocument(text)
+            document = XmlDocument(text, by_local_names=self._reader != FIRST_READER)
         except ValueError as error:
             return _nothing(f"the page is no XML: {error}")
         readings = self._xml_values(document)

@@ -149,14 +149,17 @@ _NOTHING = ([""], ["0"], ["false"], ["NaN"])
 class XmlDocument:
     """One XML document, from which steps remove and keep elements."""
 
-    def __init__(self, xml: bytes) -> None:
-        """`xml` is UTF-8. Raises ValueError if it is not XML, SelectionLimitError if it cannot be read safely."""
+    def __init__(self, xml: bytes, *, by_local_names: bool = True) -> None:
+        """`xml` is UTF-8. by_local_names: whether what matches nothing as it is written is tried by these.
+
+        Raises ValueError if it is not XML, SelectionLimitError if it cannot be read safely.
+        """
         if is_tag_bomb(xml) or is_entity_bomb(xml):
             raise SelectionLimitError("page", "steps over open elements, or bytes of entities, to parse it", MAX_WORK)
         self._root = parse_xml(xml)
         if self._root is None:
             raise ValueError("it has no element that can be read")
-        self._by_local_names = False
+        self._tries_local_names, self._by_local_names = by_local_names, False
         """Whether an expression matched by local names alone."""
         self._bare: list[tuple[dict[Any, Any], dict[Any, Any]]] | None = None
 
@@ -207,7 +210,7 @@ class XmlDocument:
         First elements of the root's namespace count as having none (`//entry` in Atom), then all (`//creator`).
         """
         found = expression.evaluate(context)
-        if found and found not in _NOTHING:
+        if not self._tries_local_names or (found and found not in _NOTHING):
             return found
         for copies, originals in self._copies():
             matches = expression.evaluate(copies[context])
