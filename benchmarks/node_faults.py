@@ -493,6 +493,7 @@ async def main(args: argparse.Namespace) -> int:
             else:
                 await run.befall(60 * args.minutes, args.faults.split(","))
             await run.ready(run.nodes)
+            await run.user.resume_all()
             run.pages.freeze()
             run.say("nothing happens any more, and no page changes")
             await asyncio.sleep(SETTLE_SECONDS)

@@ -64,6 +64,8 @@ class User:
         self.weights: dict[int, set[float]] = {}
         """Site -> the weights that may be in force: several where nobody answered."""
         self.refused: list[str] = []
+        self._paused_perhaps: set[int] = set()
+        """Sites whose pause nobody answered: it may come into force later."""
 
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and answer of any node; 0: none answered."""
@@ -106,8 +108,14 @@ class User:
         if self._rng.random() < 0.5:
             await self.call("POST", f"/sites/{site}/poll")
         else:
-            await self.call("POST", f"/sites/{site}/pause")
+            if (await self.call("POST", f"/sites/{site}/pause"))[0] == 0:
+                self._paused_perhaps.add(site)
             await asyncio.sleep(self._rng.uniform(0, 3))
+            await self.must("POST", f"/sites/{site}/resume")
+
+    async def resume_all(self) -> None:
+        """Resumes what may be paused, after all that was asked before came into force or was given up."""
+        for site in self._paused_perhaps:
             await self.must("POST", f"/sites/{site}/resume")
 
     async def wrong_edits(self) -> list[str]:

@@ -120,7 +120,7 @@ class BudgetMeter:
         self._seconds: deque[list[float]] = deque()
         self._last_start = self._began
         self._last_idle = self._began
-        self._nothing_due = False
+        self._nothing_due, self._nothing_due_since, self._idle = False, 0.0, 0.0
         self.started = 0
 
     def note_start(self, cost: float) -> None:
@@ -138,13 +138,18 @@ class BudgetMeter:
     @contextlib.contextmanager
     def idle(self, nothing_due: bool) -> Iterator[None]:
         """Marks a wait; if nothing is due, it does not count as a stall."""
-        self._nothing_due = nothing_due
+        self._nothing_due, self._nothing_due_since = nothing_due, time.monotonic()
         try:
             yield
         finally:
             if nothing_due:
                 self._last_idle = time.monotonic()
+                self._idle += self._last_idle - self._nothing_due_since
             self._nothing_due = False
+
+    def idle_seconds(self) -> float:
+        """Returns for how long since the start nothing was due."""
+        return self._idle + (time.monotonic() - self._nothing_due_since if self._nothing_due else 0.0)
 
     def rate(self) -> float:
         """Returns the cost per second over the last minute (or since the start, if that is shorter)."""

@@ -13,6 +13,7 @@ import pytest
 
 from pollerd.app.config import load
 from pollerd.app.serve import serve
+from pollerd.daemon.budget import BudgetMeter
 from pollerd.daemon.control.allocation import check_split
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.nodes.followers import SpendingLimit
@@ -247,3 +248,14 @@ def test_what_a_slow_node_can_spend_is_found() -> None:
         limit.look(3.0 * turn, lost, grant, 40.0)
         if turn >= 20:
             assert 2.0 <= limit.able <= 3.6
+
+
+async def test_time_in_which_nothing_was_due_does_not_count_as_slow() -> None:
+    meter = BudgetMeter()
+    with meter.idle(nothing_due=True):
+        await asyncio.sleep(0.2)
+        assert meter.idle_seconds() >= 0.2
+    before = meter.idle_seconds()
+    with meter.idle(nothing_due=False):
+        await asyncio.sleep(0.1)
+    assert meter.idle_seconds() == before

@@ -327,7 +327,7 @@ class SpendingLimit:
     def look(self, now: float, lost: float, grant: float, whole: float) -> float:
         """Returns what this node can spend.
 
-        lost: for how long in all it did not spend, s (`BudgetGate.lost_seconds`). grant: of this node, whole: of all.
+        lost: for how long in all it did not spend although sites were due, s. grant: of this node, whole: of all.
         """
         if not self._all_spent(now, lost):
             self._full_at = now
@@ -405,7 +405,7 @@ class GrantFollower:
 
     async def _report(self) -> GrantAnswer:
         cost, curve = await reported_curve(self._forecast, self._whole)
-        now, lost = time.monotonic(), self._budget.gate.lost_seconds()
+        now, lost = time.monotonic(), self._budget.gate.lost_seconds() - self._budget.meter.idle_seconds()
         if cost > 0 and self._cluster.may_write():
             able = self._limit.look(now, lost, self._spending, self._whole)
         else:
