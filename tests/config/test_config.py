@@ -167,7 +167,7 @@ def test_a_setting_more_in_the_table_is_found_by_every_way(monkeypatch: pytest.M
     ):
         assert config.options.grace == 90.0  # type: ignore[attr-defined]
         assert config.shown()["grace"][0] == "90.0"
-    with pytest.raises(InvalidValueError, match="grace: must be seconds"):
+    with pytest.raises(InvalidValueError, match="POLLERD_GRACE: must be seconds"):
         load({}, environ={"POLLERD_GRACE": "soon"})
     flag = flag_of(more["grace"])
     assert (flag.name, flag.annotation.__metadata__[0].help) == ("grace", "How long. Default: 5s.")
@@ -177,7 +177,7 @@ def test_a_setting_more_in_the_table_is_found_by_every_way(monkeypatch: pytest.M
 @pytest.mark.parametrize(("text", "size"), [("7", 7), ("1KiB", 1024), ("1.5 mib", 1_572_864), ("2GiB", 2 * 1024**3)])
 def test_sizes(loading: Loading, text: str, size: int) -> None:
     assert loading(POLLERD_MAX_BODY_BYTES=text).fetching.max_body_bytes == size
-    with pytest.raises(InvalidValueError, match="max_body_bytes: must be a whole number of bytes"):
+    with pytest.raises(InvalidValueError, match="POLLERD_MAX_BODY_BYTES: must be a whole number of bytes"):
         loading(POLLERD_MAX_BODY_BYTES=f"{text}x")
 
 
@@ -216,7 +216,7 @@ def test_durations_that_are_none(loading: Loading, text: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         loading(POLLERD_MIN_INTERVAL=text)
     error = caught.value
-    assert error.field.startswith("min_interval")
+    assert error.field == "POLLERD_MIN_INTERVAL"
     assert "second" in error.allowed
     assert "convert" not in str(error), "a person's words"
 
@@ -233,7 +233,7 @@ def test_budgets(loading: Loading, text: str, budget: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "fast", "5/w", "/h", "5//s", "nan", "1e999", "20 per min", "0/s", "-1", "1/d"])
 def test_budgets_that_are_none(loading: Loading, text: str) -> None:
-    with pytest.raises(InvalidValueError, match="budget: must be polls per second"):
+    with pytest.raises(InvalidValueError, match="POLLERD_BUDGET: must be polls per second"):
         loading(POLLERD_BUDGET=text)
 
 
@@ -271,14 +271,14 @@ def test_a_min_yield_of_nothing_is_no_saving_either(
 
 @pytest.mark.parametrize("text", ["", "%", "1 percent", "100%", "1", "-1%", "1.5", "nan", "inf"])
 def test_shares_that_are_none(loading: Loading, text: str) -> None:
-    with pytest.raises(InvalidValueError, match="min_yield: must be a"):
+    with pytest.raises(InvalidValueError, match="POLLERD_MIN_YIELD: must be a"):
         loading(POLLERD_MIN_YIELD=text)
 
 
 def test_unknown_names_are_errors_that_tell_the_known_ones(loading: Loading) -> None:
-    with pytest.raises(ConfigError, match=r"unknown POLLERD_BUGDET; known: .*POLLERD_BUDGET"):
+    with pytest.raises(ConfigError, match=r"unknown POLLERD_BUGDET \(did you mean POLLERD_BUDGET\?\)"):
         loading(POLLERD_BUGDET="1")
-    with pytest.raises(ConfigError, match=r"unknown bugdet; known: .*budget"):
+    with pytest.raises(ConfigError, match=r"unknown bugdet \(did you mean budget\?\)"):
         loading("bugdet = 1")
     with pytest.raises(ConfigError, match="unknown run"):
         loading("[run]\nbudget = 1\n")
@@ -330,7 +330,7 @@ def test_a_token_may_be_given_as_its_hash(loading: Loading) -> None:
     config = loading(POLLERD_TOKEN=hash_of("sesame"), POLLERD_LISTEN="0.0.0.0:80")
     assert config.api.tokens == ApiSettings.listening("127.0.0.1:0", token="sesame").tokens
     for wrong in ("sha256:", "sha256:" + "0" * 63, "sha256:" + "G" * 64):
-        with pytest.raises(InvalidValueError, match=r"token: must be .*64 hexadecimal digits; given: '\(not shown\)'"):
+        with pytest.raises(InvalidValueError, match=r"POLLERD_TOKEN: must be .*64 hexadecimal digits; given: '\(not shown\)'"):
             loading(POLLERD_TOKEN=wrong)
     with pytest.raises(InvalidValueError, match="token: must be the token itself"):
         client_defaults({"POLLERD_TOKEN": hash_of("sesame")})
@@ -343,7 +343,7 @@ def test_the_proxy_and_the_key_are_secret(loading: Loading) -> None:
     assert "sesame" not in repr(config)
     assert "AAAA" not in repr(config)
     for name, value in (("PROXY", "ftp://me:sesame@p"), ("SECRET_KEY", "sesame")):
-        with pytest.raises(InvalidValueError, match=f"{name.lower()}: must be") as caught:
+        with pytest.raises(InvalidValueError, match=f"POLLERD_{name}: must be") as caught:
             loading(**{f"POLLERD_{name}": value})
         assert "sesame" not in str(caught.value)
 
@@ -381,7 +381,7 @@ def test_bad_secrets_are_refused_without_being_shown(loading: Loading) -> None:
         with pytest.raises(InvalidValueError) as caught:
             loading(**{name: "with space"})
         assert "with space" not in str(caught.value)
-    with pytest.raises(InvalidValueError, match="read_token"):
+    with pytest.raises(InvalidValueError, match="POLLERD_READ_TOKEN"):
         loading(POLLERD_TOKEN="same", POLLERD_READ_TOKEN="same")
 
 
@@ -414,16 +414,16 @@ def test_what_is_out_of_range_is_named(loading: Loading, variables: dict[str, st
     with pytest.raises(InvalidValueError) as caught:
         loading(**variables)
     error = caught.value
-    assert error.field == field
-    assert error.allowed
+    variable = f"POLLERD_{field.upper()}"
+    assert error.field == variable
     if given is not None:
-        assert error.given == given
-    assert str(error).startswith(f"{field}: must be ")
+        assert repr(given) in str(error)
+    assert str(error).startswith((f"{variable}: must be ", f"{variable}: unknown "))
 
 
 def test_other_addresses_need_a_token(loading: Loading) -> None:
     for listen in ("0.0.0.0:8080", "[::]:8080", "192.0.2.1:8080", "example.org:80"):
-        with pytest.raises(InvalidValueError, match="listen: must be a loopback address"):
+        with pytest.raises(InvalidValueError, match="POLLERD_LISTEN: must be a loopback address"):
             loading(POLLERD_LISTEN=listen)
         assert loading(POLLERD_LISTEN=listen, POLLERD_TOKEN="sesame").api.tokens
     for listen in ("127.8.9.1:0", "[::1]:8080", "localhost:8080"):
@@ -441,9 +441,9 @@ def test_the_browsers_address_shows_no_token(loading: Loading) -> None:
     assert config.shown()["browser"] == ("wss://b.example", "environment")
     assert (config.rendering.browser_pages, config.rendering.starts_browser) == (3, False)
     assert "s3cret" not in repr(config)
-    with pytest.raises(InvalidValueError, match="browser_deadline: must be seconds above 0") as refused:
+    with pytest.raises(InvalidValueError, match="POLLERD_BROWSER_DEADLINE: must be seconds above 0") as refused:
         loading(POLLERD_BROWSER_DEADLINE="0")
-    assert refused.value.field == "browser_deadline"
+    assert refused.value.field == "POLLERD_BROWSER_DEADLINE"
 
 
 @pytest.mark.parametrize(
