@@ -70,9 +70,9 @@ def _remade(field: str, allowed: str, given: object, sentence: bool) -> InvalidV
     return InvalidValueError(field, allowed, given, sentence=sentence)
 
 
-def refusal(field: str, sentence: str) -> InvalidValueError:
-    """Returns the error for an input of which more is to be said than what it must be."""
-    return InvalidValueError(field, sentence, None, sentence=True)
+def refusal(field: str, sentence: str, given: object = None) -> InvalidValueError:
+    """Returns the error for an input of which more is to be said than what it must be. given: the value, for REST."""
+    return InvalidValueError(field, sentence, given, sentence=True)
 
 
 _LISTED_MOST = 6
@@ -80,10 +80,12 @@ _LISTED_MOST = 6
 _LONGEST_NAME = 60
 
 
-def unknown_name(field: str, what: str, given: str, known: Sequence[str], more: str = "") -> InvalidValueError:
+def unknown_name(
+    field: str, what: str, given: str, known: Sequence[str], more: str = "", value: object = None
+) -> InvalidValueError:
     """Returns the error for a name that is not known: with the nearest known one, or all if there are few, or `more`.
 
-    what: the kind of thing that it names, such as "setting".
+    what: the kind of thing that it names, such as "setting". value: what was given under that name, for REST.
     """
     near = nearest(given, known, most=1)
     if near:
@@ -93,7 +95,7 @@ def unknown_name(field: str, what: str, given: str, known: Sequence[str], more: 
     else:
         hint = more
     name = "" if field.rpartition(".")[2] == given else f" {masked(given[:_LONGEST_NAME])!r}"
-    return refusal(field, f"unknown {what}{name}" + (f"; {hint}" if hint else ""))
+    return refusal(field, f"unknown {what}{name}" + (f"; {hint}" if hint else ""), value)
 
 
 def nearest(given: str, names: Sequence[str], most: int = 3) -> str:

@@ -23,6 +23,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pollerd.api.access import shown
 from pollerd.daemon.control.control import Control
 from pollerd.errors import InvalidValueError, unknown_name
 from pollerd.model import Role
@@ -116,9 +117,9 @@ async def known_query(request: Request) -> None:
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
     known = list(_query_names(route.dependant))
-    for name in request.query_params:
+    for name, value in request.query_params.items():
         if name not in known:
-            raise unknown_name(name, "parameter", name, known, f"known: {', '.join(known)}")
+            raise unknown_name(name, "parameter", name, known, f"known: {', '.join(known)}", shown(name, value))
         if len(request.query_params.getlist(name)) > 1:
             raise InvalidValueError(name, "given once", "more than once")
 

@@ -175,7 +175,7 @@ def _entry(request: Request, entry: Mapping[str, Any]) -> InvalidValueError:
     field = ".".join(str(part) for part in entry["loc"][1:]) or str(entry["loc"][0])
     given = NOT_SHOWN if entry["loc"] == ("body",) else access.shown(field, entry["input"])
     if entry["type"] == "extra_forbidden":
-        return _unknown(request, field, entry["loc"])
+        return _unknown(request, field, entry["loc"], given)
     if entry["type"] == "missing":
         return refusal(field, "is needed")
     if entry["type"] == "json_invalid":
@@ -188,14 +188,14 @@ def allowed_by(entry: Mapping[str, Any]) -> str:
     return str(entry["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
 
 
-def _unknown(request: Request, field: str, place: Sequence[str | int]) -> InvalidValueError:
+def _unknown(request: Request, field: str, place: Sequence[str | int], given: object) -> InvalidValueError:
     """Returns that a field is unknown, and, at the top level of the body, the nearest known one."""
     route = request.scope["route"]
     body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
     if len(place) != len(("body", "field")) or not (isinstance(body, type) and issubclass(body, BaseModel)):
-        return refusal(field, "unknown field")
+        return refusal(field, "unknown field", given)
     known = list(body.model_fields)
-    return unknown_name(field, "field", str(place[-1]), known, f"known: {', '.join(known)}")
+    return unknown_name(field, "field", str(place[-1]), known, f"known: {', '.join(known)}", given)
 
 
 def _shown(given: object) -> object:

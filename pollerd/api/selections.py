@@ -208,7 +208,9 @@ async def _chosen(daemon: ApiPorts, site_id: int, selection: str, name: str | No
     if name not in names:
         if not names:
             raise refusal("name", "the selection reads no values")
-        raise unknown_name("name", "value", str(name), names, f"known: {', '.join(names)}")
+        if name is None:
+            raise refusal("name", f"give one of {', '.join(names)}")
+        raise unknown_name("name", "value", name, names, f"known: {', '.join(names)}")
     return name
 
 

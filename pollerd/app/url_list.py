@@ -163,9 +163,12 @@ def list_at_once(path: Path) -> BytesIO:
 
 
 def _require_a_site(path: Path, file: BinaryIO) -> None:
-    """Raises ConfigError if the list has lines but none that is valid."""
+    """Raises ConfigError if the list has lines but none that is valid, and no sources."""
+    contents = _read(path, file)
+    if contents.sources or contents.signal_sources:
+        return
     refusal, rejected = None, 0
-    for _, found in lines_of(path, file):
+    for _, found in contents.lines:
         if isinstance(found, SiteSpec):
             return
         if found is not None:

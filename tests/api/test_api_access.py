@@ -241,21 +241,21 @@ async def test_what_is_not_known_is_named_with_what_is(api: Api) -> None:
         (
             "POST",
             "/sites",
-            {"url": "https://example.org/", "wait": 3},
+            {"url": "https://example.org/", "foo": 3},
             "proxy, body, method, pdf_password, weight",
         ),
-        ("PUT", "/allocation", {"wait": 3}, "allocator, objective, deadline, budget"),
-        ("GET", "/sites?wait=3", None, "limit, cursor, sort, rate_min, rate_max, changed, q, tag, state, host"),
+        ("PUT", "/allocation", {"foo": 3}, "allocator, objective, deadline, budget"),
+        ("GET", "/sites?foo=3", None, "limit, cursor, sort, rate_min, rate_max, changed, q, tag, state, host"),
     ]:
         reply = await api(method, path, body)
         [error] = reply.json["errors"]
-        assert (reply.status, error["field"]) == (422, "wait")
+        assert (reply.status, error["field"], str(error["given"])) == (422, "foo", "3")
         assert error["allowed"].startswith(("unknown field; known: ", "unknown parameter; known: "))
         assert known in error["allowed"]
     secret = (await api("GET", "/sites?password=s3cret")).body
     assert b"password" in secret
     assert b"s3cret" not in secret
-    line = b'{"url": "https://example.org/", "wait": 3}'
+    line = b'{"url": "https://example.org/", "foo": 3}'
     reply = await api("POST", "/sites/import", data=line, headers={"Content-Type": "application/x-ndjson"})
     [rejected] = reply.json["rejected"]
-    assert rejected["reason"].startswith("wait: unknown setting; known: url, weight")
+    assert rejected["reason"].startswith("foo: unknown setting; known: url, weight")

@@ -232,7 +232,7 @@ async def test_mistakes_end_with_one_clear_line(run: Run, hook: Any) -> None:
 
 
 WRONG_OPTIONS = [
-    (("--digest", "weekly"), "none, hourly, or daily@"),
+    (("--digest", "weekly"), "none, hourly, or a time such as daily@08:00"),
     (("--quiet", "night"), "two times of day"),
     (("--zone", "Europe/Berlin"), "--zone is of a digest"),
     (("--day", "mon"), "--day is of a daily digest"),

@@ -99,7 +99,11 @@ async def test_the_command_says_it_in_sentences(api: Api, run: Run) -> None:
 
 
 async def test_the_command_names_what_it_cannot_plan(run: Run) -> None:
-    for words, field in ((("--share", "2"), "share"), (("--within", "ever"), "within"), (("--tag", "none"), "tag")):
+    for words, field in (
+        (("--share", "2"), "--share"),
+        (("--within", "ever"), "--within"),
+        (("--tag", "none"), "--tag"),
+    ):
         result = await run(*words)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith(f"pollerd: {field}: must be ")

@@ -65,9 +65,9 @@ async def test_a_price_is_plotted(api: Api) -> None:
 @pytest.mark.parametrize(
     ("query", "field", "allowed"),
     [
-        ("", "name", "one of note, price"),
-        ("?name=wat", "name", "one of note, price"),
-        ("?name=price&selection=other", "name", "nothing is read by the selection"),
+        ("", "name", "give one of note, price"),
+        ("?name=wat", "name", "unknown value"),
+        ("?name=price&selection=other", "name", "the selection reads no values"),
         ("?name=note", "name", "texts have no plot"),
         ("?name=price&since=x", "since", ""),
         ("?names=price", "names", "did you mean name?"),

@@ -167,7 +167,7 @@ def test_away_from_changes_of_the_clock_local_time_decides(zone: str, window: Da
         ({**OFFICE, "zone": "../etc/passwd"}, "windows.zone", "the name of a time zone"),
         ({**OFFICE, "zone": "Europe"}, "windows.zone", "the name of a time zone"),
         ({**OFFICE, "zone": 3}, "windows.zone", "the name of a time zone"),
-        ({"zone": "UTC"}, "windows.open", "given"),
+        ({"zone": "UTC"}, "windows.open", "is needed"),
         ({"zone": "UTC", "open": []}, "windows.open", "1 to 64"),
         ({**OFFICE, "close": []}, "windows.close", "unknown field"),
         ({"zone": "UTC", "open": [{"from": "08:00", "to": "09:00", "days": ["mo"]}]}, "windows.open[0].days[0]", "mon"),

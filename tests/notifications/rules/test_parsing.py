@@ -141,8 +141,8 @@ def test_hourly_and_no_digest() -> None:
             {**LEAST, "quiet": {"zone": "UTC", "hours": [{"from": "00:00", "to": "24:00"}]}},
             "rule.quiet.hours: must be hours that leave some time of the week",
         ),
-        ({**LEAST, "muted_until": "tomorrow"}, "rule.muted_until: must be a moment"),
-        ({**LEAST, "muted_until": True}, "rule.muted_until: must be a moment"),
+        ({**LEAST, "muted_until": "tomorrow"}, "rule.muted_until: must be a time"),
+        ({**LEAST, "muted_until": True}, "rule.muted_until: must be a time"),
         ({**LEAST, "enabled": 1}, "rule.enabled: must be true or false"),
     ],
 )

@@ -55,7 +55,7 @@ def text_of(template: str, medium: Medium = Medium.TEXT) -> str:
             "{{ change.nothing | default('none') }}{{ change.previous_poll_at | truncate(10, true, '') }}",
             "none2026-11-25",
         ),
-        ("{{ event.facts | map(attribute='name') | join(',') }}", "price,because,not before,at"),
+        ("{{ event.facts | map(attribute='name') | join(',') }}", "price,matched,changed after,at"),
         (
             "{{ 2.345 | round(1) }} {{ none }} {{ true }} {{ link | url }}",
             "2.3  True https://pollerd.example/changes/1",
