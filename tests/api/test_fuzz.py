@@ -142,8 +142,9 @@ EXCLUDED = {
     "/api/v1/tags/{name}": [negative_data_rejection],
 }
 UNSAID = re.compile(
-    "name: 1 to 64 letters.*|password: .* not all the same|(name|password): given, unless a token is"
-    "|token: left out where name or password is given"
+    "name: 1 to 64 letters.*|password: .* not all the same|(name|password): is needed, unless a token is given"
+    "|token: give a token, or .*|render: a rendered poll costs .*|(secret|service|password): .*"
+    "|name: (give one of|the selection reads|unknown value) .*"
     "|title: at most .* printable characters"
     "|url: .*|proxy: .*|document: .*|passphrase: .*|header: .*|tags: words .*|credentials.*: .* printable characters"
     "|cursor: a next_cursor (or previous_cursor )?of this list|(order|sort): the cursor is of another order: .*"
