@@ -50,6 +50,7 @@ FIELDS: Mapping[str, str] = {
     "days": "days of the week; every day by default",
     "detail": "more about the outcome, for a person",
     "dry_run": "whether nothing was changed, because only a preview was asked for",
+    "drained": "true: the node hands over what it holds, and takes nothing",
     "duration": "how long it took, in seconds",
     "earlier": "what the conditions say of earlier changes",
     "elapsed": "seconds since the poll before",

@@ -25,7 +25,7 @@ def noise(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Shows what of a site is masked as noise; shows a part again, or hides it. Also how often each part differed."""
+    """Show what of a site is masked as noise; show a part again, or hide it. Also how often each part differed."""
     if show is not None and hide is not None:
         raise typer.BadParameter("give either --show or --hide")
     with daemon_at(url, token, timeout) as daemon:

@@ -159,7 +159,7 @@ async def test_an_unknown_parameter_is_named_with_what_is_known(api: Api) -> Non
     for path in ("/events", "/changes"):
         reply = await api("GET", f"{path}?sites=1")
         assert (reply.status, reply.json["errors"][0]["field"]) == (422, "sites")
-        assert {"since", "site", "tag"} <= set(reply.json["errors"][0]["allowed"].replace(",", "").split())
+        assert "did you mean site?" in reply.json["errors"][0]["allowed"]
 
 
 async def test_silence_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

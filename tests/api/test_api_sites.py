@@ -13,7 +13,7 @@ SITE_FIELDS = (
     "deadline windows selections render keep_screenshots "
     "learned_half_life header_names has_credentials method proxy "
     "created_at last_poll_at next_poll_at rate_per_day polls changes failures "
-    "last_outcome last_detail redirect_proposal"
+    "last_outcome last_detail hidden_changes redirect_proposal"
 )
 
 

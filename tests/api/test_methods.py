@@ -44,7 +44,7 @@ async def test_post_without_a_body_is_said_plainly(api: Api) -> None:
         ({"method": "DELETE"}, "method", "safe methods"),
         ({"method": "post"}, "method", "GET or POST"),
         ({"method": 7}, "method", ""),
-        ({"method": "GET", "body": "x"}, "method", "POST, or left out, where a body is given"),
+        ({"method": "GET", "body": "x"}, "method", "a body is sent with POST only"),
         ({"pdf_password": ""}, "pdf_password", "1 to 4,096"),
         ({"pdf_password": "a\0b"}, "pdf_password", "without NUL"),
         ({"pdf_password": 7}, "pdf_password", ""),

@@ -172,6 +172,6 @@ def test_limits_are_those_of_the_api() -> None:
     assert (MOST_TAGS, MOST_TAG_LENGTH) == (inputs.MAX_TAGS, inputs.MAX_TAG_LENGTH)
     assert (MOST_HEADERS, MOST_HEADERS_SIZE) == (access.MAX_HEADERS, access.MAX_HEADERS_SIZE)
     for name in OWN_HEADERS:
-        with pytest.raises(InvalidValueError, match="sets it itself"):
+        with pytest.raises(InvalidValueError, match="sets this header itself"):
             check_access(Access(headers=((name, "x"),)))
     assert check_access(Access(headers=(("Accept", "x"), ("Cookie", "x"))))

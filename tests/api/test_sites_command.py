@@ -95,7 +95,7 @@ async def test_standard_input_and_output(run: Run) -> None:
         (("show", "77"), "no such site: 77"),
         (("remove", "https://nowhere.org"), "no such site: https://nowhere.org/"),
         (("show", "nonsense"), "url: must be"),
-        (("list", "--url", "127.0.0.1:8080"), "url: must be as in http://"),
+        (("list", "--url", "127.0.0.1:8080"), "--url: must be an address such as http://"),
         (("export", "/nowhere/sites.csv"), "cannot be written"),
     ],
 )

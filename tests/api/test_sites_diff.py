@@ -147,9 +147,9 @@ async def test_the_command_says_what_sync_then_does(app: Any, api: Api, tmp_path
         ("x.toml", "[[sites]\n", "x.toml: no TOML"),
         ("x.toml", "sites = [7, 'https://a.invalid', 'x']", "x.toml, entry 1: site: must be a URL, or a table"),
         ("x.toml", "sites = [7, 'https://a.invalid', 'x']", "x.toml, entry 3: url: must be"),
-        ("x.docx", "x", "unknown format .docx; known are .txt"),
+        ("x.docx", "x", "unknown format .docx; known: .txt"),
         ("none.csv", None, "none.csv cannot be read: No such file"),
-        ("x.csv", "nonsense", "header: must be url and any of"),
+        ("x.csv", "nonsense", "header: unknown column"),
     ],
 )
 async def test_what_cannot_be_told_ends_with_2(
@@ -163,7 +163,7 @@ async def test_what_cannot_be_told_ends_with_2(
 
 
 @pytest.mark.parametrize(
-    ("url", "told"), [("http://127.0.0.1:1", "no daemon answers"), ("nonsense", "url: must be as in")]
+    ("url", "told"), [("http://127.0.0.1:1", "no daemon answers"), ("nonsense", "--url: must be an address")]
 )
 async def test_no_daemon_is_no_difference(app: Any, tmp_path: Path, url: str, told: str) -> None:
     (tmp_path / "x.txt").write_text(A)

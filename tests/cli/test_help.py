@@ -41,5 +41,5 @@ def test_nothing_of_the_help_is_taken_for_markup(path: tuple[str, ...]) -> None:
 def test_run_shows_defaults() -> None:
     table = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"}).stdout
     shown = " ".join(table.replace("│", " ").split())  # as read over the ends of lines
-    for default in ("5", "whittle", "changes", "30m", "1s", "30s", "1%", "1d", "hint", "127.0.0.1:8080"):
+    for default in ("5", "whittle", "changes", "30m", "1s", "30s", "20s", "0%", "1d", "hint", "127.0.0.1:8080"):
         assert f"Default: {default}." in shown

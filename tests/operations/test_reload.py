@@ -37,7 +37,7 @@ class Served:
 
     def config(self) -> Config:
         flags = {"database": self.database, "listen": "127.0.0.1:0", "allow_private": True, "host_interval": "0"}
-        return load({**flags, "urls": self.list, "min_interval": "0"}, file=self.toml, environ={})
+        return load({**flags, "urls": self.list, "min_interval": "0", "min_saving": "0"}, file=self.toml, environ={})
 
     async def run(self, watch: Callable[[Control], Awaitable[None]]) -> None:
         async def when_read(control: Control) -> None:

@@ -72,7 +72,7 @@ async def test_another_key_is_refused_at_the_start_and_an_old_one_may_stay(url: 
 
 async def test_postgres_without_a_key_keeps_no_secrets(postgres_url: str) -> None:
     store = await Store.open(postgres_url)
-    with pytest.raises(InvalidValueError, match="headers: must be left out unless POLLERD_SECRET_KEY is set") as caught:
+    with pytest.raises(InvalidValueError, match="headers: PostgreSQL keeps no secrets without a key") as caught:
         await add(store, 1, access=SECRET)
     assert "opensesame" not in str(caught.value)
     assert (await store.sites.page()).items == []

@@ -37,7 +37,7 @@ REFUSED = [
     ("p:hover", 2, "a state in a browser"),
     ("p:not(:hover)", 7, "a state in a browser"),
     (":scope > p", 1, "leave it out"),
-    ("p::text", 2, "attribute"),
+    ("p::text", 2, "does not name an element"),
     ("svg|p", 4, "namespaces"),
     ("p[x|y]", 4, "namespaces"),
     ("a@href", 2, "attribute"),
