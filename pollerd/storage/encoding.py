@@ -154,7 +154,7 @@ class Position:
         found, prefix = (unnamed, kind) if named is None else (named, kind + named[0])
         position = cls(kind, found, _id_in(text, prefix, cursor))
         if order not in (None, found):
-            raise refusal("order", f"the cursor is of another order: leave order out, or give {found}")
+            raise refusal("order", f"the cursor is of another order: leave order out, or give {found}", order)
         return position
 
     def select(self, rows: Select[Any], column: Column[int], limit: int) -> Select[Any]:

@@ -134,7 +134,7 @@ class SitePlace:
         if place is None or place.cursor() != cursor:
             raise InvalidValueError("cursor", "a next_cursor or previous_cursor of this list", cursor[:100])
         if given not in (None, place.order):
-            raise refusal("sort", f"the cursor is of another order: leave sort out, or give {place.order}")
+            raise refusal("sort", f"the cursor is of another order: leave sort out, or give {place.order}", str(given))
         return place
 
 

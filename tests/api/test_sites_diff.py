@@ -163,7 +163,7 @@ async def test_what_cannot_be_told_ends_with_2(
 
 
 @pytest.mark.parametrize(
-    ("url", "told"), [("http://127.0.0.1:1", "no daemon answers"), ("nonsense", "--url: must be an address")]
+    ("url", "told"), [("http://127.0.0.1:1", "no daemon answers"), ("nonsense", "url: must be an address")]
 )
 async def test_no_daemon_is_no_difference(app: Any, tmp_path: Path, url: str, told: str) -> None:
     (tmp_path / "x.txt").write_text(A)

@@ -197,5 +197,5 @@ async def test_as_a_process_it_says_one_line_where_something_is_wrong() -> None:
     assert "\nhtraa-fig-5\t" in listed.out
     ended = await command("simulate", "web", "--allocator", "best")
     assert ended.code == 2
-    assert ended.err.startswith("pollerd: allocator: ")
+    assert ended.err.startswith("pollerd: --allocator: ")
     assert ended.err.count("\n") == 1
