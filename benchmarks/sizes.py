@@ -278,7 +278,9 @@ async def _serving(*, polls: bool) -> AsyncIterator[str]:
         store, registry = await Store.open(url), CollectorRegistry()
         live = LiveSettings(
             daemon=DaemonSettings(budget=10.0),
-            scheduling=SchedulingSettings(min_interval_seconds=2.0, host_interval_seconds=0.0, min_yield=0.0),
+            scheduling=SchedulingSettings(
+                min_saving_seconds=0.0, min_interval_seconds=2.0, host_interval_seconds=0.0, min_yield=0.0
+            ),
             fetching=FetchSettings(allow_private=True),
         )
         async with live_daemon(store, live, Instruments(registry, "sizes"), np.random.default_rng(1)) as daemon:
