@@ -368,6 +368,8 @@ class Application(FastAPI):
     def add_now(self) -> None:
         """Adds what was to be added later. Does nothing the second time."""
         with self._adding:
+            if not self._to_add:
+                return
             while self._to_add:
                 self._to_add[0]()
                 del self._to_add[0]

@@ -110,6 +110,8 @@ def _with_signals(scheduler: SchedulerState, slots: NDArray[np.int64], gate: _Ga
     A signal counts as soon as it is here; silence when the site is about to be polled, since it goes on until then.
     """
     told = scheduler.allocator.signals_waiting(slots)
+    if np.isnan(told).all():
+        return gate.wait
     elapsed = scheduler.sites.elapsed_of(slots, now)
     some = (told > 0) | (~np.isnan(told) & (gate.wait <= elapsed))
     which = np.flatnonzero(some & (gate.bar > 0) & (elapsed < gate.longest))

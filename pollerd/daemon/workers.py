@@ -137,8 +137,6 @@ _CPU_CLOCK = 2
 """With a process's id, as in clock_getcpuclockid(3), its clock of CPU time."""
 _START_SECONDS = 60.0
 """Longest start of a process."""
-_KILLED_SECONDS = 1.0
-"""Longest wait for the end of a process that was killed."""
 MEMORY_BYTES = 448 * 1024**2
 """Memory that one piece of work can allocate. Reading 12 MB of JSON takes 330 MB, and 5 MB of tags 190 MB."""
 TEMPLATE_SECONDS, TEMPLATE_MEMORY_BYTES = 2.0, 128 * 1024**2

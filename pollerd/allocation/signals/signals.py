@@ -284,6 +284,8 @@ class Signals:
 
     def waiting(self, slots: NDArray[np.int64]) -> Array:
         """Returns the number of signals since the last polls of slots int64[k], float64[k]; nan where no source is."""
+        if not self.active:
+            return np.full(len(slots), np.nan)
         out = np.where(self.pairs.first(slots) >= 0, 0.0, np.nan)
         for row in self.pairs.levels(slots):
             out += np.where(row >= 0, self.pairs.number[row], 0.0)
