@@ -332,7 +332,9 @@ class Journal:
             try:
                 summary = summaries.get(found.answer.context.site_id, "")
                 record = record_of(found, summary, self._scheduler, self._rng)
-                if self._steps.proofs.still.hid_change(found):
+                before, after = found.context, record.context
+                masked = before.baseline.mask or after.baseline.mask or before.states
+                if masked and self._steps.proofs.still.hid_change(found):
                     record = replace(record, hid_change=True)
             except Exception as error:  # noqa: BLE001
                 # Whatever one poll triggers is reported and sets its site aside; the others of the batch are kept.

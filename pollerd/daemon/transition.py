@@ -91,7 +91,9 @@ def poll_effect(
         changed=kind is OutcomeKind.CHANGED,
         age=evidence.age if evidence is not None else None,
         count=evidence.count if evidence is not None else None,
-        detail=outcome.detail or (detection.detail if detection is not None else "") or _no_text(kind, after),
+        detail=outcome.detail
+        or (detection.detail if detection is not None else "")
+        or (after.baseline.no_text if kind.informative else ""),
         redirects=outcome.redirects,
         at_least=evidence.at_least if evidence is not None else None,
         span=evidence.span if evidence is not None else None,
@@ -129,10 +131,6 @@ def _taken_over(found: Found) -> Found:
     if detection.baseline.mask != found.answer.context.baseline.mask:
         return found
     return replace(found, detection=detection.reread)
-
-
-def _no_text(kind: OutcomeKind, after: SiteContext) -> str:
-    return after.baseline.no_text if kind.informative else ""
 
 
 def _with_earlier(

@@ -33,14 +33,16 @@ def heavy(outcome: Outcome, baseline: Baseline = NEVER_SEEN) -> bool:
     needs 0.3 ms per KiB, or if a mask has to be applied. The same bytes as
     the last ones cost only their hash.
     """
-    size = len(outcome.body or b"")
+    if not outcome.body:
+        return False
+    size = len(outcome.body)
     feedlike = size > HEAVY_FEED_BYTES and essence(outcome.content_type).endswith("xml")
     masked = size > HEAVY_UNDER_MASK_BYTES and bool(baseline.mask)
-    if not (size > HEAVY_BYTES or feedlike or masked or is_pdf(outcome.body or b"", outcome.content_type)):
+    if not (size > HEAVY_BYTES or feedlike or masked or is_pdf(outcome.body, outcome.content_type)):
         return False
     if baseline.reader != READER and baseline.fingerprint is not None:
         return True
-    return xxhash.xxh3_128_digest(outcome.body or b"") != baseline.raw_fingerprint
+    return xxhash.xxh3_128_digest(outcome.body) != baseline.raw_fingerprint
 
 
 def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detection:
