@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,7 @@ def note_unchanged(scheduler: SchedulerState, slots: NDArray[np.int64], now: flo
     until = np.full(len(slots), -np.inf)
     some = slots[known]
     if some.size:
-        wait = _with_signals(scheduler, some, _gate(scheduler, some), now)
+        wait = _worth_waits(scheduler, some, now)
         if not sites.is_default("announced_ttl"):
             wait = np.maximum(wait, announced_waits(scheduler, some))
         until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
@@ -63,29 +62,6 @@ def leave_until_regular(scheduler: SchedulerState, slot: int, at: float) -> None
     note_unchanged(scheduler, np.array([slot]), at)
 
 
-@dataclass(frozen=True)
-class _Gate:
-    """Of k sites, float64[k].
-
-    wait: s after their last informative polls until a poll is worth it, by belief; bar: chance of a change from which
-    it is; longest: s after which they may be polled whatever is believed.
-    """
-
-    wait: NDArray[np.float64]
-    bar: NDArray[np.float64]
-    longest: NDArray[np.float64]
-
-
-def _gate(scheduler: SchedulerState, slots: NDArray[np.int64]) -> _Gate:
-    """Returns from when on polls of the slots int64[k] are worth it, without what signals said since the last ones."""
-    sites, bounds = scheduler.sites, gate_bounds(scheduler, slots)
-    wait, bar = waits(scheduler.allocator, slots, bounds)
-    longest = np.minimum(bounds.longest, first_waits(sites.polls[slots], bounds.saving))
-    if scheduler.objective == "deadline" and scheduler.deadlines_fit():
-        longest = np.minimum(longest, deadlines(sites.deadline[slots], scheduler.deadline))
-    return _Gate(np.minimum(wait, longest), bar, longest)
-
-
 def gate_bounds(scheduler: SchedulerState, slots: NDArray[np.int64]) -> Bounds:
     """Returns what holds of the slots int64[k] by the settings."""
     settings, least = scheduler.settings, scheduler.sites.min_yield[slots]
@@ -104,25 +80,31 @@ def saving_of(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np
         return np.divide(least * sites.cost[slots], sites.weight[slots], out=np.zeros(len(slots)), where=least > 0)
 
 
-def _with_signals(scheduler: SchedulerState, slots: NDArray[np.int64], gate: _Gate, now: float) -> NDArray[np.float64]:
-    """Returns `_Gate.wait` of the slots int64[k] as signals, and the silence of their sources, change it, float64[k].
+def _worth_waits(scheduler: SchedulerState, slots: NDArray[np.int64], now: float) -> NDArray[np.float64]:
+    """Returns how long after their last informative polls the slots int64[k] are worth another, float64[k] s.
 
-    A signal counts as soon as it is here; silence when the site is about to be polled, since it goes on until then.
+    A signal counts as soon as it is here; the silence of sources when the site is about to be polled, since it goes on
+    until then.
     """
-    told = scheduler.allocator.signals_waiting(slots)
-    if np.isnan(told).all():
-        return gate.wait
-    elapsed = scheduler.sites.elapsed_of(slots, now)
-    some = (told > 0) | (~np.isnan(told) & (gate.wait <= elapsed))
-    which = np.flatnonzero(some & (gate.bar > 0) & (elapsed < gate.longest))
-    wait = gate.wait.copy()
+    sites, bounds = scheduler.sites, gate_bounds(scheduler, slots)
+    wait, bar = waits(scheduler.allocator, slots, bounds)
+    longest = np.minimum(bounds.longest, first_waits(sites.polls[slots], bounds.saving))
+    if scheduler.objective == "deadline" and scheduler.deadlines_fit():
+        longest = np.minimum(longest, deadlines(sites.deadline[slots], scheduler.deadline))
+    wait = np.minimum(wait, longest)
+    signals = scheduler.allocator.signals_waiting(slots)
+    if np.isnan(signals).all():  # no sources
+        return wait
+    elapsed = sites.elapsed_of(slots, now)
+    some = (signals > 0) | (~np.isnan(signals) & (wait <= elapsed))
+    which = np.flatnonzero(some & (bar > 0) & (elapsed < longest))
     if which.size:
         chance = scheduler.allocator.present_chance(slots[which], elapsed[which], now)
         wait[which] = np.minimum(wait[which], elapsed[which])
-        early = which[chance < gate.bar[which]]
+        early = which[chance < bar[which]]
         if early.size:
-            wait[early] = elapsed[early] + _until_likely(scheduler, slots[early], gate.bar[early], now)
-    return np.minimum(wait, gate.longest)
+            wait[early] = elapsed[early] + _until_likely(scheduler, slots[early], bar[early], now)
+    return np.minimum(wait, longest)
 
 
 def _until_likely(

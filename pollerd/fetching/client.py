@@ -215,7 +215,7 @@ class HttpClient:
         """
         target = self._checked_target(url, proxy)
         request = message.written(target.beginning, self._merged(message.headers))
-        tolerant = self._odd.has(target.host, asyncio.get_running_loop().time())
+        tolerant = target.host in self._odd and self._odd[target.host] > asyncio.get_running_loop().time()
         while True:
             connection = await self._connect(target)
             protocol = connection.protocol

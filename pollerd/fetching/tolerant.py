@@ -281,19 +281,12 @@ def watch_parser(protocol: BaseProtocol, content: StreamReader, refused: Callabl
         protocol._parser = cast("None", _WatchedParser(protocol._parser, content, refused))  # noqa: SLF001
 
 
-class OddHosts:
-    """Hosts whose answers the strict parser refused lately; the newest, if they are too many."""
-
-    def __init__(self) -> None:
-        self._until: dict[str, float] = {}
+class OddHosts(dict[str, float]):
+    """Hosts whose answers the strict parser refused, the newest if they are too many; until when, monotonic s."""
 
     def add(self, host: str, now: float) -> None:
         """Remembers the host for a day from now (monotonic s) on."""
-        self._until.pop(host, None)
-        self._until[host] = now + _REMEMBERED_SECONDS
-        if len(self._until) > _MAX_REMEMBERED:
-            del self._until[next(iter(self._until))]
-
-    def has(self, host: str, now: float) -> bool:
-        """Returns whether the host is remembered at `now` (monotonic s)."""
-        return self._until.get(host, now) > now
+        self.pop(host, None)
+        self[host] = now + _REMEMBERED_SECONDS
+        if len(self) > _MAX_REMEMBERED:
+            del self[next(iter(self))]
