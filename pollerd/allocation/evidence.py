@@ -43,13 +43,8 @@ class EvidenceBatch:
             raise InvalidValueError("age", f"{k} values >= 0 s or nan", self.age)
         if count.shape != (k,) or (count < -1).any():
             raise InvalidValueError("count", f"{k} values >= 0, or -1", self.count)
-        self._put_items(k, self.at_least, self.span)
-        object.__setattr__(self, "changed", changed)
-        object.__setattr__(self, "age", age)
-        object.__setattr__(self, "count", count)
-
-    def _put_items(self, k: int, given_least: NDArray[np.int64] | None, given_span: NDArray[np.float64] | None) -> None:
-        """Checks and sets `at_least` and `span` for k polls."""
+        given_least: NDArray[np.int64] | None = self.at_least
+        given_span: NDArray[np.float64] | None = self.span
         at_least = np.full(k, -1, np.int64) if given_least is None else np.asarray(given_least, np.int64)
         span = np.full(k, np.nan) if given_span is None else np.asarray(given_span, np.float64)
         if at_least.shape != (k,) or (at_least < -1).any():
@@ -58,6 +53,9 @@ class EvidenceBatch:
             raise InvalidValueError("span", f"{k} values > 0 s or nan", given_span)
         object.__setattr__(self, "at_least", at_least)
         object.__setattr__(self, "span", span)
+        object.__setattr__(self, "changed", changed)
+        object.__setattr__(self, "age", age)
+        object.__setattr__(self, "count", count)
 
     def __len__(self) -> int:
         return len(self.changed)

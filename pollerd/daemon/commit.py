@@ -332,7 +332,7 @@ class Journal:
             try:
                 summary = summaries.get(found.answer.context.site_id, "")
                 record = record_of(found, summary, self._scheduler, self._rng)
-                before, after = found.context, record.context
+                before, after = found.answer.context, record.context
                 masked = before.baseline.mask or after.baseline.mask or before.states
                 if masked and self._steps.proofs.still.hid_change(found):
                     record = replace(record, hid_change=True)
@@ -640,9 +640,10 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
                 # For how long the page, by its headers or as a feed, asks not to be polled again, s; 0: not at all.
                 max(answer.outcome.fresh_for or 0.0, baseline.ttl or 0.0),
                 baseline.ttl_broken,
+                bool(baseline.no_text),
             )
         )
-    slots, last_poll, last_seen, not_before, failures, changes, ttls, broken = np.array(columns, np.float64).T
+    slots, last_poll, last_seen, not_before, failures, changes, ttls, broken, no_text = np.array(columns, np.float64).T
     slots = slots.astype(np.int64)
     if informed:
         sites.note_history(np.array(informed, np.int64), np.array(puzzling, np.bool_))
@@ -656,9 +657,8 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
     sites.asap[slots] = sites.in_flight[slots] = False
     sites.asap[wanted] = True
     sites.touch(slots)
-    no_text = [bool(record.context.baseline.no_text) for record in records]
-    if any(no_text) or not sites.is_default("no_text"):
-        sites.put("no_text", slots, no_text)
+    if no_text.any() or not sites.is_default("no_text"):
+        sites.put("no_text", slots, no_text.astype(np.bool_))
     note_announced_ttl(scheduler, slots, ttls, broken.astype(np.bool_))
     note_unchanged(scheduler, slots, float(last_poll.max()))
     return blocked or not sites.is_default("private")

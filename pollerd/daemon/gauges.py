@@ -48,11 +48,10 @@ class Gauges:
 
     async def follow_collection(self) -> None:
         """Refreshes the collection until cancelled; ends if there is none: only a start of the daemon begins one."""
-        there = True
-        while there:
-            began = time.monotonic()
-            there = await self.look_at_collection()
+        began = time.monotonic()
+        while await self.look_at_collection():
             await asyncio.sleep(max(_COLLECTION_SECONDS, (time.monotonic() - began) / _COLLECTION_SHARE))
+            began = time.monotonic()
 
     def refresh(self) -> None:
         """Sets the gauges of the daemon's tables; called before the metrics are read."""

@@ -98,7 +98,7 @@ class InFlight:
     def __init__(self, *, scheduler: SchedulerState, most: int, instruments: Instruments) -> None:
         """`most`: maximum of concurrent polls. Must be called inside the running event loop."""
         self._scheduler = scheduler
-        self._lag = LagWatch(instruments)
+        self.lag = LagWatch(instruments)
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self.chosen: dict[int, int] = {}
@@ -122,12 +122,12 @@ class InFlight:
     @property
     def loop_lag(self) -> float:
         """How late the event loop ran a timer, s, at worst in the last 15."""
-        return self._lag.worst()
+        return self.lag.worst()
 
     def reserve(self, slots: list[int]) -> None:
         """Marks chosen sites so that they are not chosen again."""
         sites = self._scheduler.sites
-        self.chosen = {slot: int(sites.site_id[slot]) for slot in slots}
+        self.chosen = dict(zip(slots, sites.site_id[slots].tolist(), strict=True))
         sites.in_flight[slots] = True
         sites.touch(slots)
 
@@ -155,15 +155,11 @@ class InFlight:
             # Not at once: a task cancelled before its first step would never free its permit and its host.
             self._loop.call_soon(task.cancel)
 
-    def mark_turn(self) -> None:
-        """Measures how long this iteration of the event loop takes."""
-        self._lag.mark()
-
     def spawn(self, slot: int, work: Coroutine[None, None, None], name: str) -> None:
         """Runs the work for the slot as a task of this name."""
         task = self._loop.create_task(work, name=name)
         self._tasks[slot] = task
-        self._lag.begin()
+        self.lag.begin()
         task.add_done_callback(partial(self._done, slot))
 
     def _done(self, slot: int, task: asyncio.Task[None]) -> None:
@@ -171,9 +167,9 @@ class InFlight:
             del self._tasks[slot]
         self.ended.set()
         if self._tasks:
-            self._lag.begin()
+            self.lag.begin()
         else:
-            self._lag.end()
+            self.lag.end()
         fault = None if task.cancelled() else task.exception()
         if fault is not None and not self.failed.done():
             self.failed.set_exception(fault)
@@ -331,7 +327,7 @@ class Poller:
     async def _round(self) -> bool:
         """Chooses for one tick and starts the chosen sites; returns False if nothing could be started."""
         began, scheduler, rate = time.perf_counter(), self._scheduler, self._budget.rate
-        self._in_flight.mark_turn()
+        self._in_flight.lag.mark()
         now = self._clock()
         scheduler.sites.proofs.earn(now, rate)
         choice = self._chooser.choose(

@@ -15,7 +15,7 @@ from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.stages import Found, ProofStatus
 from pollerd.fetching.guard import WITHOUT_FLAG
 from pollerd.fetching.outcomes import REDIRECT_STATUSES
-from pollerd.model import NO_READER, READER, ChangeVerdict, Media, Outcome, OutcomeKind, Poll, SiteState
+from pollerd.model import NO_READER, READER, ChangeVerdict, Detection, Media, Outcome, OutcomeKind, Poll, SiteState
 from pollerd.scheduling.hosts import backoff_seconds, clamp_retry_after, lengthened
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
@@ -61,7 +61,8 @@ def poll_effect(
     found: Found, before: SiteStatus, summary: str, settings: SchedulingSettings, rng: np.random.Generator
 ) -> PollRecord:
     """Returns the record of one poll of a site that was `before`. Pure."""
-    found = _taken_over(found)
+    if found.detection is not None and found.detection.reread is not None:
+        found = _taken_over(found, found.detection, found.detection.reread)
     outcome, detection, context = found.answer.outcome, found.detection, found.answer.context
     kind = detection.kind if detection is not None else outcome.kind
     informative, at, seen, rest = kind.informative, outcome.started_at, before.last_seen_at, 0.0
@@ -120,17 +121,13 @@ def poll_effect(
     return _with_earlier(record, found.proof.recorded, before, summary, found.proof)
 
 
-def _taken_over(found: Found) -> Found:
+def _taken_over(found: Found, detection: Detection, reread: Detection) -> Found:
     """Returns the poll as the present reader reads it, if its site is of an earlier one, which found nothing.
 
     Not with noise that was learned just now: that is of the text as the earlier one reads it.
     """
-    detection = found.detection
-    if detection is None or detection.reread is None or detection.kind is not OutcomeKind.UNCHANGED:
-        return found
-    if detection.baseline.mask != found.answer.context.baseline.mask:
-        return found
-    return replace(found, detection=detection.reread)
+    same_mask = detection.baseline.mask == found.answer.context.baseline.mask
+    return replace(found, detection=reread) if detection.kind is OutcomeKind.UNCHANGED and same_mask else found
 
 
 def _with_earlier(

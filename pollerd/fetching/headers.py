@@ -48,7 +48,7 @@ def http_date(text: str) -> float | None:
         return None
     match = _IMF_FIXDATE.fullmatch(text)
     if match is not None and (month := _MONTHS.get(match[2])) is not None:
-        day, year, hour, minute, second = (int(match[i]) for i in (1, 3, 4, 5, 6))
+        day, year, hour, minute, second = map(int, match.group(1, 3, 4, 5, 6))
         if year > 0 and 1 <= day <= 31 and hour <= 23 and minute <= 59 and second <= 60:
             return float(timegm((year, month, day, hour, minute, second)))
         return None

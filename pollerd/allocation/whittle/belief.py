@@ -7,6 +7,7 @@ rewriting rows, a site without evidence is a row of ones, and stored rows do not
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -406,7 +407,7 @@ class Belief:
             keep,
             joint.sum(1),
             self.lattice,
-            lambda position: self._slope(position, of, changed),
+            partial(self._slope, of=of, changed=changed),
         )
         return joint
 
@@ -438,7 +439,7 @@ class Belief:
         """Returns gaps, inf for first polls, and evidence with ages, on the activity clock."""
         self.clock.extend(self.now, self.cycle)
         gap = self.clock.gap(np.minimum(elapsed, _FOREVER_S), self.now)
-        age, span = (self._on_clock(known) for known in (evidence.age, evidence.span))
+        age, span = self._on_clock(evidence.age), self._on_clock(evidence.span)
         if age is not evidence.age or span is not evidence.span:
             span = np.maximum(span, _SHORTEST_SPAN_S)
             evidence = EvidenceBatch(evidence.changed, age, evidence.count, evidence.at_least, span)

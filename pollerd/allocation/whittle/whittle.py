@@ -566,19 +566,16 @@ class Whittle(Allocator):
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
         slots, elapsed = self._slot_table.check_polls(slots, elapsed, evidence)
-        evidence = evidence.without_items(~self._counts_items(slots))
+        if not self.counts_items:
+            evidence = evidence.without_items(np.ones(len(slots), np.bool_))
+        else:  # where the number that a site shows is known, each item is evidence
+            evidence = evidence.without_items(np.isnan(self._slot_table.items_shown[slots]))
         for rows in _rounds(slots):
             signals = None
             if self._signal_index.active:
                 signals = self._learn_signals(slots[rows], elapsed[rows], evidence.take(rows), now)
             self._learn(slots[rows], elapsed[rows], evidence.take(rows), now, signals)
         self._lazy_top_k.invalidate(slots)
-
-    def _counts_items(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns whether the numbers of items of slots int64[k] are evidence, bool[k]: what counts is each of them."""
-        if not self.counts_items:
-            return np.zeros(len(slots), np.bool_)
-        return ~np.isnan(self._slot_table.items_shown[slots])
 
     def _learn_signals(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
