@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.support import AT_SESSION_END, levels
@@ -181,6 +183,18 @@ def loop_is_not_blocked() -> Iterator[None]:
     rules.activate()
     yield
     rules.deactivate()
+
+
+@pytest.fixture(autouse=True)
+def logs_end_with_the_test() -> Iterator[None]:
+    """A command that a test runs in this process sends the logs to its own output, which is closed afterwards."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+    root = logging.getLogger()
+    root.handlers[:] = [
+        one for one in root.handlers if not isinstance(one.formatter, structlog.stdlib.ProcessorFormatter)
+    ]
 
 
 @pytest.fixture

@@ -208,10 +208,14 @@ _METHOD = (
     "POST without a body sends an empty one, GET takes the body away; null or left out: POST where there is a body. "
     "No other: a request that changes something must not be sent again and again"
 )
+NO_NUL = "^[^\\u0000]*$"
+"""Pattern of texts that can be stored."""
 _SECRET = {"maxLength": MAX_SECRET_LENGTH, "writeOnly": True}
 Secret = Annotated[str, Field(json_schema_extra=_SECRET)]
 BearerToken = Annotated[str, Field(json_schema_extra={**_SECRET, "pattern": BEARER})]
-RequestBody = Annotated[str, Field(json_schema_extra={"maxLength": MAX_BODY_LENGTH, "writeOnly": True})]
+RequestBody = Annotated[
+    str, Field(json_schema_extra={"maxLength": MAX_BODY_LENGTH, "pattern": NO_NUL, "writeOnly": True})
+]
 Method = Annotated[str, Field(json_schema_extra={"pattern": f"^({'|'.join(METHODS)})$"})]
 Headers = Annotated[
     dict[str, str],

@@ -23,7 +23,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pollerd.api.access import shown
+from pollerd.api.access import NO_NUL, shown
 from pollerd.daemon.control.control import Control
 from pollerd.errors import InvalidValueError, unknown_name
 from pollerd.model import Role
@@ -74,7 +74,7 @@ GivenOrder = Annotated[
 _NUMBER = r"^[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,2})?$"
 _SINCE = {"oneOf": [{"type": "string", "format": "date-time"}, {"type": "string", "pattern": _NUMBER}]}
 Since = Annotated[str | None, Query(description="RFC 3339 or epoch seconds", max_length=100, json_schema_extra=_SINCE)]
-Words = Annotated[str, AfterValidator(_storable), Field(json_schema_extra={"pattern": "^[^\\u0000]*$"})]
+Words = Annotated[str, AfterValidator(_storable), Field(json_schema_extra={"pattern": NO_NUL})]
 
 
 Matters = Literal["true", "false", "all"]

@@ -675,19 +675,21 @@ def _is_puzzling(found: Found, record: PollRecord, *, counts_items: bool) -> boo
 
 
 def _count(instruments: Instruments, records: Sequence[PollRecord]) -> None:
-    received = changes = full = 0
+    received = changes = full = hidden = 0
     durations, outcomes = list[float](), dict[OutcomeKind, int]()
     for record in records:
         poll, window = record.poll, record.context.baseline.window
         outcomes[poll.outcome] = outcomes.get(poll.outcome, 0) + 1
         received += poll.bytes
         changes += record.changes
+        hidden += record.hid_change
         full += window is not None and poll.changed and window.full  # a feed with new items only
         durations.append(poll.duration)
     for outcome, number in outcomes.items():
         instruments.polls[outcome].inc(number)
     instruments.response_bytes.inc(received)
     instruments.changes.inc(changes)
+    instruments.hidden_changes.inc(hidden)
     instruments.full_feeds.inc(full)
     instruments.poll_duration.observe_all(durations)
 

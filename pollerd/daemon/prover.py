@@ -549,7 +549,6 @@ class ProofUpdates:
             if detection is not None and (detection.selections or detection.baseline.mask != before.baseline.mask):
                 self._instruments.masks_learned.inc(_learned_a_mask(result))
             if detection is not None and (before.baseline.mask or before.states):
-                self._instruments.hidden_changes.inc(self.still.hid_change(result))
                 self.still.note(result)
             if detection is not None and detection.kind is OutcomeKind.CHANGED and not detection.selections:
                 after = detection.baseline

@@ -40,7 +40,7 @@ def note_unchanged(scheduler: SchedulerState, slots: NDArray[np.int64], now: flo
     until = np.full(len(slots), -np.inf)
     some = slots[known]
     if some.size:
-        wait = _worth_waits(scheduler, some, now)
+        wait = _least_waits(scheduler, some, now)
         if not sites.is_default("announced_ttl"):
             wait = np.maximum(wait, announced_waits(scheduler, some))
         until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
@@ -80,7 +80,7 @@ def saving_of(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np
         return np.divide(least * sites.cost[slots], sites.weight[slots], out=np.zeros(len(slots)), where=least > 0)
 
 
-def _worth_waits(scheduler: SchedulerState, slots: NDArray[np.int64], now: float) -> NDArray[np.float64]:
+def _least_waits(scheduler: SchedulerState, slots: NDArray[np.int64], now: float) -> NDArray[np.float64]:
     """Returns how long after their last informative polls the slots int64[k] are worth another, float64[k] s.
 
     A signal counts as soon as it is here; the silence of sources when the site is about to be polled, since it goes on
