@@ -388,6 +388,15 @@ class SiteSpec(Struct, frozen=True, gc=False):
         Setting(Kind.TEXT, inherits=False, help="name for people", cli="Name for people.", form="Title"),
     ] = ""
     access: Annotated[Access, Setting(Kind.ACCESS, inherits=False)] = NO_ACCESS
+    spelling: str = ""
+    """The URL as it is sent, percent-encoded as it was given (`urls.spelling_of`); empty: as it stands in `url`. No
+    setting: lists have it in the place of the URL.
+    """
+
+    @property
+    def sent_url(self) -> str:
+        """The URL as it is sent."""
+        return self.spelling or self.url
 
 
 def settings_of(table: type[SiteSpec | Access]) -> dict[str, Setting]:
@@ -415,8 +424,11 @@ INHERITED: Mapping[str, Setting] = {name: one for name, one in SITE_SETTINGS.ite
 """Settings that tags can have, besides `ACCESS_SETTINGS`."""
 NUMERIC_SETTINGS: Mapping[str, float | None] = {name: one.default for name, one in INHERITED.items() if one.is_number}
 """Settings that are columns of numbers -> default."""
-COLUMNS: Mapping[str, Setting] = {name: one for name, one in SITE_SETTINGS.items() if one.inherits or name == "title"}
-"""Settings that have a column of their own, NULL without a value; tags and access are stored otherwise."""
+COLUMNS: Mapping[str, Setting] = {
+    **{name: one for name, one in SITE_SETTINGS.items() if one.inherits or name == "title"},
+    "spelling": Setting(Kind.TEXT, name="spelling", inherits=False),
+}
+"""What has a column of its own, NULL without a value; tags and access are stored otherwise."""
 SITE: Mapping[str, Range] = {name: one.range for name, one in SITE_SETTINGS.items() if one.range is not None}
 """Numbers that users can give a site."""
 USABLE: Mapping[str, Range] = {name: one.usable for name, one in SITE_SETTINGS.items() if one.usable is not None}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from urllib.parse import urljoin
+from urllib.parse import quote, unquote_to_bytes, urljoin
 
 from yarl import URL
 
@@ -23,6 +23,8 @@ _BARE = re.compile(r"(?:[A-Za-z0-9-]{1,63}\.){1,10}[A-Za-z]{2,63}(?::[0-9]{1,5})
 """An address as people type it, without its scheme."""
 _FEED = re.compile(r"feed:(?://)?(?P<scheme>https?://)?", re.IGNORECASE)
 """How feed readers are called from a page."""
+_TARGET = re.compile(r"^(?:feed:(?://)?)?(?:https?://)?[^/?]*", re.IGNORECASE)
+"""What stands before path and query."""
 _PORT = re.compile(r":(?P<port>[0-9]*)$")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff\ud800-\udfff]")
 _PATH = re.compile(
@@ -44,6 +46,8 @@ NORMAL = re.compile(
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NUMBERS = {8: re.compile("0[0-7]*"), 10: re.compile("[1-9][0-9]*"), 16: re.compile("0x[0-9a-f]+")}
 _DROPPED = str.maketrans("", "", "\t\r\n")
+_UNSENDABLE = re.compile(r"[^!$-;=?-_a-z|~]+")
+"""What browsers encode in a path or query, and what is not ASCII; `%` stays, even where no two digits follow."""
 _MAX_HOST_LENGTH = 253
 _MAX_SHOWN_LENGTH = 120
 
@@ -93,6 +97,26 @@ def made_normal(text: str, *, fragment: bool = False) -> str:
     if len(normal) > MAX_URL_LENGTH:
         raise _invalid(f"at most {MAX_URL_LENGTH} characters once encoded", text)
     return normal
+
+
+def spelling_of(text: str, normal: str) -> str:
+    """Returns how an absolute URL is sent if not as `normal`, which `normalise_url` made of it; else "".
+
+    The two differ in percent-encoding alone: by `%2f` for `/` in a query or `%7E` for `~` some servers find another
+    page, or none, as those do that sign addresses. What HTTP cannot carry is encoded as browsers do.
+    """
+    text = text.strip(" \t\r\n")
+    if text == normal:
+        return ""
+    place, hash_, fragment = normal.partition("#")
+    beginning = origin_of(place)
+    path, mark, query = _TARGET.sub("", text.partition("#")[0]).partition("?")
+    normal_path, _, normal_query = place[len(beginning) :].partition("?")
+    same = (path or "/", normal_path), (query, normal_query)
+    if any(unquote_to_bytes(given) != unquote_to_bytes(made) for given, made in same):
+        return ""  # with `..` in it
+    sent = beginning + _UNSENDABLE.sub(lambda part: quote(part[0], safe=""), f"{path or '/'}{mark}{query}")
+    return "" if sent == place or len(sent) > MAX_URL_LENGTH else f"{sent}{hash_}{fragment}"
 
 
 def _port(authority: str, text: str) -> int | None:
@@ -175,22 +199,26 @@ def robots_url(url: str) -> str:
 
 
 def join_url(base: str, reference: str) -> str:
-    """Resolves `reference`, as found in a header or a page, against the normalised `base`; returns a normalised URL.
+    """Resolves `reference`, as found in a header or a page, against the absolute `base`; returns a normalised URL.
 
     Percent-encodes spaces and bytes that are not UTF-8 (surrogates here), as browsers do, and drops tabs and line ends.
     Raises `InvalidValueError(field="url")` as `normalise_url` does.
     """
+    return normalise_url(resolved(base, reference))
+
+
+def resolved(base: str, reference: str) -> str:
+    """Returns the URL of `join_url`, not normalised: with the percent-encoding of the reference."""
     if len(reference) <= MAX_URL_LENGTH and NORMAL.fullmatch(reference):
         return reference
     if _PATH.fullmatch(reference):
         rooted = reference.startswith("/")
-        return normalise_url((origin_of(base) if rooted else _folder(base)) + reference)
+        return (origin_of(base) if rooted else _folder(base)) + reference
     text = _SURROGATE.sub(lambda byte: f"%{ord(byte[0]) & 0xFF:02X}", reference.translate(_DROPPED).strip(" "))
     try:
-        joined = urljoin(base, text.replace(" ", "%20"))
+        return urljoin(base, text.replace(" ", "%20"))
     except ValueError as error:
         raise _invalid("a well-formed URL", reference) from error
-    return normalise_url(joined)
 
 
 def _folder(url: str) -> str:

@@ -36,7 +36,7 @@ from pollerd.site_settings import (
     Windows,
 )
 from pollerd.storage.values import Rebase as StoredRebase
-from pollerd.urls import normalise_url
+from pollerd.urls import normalise_url, spelling_of
 
 # Numbers of settings: ranges and notations.
 
@@ -149,7 +149,8 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
         raise InvalidValueError("title", f"at most {MAX_TITLE_LENGTH} printable characters", spec.title[:100])
     cost = DEFAULT_RENDER_COST if spec.render and spec.cost is None else spec.cost
     url = normalise_url(spec.url, fragment=bool(spec.render))
-    return replace(spec, url=url, cost=cost, tags=tags, access=access, selections=selections)
+    spelling = spec.spelling if spec.url == url else spelling_of(spec.url, url)
+    return replace(spec, url=url, spelling=spelling, cost=cost, tags=tags, access=access, selections=selections)
 
 
 def check_tag_settings(tag: TagSettings) -> TagSettings:

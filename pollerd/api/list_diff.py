@@ -149,6 +149,8 @@ def _shown(field: str, spec: SiteSpec) -> Any:
         return None if spec.access.proxy is None else without_userinfo(spec.access.proxy)
     if field in ("body", "typed", "pdf_password"):
         return "set" if getattr(spec.access, field) not in (None, ()) else None
+    if field == "spelling":
+        return spec.sent_url
     return shown_setting(SITE_SETTINGS[field], getattr(spec, field))
 
 

@@ -23,7 +23,7 @@ from pollerd.masking import masked, masked_line
 from pollerd.quantities import seconds, share
 from pollerd.scheduling.windows import windows_of
 from pollerd.site_settings import INHERITED, SITE_SETTINGS, Kind, RespectTtl, Setting, SiteSpec, TagSettings
-from pollerd.urls import normalise_url
+from pollerd.urls import normalise_url, spelling_of
 
 _FORMATS = {
     **{media: form for form, media in MEDIA.items()},
@@ -225,7 +225,10 @@ def _from_text(line: str) -> SiteSpec | None:
     url = _without_comment(line).removeprefix("<").removesuffix(">")
     if any(map(str.isspace, url)):
         raise InvalidValueError("line", _ONLY_URLS, masked_line(url))
-    return SiteSpec(normalise_url(url)) if url else None
+    if not url:
+        return None
+    normal = normalise_url(url)
+    return SiteSpec(normal, spelling=spelling_of(url, normal))
 
 
 def _without_comment(text: str) -> str:

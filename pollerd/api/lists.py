@@ -238,6 +238,7 @@ def settings(spec: SiteSpec) -> dict[str, Any]:
         for name, setting in SITE_SETTINGS.items()
         if setting.kind is not Kind.ACCESS
     }
+    values["url"] = spec.sent_url
     values["title"] = spec.title or None
     values["method"] = "POST" if spec.access.body == "" else None  # another body is secret
     return {name: value for name, value in values.items() if value is not None and (name, value) != ("paused", False)}
@@ -258,7 +259,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _text_line(spec: SiteSpec) -> str:
-    return f"{spec.url}\n"
+    return f"{spec.sent_url}\n"
 
 
 def _csv_line(spec: SiteSpec) -> str:

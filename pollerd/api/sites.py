@@ -416,6 +416,8 @@ def site_changes(spec: SiteSpec, patch: SitePatch) -> SiteChanges:
     """Returns the changes of the patch, checked with the remaining settings. Raises `InvalidValueError`."""
     given: dict[str, Any] = {name: getattr(patch, name) for name in patch.model_fields_set & {"url", "tags", "title"}}
     given |= patch.inheritable()
+    if "url" in given:
+        given["spelling"] = ""  # of the old one
     if patch.model_fields_set & set(access.FIELDS):
         url = normalise_url(given.get("url", spec.url))
         given["access"] = patch.access(access.base_of(spec, url))

@@ -562,7 +562,8 @@ class Poller:
             )
         )
         validators = Validators() if full else context.validators
-        url = context.url if context.render else context.url.partition("#")[0]  # a tag may have said so before
+        url = context.spelling or context.url
+        url = url if context.render else url.partition("#")[0]  # a tag may have said so before
         if access is NO_ACCESS:
             return Request(url, validators)
         if access.body is None:

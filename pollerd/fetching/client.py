@@ -204,12 +204,12 @@ class HttpClient:
     ) -> Response:
         """Sends a request and returns once the head of the response has arrived, whatever its status.
 
-        `url` as `normalise_url` returns it. If a kept connection proves to be closed, another one replaces it, and
-        `sent` is called again, unless a body was written that is not `repeatable`: that is never sent twice; likewise,
-        without the call, if it has received unsolicited data. A request whose answer breaks HTTP's rules is sent once
-        more, unless a body was written: the tolerant parser reads that answer, and for a day all of this host. `send`:
-        decides when each request is written; None: at once. `repeat`: waits before a written request is written again;
-        None: no wait.
+        `url` as `normalise_url` returns it, in any percent-encoding. If a kept connection proves to be closed, another
+        one replaces it, and `sent` is called again, unless a body was written that is not `repeatable`: that is never
+        sent twice; likewise, without the call, if it has received unsolicited data. A request whose answer breaks
+        HTTP's rules is sent once more, unless a body was written: the tolerant parser reads that answer, and for a day
+        all of this host. `send`: decides when each request is written; None: at once. `repeat`: waits before a written
+        request is written again; None: no wait.
 
         Raises `SITE_FAULTS`; `RuntimeError` if the client is closed, `ValueError` for a header with a line break.
         """
@@ -291,7 +291,7 @@ class HttpClient:
         parsed = URL(url, encoded=True)
         origin = parsed.origin()
         in_the_open = proxy is not None and parsed.scheme == "http"
-        asked = str(parsed) if in_the_open else parsed.raw_path_qs
+        asked = url if in_the_open else url[url.index("/", url.index("://") + 3) :]  # with an empty query, too
         if _BREAK.search(asked):
             raise ValueError(f"line break in the URL {url!r}")
         headers: dict[str, str] = {hdrs.HOST: parsed.host_port_subcomponent or ""}

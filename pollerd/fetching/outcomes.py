@@ -30,7 +30,7 @@ from pollerd.fetching.headers import (
 from pollerd.fetching.request import NO_VALIDATORS
 from pollerd.model import Outcome, OutcomeKind, Redirect, Validators
 from pollerd.partitions import registrable_domain
-from pollerd.urls import host_of, join_url, origin_of
+from pollerd.urls import host_of, normalise_url, origin_of, resolved, spelling_of
 
 # Redirects of one fetch: its progress, permissions, and the headers it carries.
 #
@@ -143,7 +143,7 @@ async def follow(
         location = response.headers.get(hdrs.LOCATION)
         await cookies.take(state.url, response.headers.getall(hdrs.SET_COOKIE, ()))
         await discard_body(response)
-        target = _target(state.url, response.status, location)
+        target, sent_url = _target(state.url, response.status, location)
         if state.posted and response.status in _KEEPING_METHOD:
             why = f"redirect {response.status} of a POST, which is sent once only"
             raise RefusedError(OutcomeKind.PROTOCOL_ERROR, why)
@@ -151,22 +151,25 @@ async def follow(
         if origin_of(target) != origin_of(state.url):
             headers = bare
         sent = cookies.added_to(headers, target)
-        visit = target, sent.get(hdrs.COOKIE)
+        visit = sent_url, sent.get(hdrs.COOKIE)
         _refuse_endless(state, visit in visited, limit)
         await _ask(state, may_follow, target)
         visited.add(visit)
-        state.url = target
+        state.url = sent_url
         response = await get(state, sent)
     return response
 
 
-def _target(base: str, status: int, location: str | None) -> str:
+def _target(base: str, status: int, location: str | None) -> tuple[str, str]:
+    """Returns the URL that a redirect leads to, and the same as it is sent."""
     if location is None:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} without a Location")
     try:
-        return join_url(base, location)
+        given = resolved(base, location)
+        target = normalise_url(given)
     except InvalidValueError as error:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} refused: {error}") from error
+    return target, spelling_of(given, target) or target
 
 
 def _refuse_endless(state: FetchState, visited: bool, limit: int) -> None:

@@ -18,7 +18,7 @@ class Request:
     """A page to fetch."""
 
     url: str
-    """As `normalise_url` returns it."""
+    """As `normalise_url` returns it, but for its percent-encoding, which is sent as it is."""
     validators: Validators = NO_VALIDATORS
     """Sent back verbatim; empty: a full GET."""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)

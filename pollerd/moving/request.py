@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pollerd.errors import InvalidValueError
 from pollerd.moving.draft import Draft
-from pollerd.urls import normalise_url
+from pollerd.urls import normalise_url, spelling_of
 
 OWN_HEADERS = frozenset(
     {
@@ -26,13 +26,16 @@ _PROXY = re.compile(r"https?://", re.IGNORECASE)
 
 
 def set_url(draft: Draft, key: str, given: object) -> bool:
-    """Sets the normalised URL; user name and password in it become credentials. False, with a line, if it cannot be."""
+    """Sets the URL, spelled as it is; user name and password in it become credentials. False, with a line, if it
+    cannot be.
+    """
     if not isinstance(given, str):
         draft.report.not_carried(key, f"must be a text; it is a {type(given).__name__}: the whole entry is left out")
         return False
     try:
         bare, user = _without_user(given.strip())
-        draft.url = normalise_url(bare)
+        normal = normalise_url(bare)
+        draft.url = spelling_of(bare, normal) or normal
     except (InvalidValueError, ValueError) as error:
         allowed = error.allowed if isinstance(error, InvalidValueError) else "a well-formed URL"
         draft.report.not_carried(key, f"must be {allowed}: the whole entry is left out")

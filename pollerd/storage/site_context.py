@@ -88,6 +88,7 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
     selections: str | None,
     render: str | None,
     keep_screenshots: bool | None,
+    spelling: str | None,
     etag: bytes | None,
     last_modified: bytes | None,
     fingerprint: bytes | None,
@@ -143,4 +144,5 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
         own_selections=selections or "",
         render=render or "",
         keep_screenshots=bool(keep_screenshots),
+        spelling=spelling or "",
     )

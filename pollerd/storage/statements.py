@@ -382,6 +382,7 @@ class Statements:
                 site.c.selections,
                 site.c.render,
                 site.c.keep_screenshots,
+                site.c.spelling,
                 *(site_state.c[name] for name in MEMORY),
                 mask.c.mask,
             )

@@ -129,6 +129,8 @@ class SiteContext(Struct, frozen=True, gc=False):
     render: str = ""
     """How a browser renders the page (`SiteSpec.render`)."""
     keep_screenshots: bool = False
+    spelling: str = ""
+    """The URL as it is sent, if not as `url` (`SiteSpec.spelling`)."""
     states: tuple[SelectionState, ...] = ()
     """What is known of its selections."""
     tags: tuple[str, ...] = ()

@@ -429,3 +429,24 @@ async def test_signal_sources_are_set_and_need_their_sites(api: Api) -> None:
     found = {one["section"]: one for one in report["sections"]}["signal_sources"]
     assert (found["status"], "that of a site" in found["reason"]) == ("refused", True)
     assert len((await api("GET", "/signal-sources")).json["items"]) == 1
+
+
+async def test_urls_go_out_and_in_as_they_are_sent(two_databases: tuple[str, str]) -> None:
+    given = "https://signed.invalid/%7ea?sign=%2F"
+    async with daemon_at(two_databases[0]) as one, daemon_at(two_databases[1]) as two:
+        site_id = await one.add(given, **SECRET)
+        assert (await one("GET", f"/sites/{site_id}")).json["url"] == "https://signed.invalid/~a?sign=/"
+        assert (await one("GET", "/sites/export?format=text")).body.decode() == f"{given}\n"
+        document = await get(one, PASSPHRASE)
+        for expected in ("added", "unchanged"):
+            report = (await put(two, document, PASSPHRASE)).json["sections"]
+            assert [s[expected] for s in report if s["section"] == "sites"] == [1]
+        [spec] = [site.spec for site in (await two.store.sites.at(["https://signed.invalid/~a?sign=/"])).values()]
+        assert (spec.sent_url, spec.access.headers) == (given, tuple(SECRET["headers"].items()))
+        for url, differs in ((given, set[str]()), ("https://signed.invalid/~a?sign=%2f", {"spelling"})):
+            [changed] = (await two("POST", "/sites/diff?sync=true", data=url.encode())).json["changed"]
+            differing = {field["field"]: (field["before"], field["after"]) for field in changed["fields"]}
+            assert differing.keys() - {"headers", "credentials", "proxy"} == differs
+        assert differing["spelling"] == (given, url)
+        await two("PATCH", f"/sites/{changed['id']}", {"url": url})
+        assert (await two.store.sites.get(changed["id"])).spec.sent_url == url

@@ -10,10 +10,12 @@ import time
 import pytest
 from aiohttp import web
 
+from pollerd.api.inputs import check_spec
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind, SiteState
 from pollerd.scheduling.settings import SchedulingSettings
-from pollerd.urls import host_of
+from pollerd.site_settings import SiteSpec
+from pollerd.urls import host_of, normalise_url
 from tests.daemon.conftest import FAST, Running, Start
 from tests.daemon.windows import assert_windows
 from tests.support.origin import Origin, Page, until, until_found
@@ -511,3 +513,25 @@ async def test_a_permanent_redirect_seen_from_two_sites_is_one_change(
         left = [one for one in ids if one != reports]
         found = await changes_once(running, origin, left)
         assert found == [(one, one == left[0]) for one in left], "one that is paused reports nothing"
+
+
+async def test_a_url_is_sent_as_it_was_given(origin: Origin, start: Start, any_database: str) -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.raw_path)
+        return web.Response(text=html("here"), content_type="text/html")
+
+    origin.pages["/~a/b"] = Page(handler=answer)
+    async with start(url=any_database) as running:
+        given = origin.url("/%7ea%2fb?sign=%2F")
+        (site_id,) = [one for one, _, _ in (await running.control.sites.add([check_spec(SiteSpec(given))])).added]
+        await running.polled(site_id, 2)
+        assert {*asked} == {"/%7ea%2fb?sign=%2F"}
+        site = await running.site(site_id)
+        assert (site.spec.url, site.spec.sent_url) == (normalise_url(given), given)
+        await running.control.sites.update(site_id, {"url": normalise_url(given)})
+        assert (await running.site(site_id)).spec.spelling == ""
+        polls = len(asked)
+        await until(lambda: len(asked) > polls + 1)
+        assert asked[-1] == "/~a%2Fb?sign=/"

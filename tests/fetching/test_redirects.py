@@ -213,3 +213,11 @@ async def test_a_cookie_for_all_of_a_public_suffix_is_not_taken() -> None:
     assert cookies.added_to({}, "http://x.a.co.uk/") == {"Cookie": "own=1; host=1"}
     assert cookies.added_to({}, "http://y.a.co.uk/") == {"Cookie": "own=1"}
     assert cookies.added_to({}, "http://b.co.uk/") == {}
+
+
+async def test_a_redirect_to_another_spelling_is_followed_as_it_is_spelled(serve: Serve, fetcher: Fetcher) -> None:
+    pages = {"/%7Ea?b=%2F": moved("/~a?b=%2f"), "/~a?b=%2f": message("200 OK", body=b"here")}
+    site = await serve(by_path(pages))
+    outcome = await fetcher.fetch(Request(site.url("/%7Ea?b=%2F")))
+    assert (outcome.kind, outcome.body) == (OutcomeKind.BODY, b"here")
+    assert outcome.redirects == (Redirect(302, site.url("/~a?b=/")),)

@@ -213,6 +213,7 @@ async def test_a_hundred_thousand_sites_at_once(store: Store) -> None:
 
 def test_every_table_of_sites_has_the_settings_that_are_numbers() -> None:
     others = {"url", "title", "tags", "access", "paused", "windows", "selections", "render", "keep_screenshots"}
+    others |= {"spelling"}
     assert set(NUMERIC_SETTINGS) == {one.name for one in struct_fields(SiteSpec)} - others
     assert set(NUMERIC_SETTINGS) <= set(site.c.keys())
     assert set(NUMERIC_SETTINGS) <= {one.name for one in fields(ScheduleRows)}

@@ -6,7 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollerd.errors import InvalidValueError
-from pollerd.urls import NORMAL, host_of, join_url, made_normal, normalise_url, origin_of, robots_url
+from pollerd.urls import (
+    NORMAL,
+    host_of,
+    join_url,
+    made_normal,
+    normalise_url,
+    origin_of,
+    robots_url,
+    spelling_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -261,3 +270,36 @@ def test_a_fragment_is_kept_for_a_browser_alone(text: str, url: str | None) -> N
     assert normalise_url(url, fragment=True) == url
     assert normalise_url(text) == url.partition("#")[0]
     assert host_of(url) == "a.example:80"
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("http://example.org/~a?b=/", ""),
+        ("http://example.org", ""),
+        ("http://example.org/a#part", ""),
+        ("HTTP://Example.org:80/a", ""),
+        ("http://example.org/é?ü=ß", ""),  # as browsers send it
+        ("http://example.org/a/../%7eb", ""),  # which of the two is meant is not known
+        ("http://example.org/%7eb", "http://example.org/%7eb"),
+        ("Feed:Http://Example.org:80?a=%2f", "http://example.org/?a=%2f"),
+        ("http://example.org/a%2fb;c=%3B?q=%2F&r=a+b%20c", "http://example.org/a%2fb;c=%3B?q=%2F&r=a+b%20c"),
+        ("http://example.org/a?", "http://example.org/a?"),
+        ('http://example.org/a|b[c]"<>^`{}', "http://example.org/a|b[c]%22%3C%3E^%60%7B%7D"),
+        ("http://example.org/100%?x=%u1234", "http://example.org/100%?x=%u1234"),
+        ("http://example.org/" + "%7E" * 400 + "é" * 150, ""),  # longer than a URL may be
+    ],
+)
+def test_a_url_is_sent_as_it_was_given(text: str, sent: str) -> None:
+    assert spelling_of(text, normalise_url(text)) == sent
+
+
+@given(st.text(st.sampled_from("aA~%2fFeE7c3a9|[]'\"<>^`{}é?&=+;:@,!$()*./"), max_size=30))
+def test_what_is_sent_is_the_same_url_and_can_be_sent(end: str) -> None:
+    normal = normalise_url(f"http://example.org/{end}")
+    sent = spelling_of(f"http://example.org/{end}", normal)
+    if sent:
+        assert normalise_url(sent) == normal
+        assert spelling_of(sent, normal) == sent
+        assert sent.isascii()
+        assert not set(sent) & set(' "<>`{}')

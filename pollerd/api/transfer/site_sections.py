@@ -102,7 +102,8 @@ def _restore(record: Record, vault: Vault | None) -> SiteRestore:
     unknown = sorted(given.keys() - set(FIELDS))
     if unknown:
         raise unknown_name(unknown[0][:100], "field", unknown[0][:100], FIELDS)
-    given |= unsealed(record, str(record.get("url")), vault)
+    url = normalise_url(str(record.get("url")), fragment=bool(record.get("render")))
+    given |= unsealed(record, url, vault)
     return SiteRestore(check_spec(spec_of(given)), keeps_access=bool(record.get(LEFT_OUT)))
 
 

@@ -66,7 +66,8 @@ class PreviewControl:
         access, render = wanted.access or context.access, wanted.render or context.render
         context = replace(context, access=access, render=render)
         body = None if access.body is None else access.body.encode()
-        request = Request(wanted.url, Validators(), own_headers(access), access.proxy, body)
+        url = wanted.spelling or context.spelling or wanted.url
+        request = Request(url, Validators(), own_headers(access), access.proxy, body)
         cost = DEFAULT_RENDER_COST if render else 1.0
         async with self._turn:
             outcome = await self._requests.get(context, request, cost=cost, patience_seconds=0.0)

@@ -591,9 +591,12 @@ def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, 
 def _without_leak(spec: SiteSpec, changes: SiteChanges, tags: Tags) -> SiteChanges:
     """Returns the changes; a site that moves to another origin without new ones loses headers and credentials.
 
-    So it does the tags from which it inherits some, unless it is given tags.
+    So it does the tags from which it inherits some, unless it is given tags. The spelling of the old URL goes with it.
     """
-    if "url" not in changes or origin_of(changes["url"]) == origin_of(spec.url):
+    if "url" not in changes:
+        return changes
+    changes = {"spelling": "", **changes}
+    if origin_of(changes["url"]) == origin_of(spec.url):
         return changes
     safe: dict[str, Any] = {} if "access" in changes else {"access": spec.access.elsewhere()}
     leaking = [] if "tags" in changes else may_leak(spec.tags, tags)
