@@ -93,7 +93,7 @@ class Rewriter(threading.Thread):
             return
         file = self._root / page.lstrip("/")
         fresh = file.with_suffix(".new")  # replaced atomically: the origin must never serve half a page
-        fresh.write_text(text.replace("</h1>", f" edition of {time.time():.3f}</h1>", 1))
+        fresh.write_text(text.replace("</h1>", f" edition {os.urandom(4).hex()}</h1>", 1))
         fresh.replace(file)
 
     def stop(self) -> None:

@@ -109,6 +109,7 @@ def test_the_forms_that_differ_are_named_with_an_example() -> None:
     after = b"New post\n1 minute ago\nPost\n3 minutes ago \xc2\xb7 11 views\n6 comments"
     assert differing_forms(before, after) == {NoiseForm.AGO: "3 minutes ago", NoiseForm.VIEWS: "11 views"}
     assert differing_forms(b"10 views\nx", b"10 views\ny") == {}
+    assert differing_forms(b"Views:\n10\nPosts\n7", b"Views:\n11\nPosts\n7") == {NoiseForm.VIEWS: "11"}
     assert differing_forms(b"10 views, 5 left", b"11 views, 4 left") == {}
 
 

@@ -70,6 +70,11 @@ def is_clock(before: str, after: str, at_before: float, at_after: float) -> bool
     return not _names_a_thing(after) and all(_follows(*pair, at_before, at_after) for pair in differing)
 
 
+def has_time(line: str) -> bool:
+    """Returns whether there is a time of day or an epoch in the line."""
+    return compiled(_TIME).search(line) is not None
+
+
 def _names_a_thing(line: str) -> bool:
     words = compiled(_OF_THINGS)
     starts = [match.start() for match in compiled(_TIME).finditer(line)]

@@ -11,7 +11,7 @@ in the size of any page.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -486,14 +486,18 @@ def without_forms(content: bytes, forms: Collection[NoiseForm]) -> bytes:
     words of a form: that bounds the time. Raises nothing. Idempotent.
     """
     lines = content.decode("utf-8", "surrogateescape").split("\n")
-    short = [at for at, line in enumerate(lines) if len(line) <= _LONGEST_LINE]
+    _replace_at(lines, range(len(lines)), forms)
+    return "\n".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _replace_at(lines: list[str], places: Iterable[int], forms: Collection[NoiseForm]) -> None:
+    """Replaces the phrases of the forms in the lines at these places; others are looked at as labels only."""
+    short = [at for at in places if len(lines[at]) <= _LONGEST_LINE]
     counted = [at for at in short if _DIGIT.search(lines[at])]
     for form in sorted(forms):
-        places = short if form is NoiseForm.AGO else counted
-        _replace(lines, places, form)
+        _replace(lines, short if form is NoiseForm.AGO else counted, form)
         if form is NoiseForm.VIEWS:
             _replace_beside_labels(lines, counted)
-    return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
 def _there(words: tuple[str, ...], text: str) -> list[str]:
@@ -529,46 +533,54 @@ def _replace_beside_labels(lines: list[str], places: Sequence[int]) -> None:
 
     Where numbers are on both sides of that line it is theirs above only by a colon: else it may be another's.
     """
-    counts = {at for at in places if len(lines[at]) <= _LONGEST_LABEL and compiled(_COUNT).fullmatch(lines[at])}
-    labelled = [at for at in counts if _is_under_label(lines, at, counts) or _is_over_label(lines, at, counts)]
+    alone = [at for at in places if _is_count(lines, at)]
+    labelled = [at for at in alone if _is_under_label(lines, at) or _is_over_label(lines, at)]
     for at in labelled:
         lines[at] = named(NoiseForm.VIEWS)
 
 
-def _is_under_label(lines: Sequence[str], at: int, counts: Collection[int]) -> bool:
+def _is_count(lines: Sequence[str], at: int) -> bool:
+    return 0 <= at < len(lines) and len(lines[at]) <= _LONGEST_LABEL and bool(compiled(_COUNT).fullmatch(lines[at]))
+
+
+def _is_under_label(lines: Sequence[str], at: int) -> bool:
     above = lines[at - 1] if at else ""
-    shared = at - 2 in counts and not above.endswith((":", "："))
+    shared = not above.endswith((":", "：")) and _is_count(lines, at - 2)
     return len(above) <= _LONGEST_LABEL and not shared and compiled(_LABEL_ABOVE).fullmatch(above) is not None
 
 
-def _is_over_label(lines: Sequence[str], at: int, counts: Collection[int]) -> bool:
+def _is_over_label(lines: Sequence[str], at: int) -> bool:
     below = lines[at + 1] if at + 1 < len(lines) else ""
-    return len(below) <= _LONGEST_LABEL and at + 2 not in counts and compiled(_LABEL_BELOW).fullmatch(below) is not None
+    if len(below) > _LONGEST_LABEL or _is_count(lines, at + 2):
+        return False
+    return compiled(_LABEL_BELOW).fullmatch(below) is not None
 
 
 def differing_forms(before: bytes, after: bytes) -> dict[NoiseForm, str]:
     """Returns the forms whose phrases alone make lines of the two contents differ, each with a phrase of the second."""
-    lines, others = before.split(b"\n"), after.split(b"\n")
-    bare, other_bare = (without_forms(content, tuple(NoiseForm)).split(b"\n") for content in (before, after))
-    waiting: dict[bytes, list[int]] = {}
-    for at in unmatched(lines, others):
+    lines, others = (content.decode("utf-8", "surrogateescape").split("\n") for content in (before, after))
+    places, other_places = [*unmatched(lines, others)], [*unmatched(others, lines)]
+    bare, other_bare = [*lines], [*others]
+    _replace_at(bare, places, tuple(NoiseForm))
+    _replace_at(other_bare, other_places, tuple(NoiseForm))
+    waiting: dict[str, list[int]] = {}
+    for at in places:
         waiting.setdefault(bare[at], []).append(at)
     found: dict[NoiseForm, str] = {}
-    for at in unmatched(others, lines):
+    for at in other_places:
         partners = waiting.get(other_bare[at])
         if partners:
-            found = _differing(lines[partners.pop(0)].decode("utf-8", "replace"), others[at]) | found
-    return found
+            found = _differing(lines[partners.pop(0)], others[at]) | found
+    return {form: text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for form, text in found.items()}
 
 
-def _differing(line: str, other: bytes) -> dict[NoiseForm, str]:
-    text = other.decode("utf-8", "replace")
+def _differing(line: str, other: str) -> dict[NoiseForm, str]:
     found = {}
     for form in NoiseForm:
-        ours, theirs = list(_phrases(line, form)), list(_phrases(text, form))
+        ours, theirs = list(_phrases(line, form)), list(_phrases(other, form))
         if ours != theirs and theirs:
             found[form] = theirs[0]
-    return found or {NoiseForm.VIEWS: text}  # a number under the line that says what it counts
+    return found or {NoiseForm.VIEWS: other}  # a number under the line that says what it counts
 
 
 def _phrases(line: str, form: NoiseForm) -> Iterator[str]:
