@@ -726,6 +726,16 @@ BODIES: dict[str, dict[str, Any]] = {
         "status": 200,
         "detail": "",
         "retry_after": None,
+        "recognised": {
+            "kind": "product",
+            "title": "Espresso machine",
+            "lines": ["Home", "Espresso machine", "479.00"],
+            "price": "479.00 EUR",
+            "obstacle": None,
+            "reason": "",
+            "cure": "",
+            "feeds": [],
+        },
         "selections": [
             {
                 "name": "default",

@@ -44,6 +44,7 @@ def preview(
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     if found["outcome"] is not None and not found["selections"]:
         yield f"{found['url']}: {found['outcome']}" + (f" ({found['detail']})" if found["detail"] else "")
+    yield from _recognised(found["recognised"])
     for one in found["selections"]:
         yield f"[{one['name']}] {one['kind']}"
         if one["missing"]:
@@ -62,6 +63,20 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
             yield f"  against the stored content: {_said(one['now'])}"
         for earlier in one["earlier"]:
             yield f"  change {earlier['change_id']} of {earlier['detected_at']}: {_said(earlier)}"
+
+
+def _recognised(recognised: dict[str, Any] | None) -> Iterator[str]:
+    """Yields what the address is, and what is in the way; None: a stored content was taken."""
+    if recognised is None:
+        return
+    if recognised["kind"]:
+        yield " · ".join(filter(None, (recognised["kind"], recognised["title"], recognised["price"])))
+    if recognised["obstacle"]:
+        yield f"In the way: {recognised['reason']}."
+    if recognised["cure"]:
+        yield f"What helps: {recognised['cure']}."
+    for feed in recognised["feeds"]:
+        yield f"A feed says what is new for less: {feed}"
 
 
 def _said(judged: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from pollerd.api.inputs import check_selections
 from pollerd.fetching.settings import FetchSettings
+from pollerd.lists.recognise import AddressKind, Obstacle
 from pollerd.model import Change, OutcomeKind, SelectionState
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import SiteSpec, TagSettings
@@ -258,8 +259,11 @@ async def test_a_preview_shows_what_would_be_kept(start: Start, origin: Origin) 
         stricter = selections(default={"steps": steps, "conditions": {"appears": {"text": "11"}}})
         put(origin, "/shop", page("12.00"))
         await found(running, site, 2)
+        await running.control.sites.pause(site, True)
         put(origin, "/shop", page("13.00"))
         seen = await running.control.preview.of_url(SiteSpec(origin.url("/shop"), selections=stricter))
+        assert seen.recognised is not None
+        assert (seen.recognised.kind, seen.recognised.obstacle) == (AddressKind.PAGE, None)
         (kept,) = seen.selections
         assert (kept.kept, "Shop" in kept.removed, kept.missing) == ("13.00", True, "")
         assert [one.matters for one in kept.earlier] == [False, True]
@@ -285,6 +289,8 @@ async def test_a_preview_is_polite(start: Start, origin: Origin) -> None:
     async with start() as running:
         whole = selections(default={"steps": [{"keep": {"css": "h1"}}]})
         seen = await running.control.preview.of_url(SiteSpec(origin.url("/private"), selections=whole))
+        assert seen.recognised is not None
+        assert seen.recognised.obstacle is Obstacle.ROBOTS
         assert (seen.outcome, seen.selections) == (OutcomeKind.DENIED, ())
         assert origin.hits("/private") == []
         missing = await running.control.preview.of_url(SiteSpec(origin.url("/none"), selections=whole))

@@ -14,6 +14,7 @@ from pollerd.daemon.pages import PageRequests
 from pollerd.daemon.runtime import Runtime
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.fetching.request import Request, own_headers
+from pollerd.lists.recognise import Recognition, recognise
 from pollerd.model import Outcome, OutcomeKind, SelectionPreview, SelectionState, Site, Validators
 from pollerd.rendering.settings import DEFAULT_RENDER_COST
 from pollerd.shown import SHOWN
@@ -44,6 +45,8 @@ class PagePreview:
     """Seconds, where the page may not be fetched now."""
     selections: tuple[SelectionPreview, ...]
     """Empty without a page."""
+    recognised: Recognition | None
+    """What the address is, and what is in the way of watching it; None: a stored content was taken."""
 
 
 class PreviewControl:
@@ -71,11 +74,13 @@ class PreviewControl:
         cost = DEFAULT_RENDER_COST if render else 1.0
         async with self._turn:
             outcome = await self._requests.get(context, request, cost=cost, patience_seconds=0.0)
+        recognised = await self._workers.do(recognise, outcome, wanted.url)
         if outcome.body is None:
-            return _of_fetch(wanted.url, outcome, ())
+            return _of_fetch(wanted.url, outcome, (), recognised)
         stored, earlier = ({}, {}) if site is None else await self._known(site, wanted.selections)
         page = (outcome.body, outcome.content_type, wanted.url)
-        return _of_fetch(wanted.url, outcome, await self._preview(context, wanted.selections, *page, stored, earlier))
+        found = await self._preview(context, wanted.selections, *page, stored, earlier)
+        return _of_fetch(wanted.url, outcome, found, recognised)
 
     async def of_stored(self, site_id: int, selections: str) -> PagePreview:
         """Shows what the selections keep of the site's stored content, which is text: without elements.
@@ -90,7 +95,7 @@ class PreviewControl:
         stored, earlier = await self._known(site, selections)
         page = (content.body, _TEXT, site.spec.url)
         found = await self._preview(await self._context(site), selections, *page, stored, earlier)
-        return PagePreview(site.spec.url, None, None, "", None, found)
+        return PagePreview(site.spec.url, None, None, "", None, found, None)
 
     async def _preview(
         self, context: SiteContext, selections: str, *page_and_known: object
@@ -137,5 +142,7 @@ class PreviewControl:
         ]
 
 
-def _of_fetch(url: str, outcome: Outcome, selections: tuple[SelectionPreview, ...]) -> PagePreview:
-    return PagePreview(url, outcome.kind, outcome.status, outcome.detail, outcome.retry_after, selections)
+def _of_fetch(
+    url: str, outcome: Outcome, selections: tuple[SelectionPreview, ...], recognised: Recognition
+) -> PagePreview:
+    return PagePreview(url, outcome.kind, outcome.status, outcome.detail, outcome.retry_after, selections, recognised)
