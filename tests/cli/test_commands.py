@@ -201,3 +201,26 @@ async def test_a_scope_that_is_none_is_named() -> None:
 async def test_keys_are_made() -> None:
     key = (await command("config", "key")).out.strip()
     assert StorageSettings(secret_key=key).secret_key == key, "it is taken as a key"
+
+
+async def test_a_preview_says_what_an_address_is_and_what_is_in_the_way(database: str, tmp_path: Path) -> None:
+    shop = '<title>Machine</title><h1>Machine</h1><meta property="product:price:amount" content="9"><p>In stock.</p>'
+    shell = '<title>App</title><div id="root"></div><script src="/a.js"></script>'
+    async with Origin() as origin:
+        feed = '<link rel="alternate" type="application/rss+xml" href="/feed">'
+        origin.pages |= {"/shop": Page(shop + feed), "/app": Page(shell)}
+        async with daemon_process(database, tmp_path / "log") as daemon:
+            await daemon.said("event=started")
+            root = re.findall(r"http://127\.0\.0\.1:\d+", daemon.log)[0]
+            seen = await command("sites", "preview", origin.url("/shop"), "--url", root)
+            assert seen.code == 0, seen
+            assert seen.out.splitlines()[:2] == [
+                "product · Machine · 9",
+                f"A feed says what is new for less: {origin.url('/feed')}",
+            ]
+            seen = await command("sites", "preview", origin.url("/app"), "--url", root)
+            assert seen.out.splitlines()[:3] == [
+                "page · App",
+                "In the way: the page is nearly empty until its scripts have run.",
+                "What helps: let a browser read the page (render).",
+            ]
