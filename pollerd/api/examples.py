@@ -731,6 +731,7 @@ BODIES: dict[str, dict[str, Any]] = {
             "title": "Espresso machine",
             "lines": ["Home", "Espresso machine", "479.00"],
             "price": "479.00 EUR",
+            "price_from": {"css": "[itemprop=price]", "attribute": "content"},
             "obstacle": None,
             "reason": "",
             "cure": "",

@@ -6,7 +6,7 @@ told from it by their markup and by how little else they say. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from html import unescape
@@ -74,6 +74,8 @@ class Recognition:
     """The first lines of its text, at most five of 200 characters."""
     price: str
     """Of a product, as the page states it to machines: amount and currency; empty without one."""
+    price_from: Mapping[str, str]
+    """Where that stands, as the `from` of a value; empty without a price."""
     obstacle: Obstacle | None
     """What is in the way of watching it; None: nothing is."""
     reason: str
@@ -84,6 +86,7 @@ class Recognition:
     """URLs of feeds that the page names: they say surer, and for less, what is new."""
 
 
+_Price = tuple[str, Mapping[str, str]]
 LINES, LONGEST_LINE = 5, 200
 _SHORT_TEXT = 1_200
 """Characters of text beyond which a page is more than a wall, a form or a notice."""
@@ -184,13 +187,13 @@ def _recognition(
     *,
     title: str = "",
     lines: tuple[str, ...] = (),
-    price: str = "",
+    price: _Price = ("", {}),
     obstacle: Obstacle | None = None,
     reason: str = "",
     feeds: tuple[str, ...] = (),
 ) -> Recognition:
     cure = "" if obstacle is None else _CURES.get(obstacle, "")
-    return Recognition(kind, title, lines, price, obstacle, reason, cure, feeds)
+    return Recognition(kind, title, lines, *price, obstacle, reason, cure, feeds)
 
 
 def _of_text(kind: AddressKind, title: str, content: bytes, nothing: str) -> Recognition:
@@ -253,7 +256,7 @@ def _of_html(html: bytes, text: str, no_text: str, url: str) -> Recognition:
         AddressKind.PAGE if price is None else AddressKind.PRODUCT,
         title=title,
         lines=_lines("\n".join(own)),
-        price=price or "",
+        price=price or ("", {}),
         obstacle=obstacle,
         reason=reason,
         feeds=page_links(html, url).feeds,
@@ -325,24 +328,28 @@ def _is_shell(html: bytes, tree: LexborHTMLParser, text: str) -> bool:
     return False
 
 
-def _price(tree: LexborHTMLParser) -> str | None:
-    """Returns the price that a page states of its one product; empty: it names a product without; None: no product."""
+def _price(tree: LexborHTMLParser) -> _Price | None:
+    """Returns the price that a page states of its one product, and where; None: it states no product, or several."""
     products = [node for node in _linked_data(tree) if _is_product(node)]
     if len(products) > 1:
         products = products[:1] if all("offers" not in other for other in products[1:]) else []
     for product in products:
         return _offered(product.get("offers"))
-    amount = tree.css_first('meta[property="product:price:amount"], meta[property="og:price:amount"]')
-    if amount is not None:
-        currency = tree.css_first('meta[property="product:price:currency"], meta[property="og:price:currency"]')
-        return _joined(amount.attributes.get("content"), currency and currency.attributes.get("content"))
+    for kind in ("product", "og"):
+        amount = tree.css_first(f'meta[property="{kind}:price:amount"]')
+        if amount is not None:
+            currency = tree.css_first(f'meta[property="{kind}:price:currency"]')
+            shown = _joined(amount.attributes.get("content"), currency and currency.attributes.get("content"))
+            return shown, {"css": f'meta[property="{kind}:price:amount"]', "attribute": "content"}
     items = tree.css('[itemtype*="schema.org/Product"]')
     if len(items) == 1:
         price, currency = items[0].css_first("[itemprop=price]"), items[0].css_first("[itemprop=priceCurrency]")
-        shown = None if price is None else price.attributes.get("content") or price.text(strip=True)
-        return _joined(
-            shown, None if currency is None else currency.attributes.get("content") or currency.text(strip=True)
-        )
+        amount_text = None if price is None else price.attributes.get("content") or price.text(strip=True)
+        stated = "" if currency is None else currency.attributes.get("content") or currency.text(strip=True)
+        place = {"css": '[itemtype*="schema.org/Product"] [itemprop=price]'}
+        if price is not None and price.attributes.get("content"):
+            place["attribute"] = "content"
+        return _joined(amount_text, stated), place if amount_text else {}
     return None
 
 
@@ -371,15 +378,16 @@ def _is_product(node: dict[str, Any]) -> bool:
     return any(str(name).rsplit("/", 1)[-1].lower() in _PRODUCT_TYPES for name in names)
 
 
-def _offered(offers: Any) -> str:
+def _offered(offers: Any) -> _Price:
     for offer in offers if isinstance(offers, list) else [offers]:
         if isinstance(offer, dict):
             stated = offer.get("priceSpecification")
             of = stated if isinstance(stated, dict) and "price" in stated else offer
-            shown = _joined(of.get("price", of.get("lowPrice")), of.get("priceCurrency", offer.get("priceCurrency")))
+            key = "price" if "price" in of else "lowPrice"
+            shown = _joined(of.get(key), of.get("priceCurrency", offer.get("priceCurrency")))
             if shown:
-                return shown
-    return ""
+                return shown, {"jsonpath": f"$..offers..{key}"}
+    return "", {}
 
 
 def _joined(amount: object, currency: object) -> str:

@@ -8,12 +8,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
+import orjson
 from fastapi import Depends, Query, Response
+from msgspec import structs
 
 from pollerd.api.http import Caller, Words
+from pollerd.api.inputs import check_selections
 from pollerd.api.jobs import BulkChange
 from pollerd.api.sites import MAX_CURSOR, NewSite, number_of_sites, shown_sites, site_filter
 from pollerd.errors import InvalidValueError, refusal
+from pollerd.limits import LeakyBuckets
+from pollerd.lists.recognise import AddressKind
 from pollerd.model import JobAction, SiteState
 from pollerd.quantities import counted
 from pollerd.storage.site_order import SiteOrder
@@ -23,6 +28,20 @@ from pollerd.web.page import Shown, page_router
 
 router = page_router(prefix="/sites")
 _ROWS = 50
+_LOOKS = 3
+"""Pages that one caller can look at before they are added, a minute."""
+_LEAST_MOVE = 0.001
+"""Percent by which a price has to move to matter: by anything."""
+_KINDS = {
+    AddressKind.PAGE: "a page",
+    AddressKind.PRODUCT: "a page about a product",
+    AddressKind.FEED: "a feed",
+    AddressKind.LIST: "a list of addresses (sitemap)",
+    AddressKind.JSON: "data (JSON)",
+    AddressKind.PDF: "a PDF document",
+    AddressKind.TEXT: "plain text",
+    AddressKind.FILE: "a file without text: only that it differs can be told",
+}
 _SORTS = [
     ("-last_change", "last change"),
     ("-rate", "changes most often"),
@@ -118,11 +137,53 @@ def _at_least_0(name: str, text: str, read: Callable[[str, str], float]) -> floa
 
 
 @router.post("")
-async def add_site(page: Shown, form: Posted) -> Response:
-    """Adds one site, and goes to it."""
-    new = NewSite.model_validate({"url": form.text("url"), "title": form.text("title"), "tags": form.tags("tags")})
-    added = await page.ports.control.sites.add_one(new.spec())
-    return page.go(f"/sites/{added.id}")
+async def add_site(page: Shown, form: Posted, caller: Caller) -> Response:
+    """Adds one site, and goes to it; with the button "look" says what the address is, and adds nothing."""
+    spec = NewSite.model_validate(_new_site(form)).spec()
+    if not form.has("look"):
+        added = await page.ports.control.sites.add_one(spec)
+        return page.go(f"/sites/{added.id}")
+    looks: LeakyBuckets = page.web.kept.setdefault("looks", LeakyBuckets(_LOOKS, _LOOKS / 60.0))
+    wait = looks.take(page.now, str(caller))
+    if wait > 0:
+        raise refusal(
+            "url", f"{_LOOKS} pages a minute can be looked at first: wait {math.ceil(wait)} s, or add it at once"
+        )
+    whole = spec.selections or check_selections({"default": {}})
+    seen = await page.ports.control.preview.of_url(structs.replace(spec, selections=whole))
+    assert seen.recognised is not None
+    price = {"kind": "price", "from": dict(seen.recognised.price_from), "which": "first"}
+    return page.show(
+        "add.html",
+        url=spec.sent_url,
+        title=spec.title or seen.recognised.title,
+        tags=form.text("tags"),
+        seen=seen.recognised,
+        answered=seen.status,
+        secret=bool(spec.access),
+        browser=bool(spec.render),
+        kinds=_KINDS,
+        price=orjson.dumps(price).decode() if seen.recognised.price else "",
+    )
+
+
+def _new_site(form: PostedForm) -> dict[str, Any]:
+    """Returns the site that the form describes, as REST takes one. Raises `InvalidValueError`."""
+    new: dict[str, Any] = {"url": form.text("url"), "title": form.text("title"), "tags": form.tags("tags")}
+    if form.whole("username") or form.whole("password"):
+        new["credentials"] = {"username": form.whole("username"), "password": form.whole("password")}
+    if form.text("cookie"):
+        new["headers"] = {"Cookie": form.text("cookie").removeprefix("Cookie:").strip()}
+    if form.has("browser"):
+        new["render"] = "browser"
+    if form.text("counts") == "price":
+        try:
+            price = orjson.loads(form.text("price"))
+        except orjson.JSONDecodeError as error:
+            raise InvalidValueError("price", f"JSON ({error})", form.text("price")[:100]) from error
+        moved = [{"value": "price", "changed_by": {"percent": sign}} for sign in (_LEAST_MOVE, -_LEAST_MOVE)]
+        new["selections"] = {"default": {"values": {"price": price}, "conditions": {"any": moved}}}
+    return new
 
 
 @router.post("/bulk")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pollerd.api.inputs import check_selections
+from pollerd.detection.selection.preview import preview
 from pollerd.lists.recognise import AddressKind, Obstacle, recognise
 from pollerd.model import Outcome, OutcomeKind
 
@@ -284,3 +286,6 @@ def test_prices_are_as_machines_are_told() -> None:
         html = PAGES[name][0].encode()
         found = recognise(Outcome(OutcomeKind.BODY, 1.0, 0.1, 200, body=html, content_type="text/html"), URL)
         assert found.price == price
+        chosen = {"default": {"values": {"price": {"kind": "price", "from": found.price_from, "which": "first"}}}}
+        (read,) = preview(check_selections(chosen), html, "text/html", URL, {}, {}, None)
+        assert [float(value.number or 0) for value in read.values] == [float(price.split()[0])]
