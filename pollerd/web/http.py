@@ -134,7 +134,7 @@ Posted = Annotated[PostedForm, Depends(posted_form)]
 _CONTENT_POLICY = "; ".join(
     (
         "default-src 'none'",
-        *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect", "worker")),
+        *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect", "worker", "manifest")),
         "form-action 'self'",
         "base-uri 'none'",
         "frame-ancestors 'none'",
@@ -158,6 +158,9 @@ PAGE_HEADERS: Mapping[str, str] = {**POLICY, "Cache-Control": "no-store"}
 PAGE_ROUTES = """
     visitor GET    /assets/*
     visitor GET    /assets/{build}/{name}
+    visitor GET    /manifest.webmanifest
+    visitor GET    /offline
+    visitor GET    /service-worker.js
     visitor GET    /sign-in
     visitor POST   /sign-in
     visitor GET    /first-user
@@ -188,6 +191,7 @@ PAGE_ROUTES = """
     read    GET    /sites
     write   POST   /sites
     write   POST   /sites/bulk
+    read    GET    /sites/add
     read    GET    /sites/import
     write   POST   /sites/import
     read    GET    /sites/import/{import_id:id}

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from importlib import resources
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
@@ -43,7 +44,7 @@ from pollerd.web.words import Moment, Part, Strong, visible
 
 # The stylesheet and the scripts: kept in memory, under addresses that change with their contents.
 
-router = APIRouter(prefix="/assets", include_in_schema=False)
+router = APIRouter(include_in_schema=False)
 _ASSETS_MEDIA = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -84,7 +85,7 @@ class Assets:
         return f"/assets/{self.build}/{name}"
 
 
-@router.get("/{build}/{name}", response_class=Response)
+@router.get("/assets/{build}/{name}", response_class=Response)
 async def asset(request: Request, build: str, name: str) -> Response:
     """A file. One of another version of the program is not found: then the page that asks for it is an old one."""
     assets: Assets = request.app.state.web.assets
@@ -96,6 +97,38 @@ async def asset(request: Request, build: str, name: str) -> Response:
     if packed:
         headers["Content-Encoding"] = "gzip"
     return Response(found.packed if packed else found.plain, media_type=found.media, headers=headers)
+
+
+# What makes the pages an application that phones and desks install: they can share addresses with it, and see that it
+# is out of reach in place of the browser's error.
+
+
+@router.get("/manifest.webmanifest", response_class=Response)
+async def manifest(request: Request) -> Response:
+    """Name, icon, and where addresses go that are shared with the application."""
+    icon = {"src": request.app.state.web.assets.url("icon.svg"), "sizes": "any", "type": "image/svg+xml"}
+    told = {
+        "name": "pollerd",
+        "short_name": "pollerd",
+        "description": "What has changed on the pages that you watch.",
+        "id": "/",
+        "start_url": "/",
+        "scope": "/",
+        "display": "standalone",
+        "background_color": "#ffffff",
+        "theme_color": "#0b5cad",
+        "icons": [icon],
+        "share_target": {"action": "/sites/add", "params": {"title": "title", "text": "text", "url": "url"}},
+    }
+    headers = {"Cache-Control": "no-cache", **POLICY}
+    return Response(orjson.dumps(told), media_type="application/manifest+json", headers=headers)
+
+
+@router.get("/service-worker.js", response_class=Response)
+async def service_worker(request: Request) -> Response:
+    """The script that shows the page below while pollerd cannot be reached; browsers ask for it again each day."""
+    script = request.app.state.web.assets.files["service-worker.js"]
+    return Response(script.plain, media_type=script.media, headers={"Cache-Control": "no-cache", **POLICY})
 
 
 PAGE_FORM = "page"
@@ -192,6 +225,12 @@ async def _page(request: Request) -> Page:
 
 
 Shown = Annotated[Page, Depends(_page)]
+
+
+@router.get("/offline", response_class=Response)
+async def offline(page: Shown) -> Response:
+    """What is shown while pollerd cannot be reached: says nothing of anybody's pages."""
+    return page.show("offline.html", visitor=True)
 
 
 # The one place where markup is made outside of templates: its inputs are numbers, or are escaped here.

@@ -23,6 +23,7 @@ from pollerd.model import JobAction, SiteState
 from pollerd.quantities import counted
 from pollerd.storage.site_order import SiteOrder
 from pollerd.storage.values import SiteFilter
+from pollerd.urls import MAX_URL_LENGTH
 from pollerd.web.http import Posted, PostedForm, number_of, one_of, query, seconds_of, within
 from pollerd.web.page import Shown, page_router
 
@@ -30,6 +31,7 @@ router = page_router(prefix="/sites")
 _ROWS = 50
 _LOOKS = 3
 """Pages that one caller can look at before they are added, a minute."""
+Shared = Annotated[str, Query(max_length=MAX_URL_LENGTH)]
 _LEAST_MOVE = 0.001
 """Percent by which a price has to move to matter: by anything."""
 _KINDS = {
@@ -134,6 +136,16 @@ def _at_least_0(name: str, text: str, read: Callable[[str, str], float]) -> floa
     if value is not None and not 0 <= value < math.inf:
         raise InvalidValueError(name, "0 or more", text)
     return value
+
+
+@router.get("/add")
+async def show_add(page: Shown, url: Shared = "", title: Shared = "", text: Shared = "") -> Response:
+    """Where an address is looked at and added; a bookmark and the sharing of phones fill it in, and fetch nothing."""
+    shared = url or next((word for word in text.split() if word.startswith(("http://", "https://"))), "")
+    place = orjson.dumps(f"{page.request.base_url}sites/add?url=").decode()
+    there = "encodeURIComponent(location.href)+'&title='+encodeURIComponent(document.title)"
+    bookmark = f"javascript:location.href={place}+{there}"
+    return page.show("add.html", seen=None, url=shared, title=title, tags="", bookmark=bookmark)
 
 
 @router.post("")

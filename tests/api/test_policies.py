@@ -87,6 +87,9 @@ def test_only_what_signs_in_is_open_to_strangers(app: FastAPI) -> None:
         ("POST", "/api/v1/sessions"),
         ("POST", "/api/v1/users/first"),
         ("GET", "/assets/{build}/{name}"),
+        ("GET", "/manifest.webmanifest"),  # asked for without cookies; the same for everybody, as the next two
+        ("GET", "/offline"),
+        ("GET", "/service-worker.js"),
         ("GET", "/sign-in"),
         ("POST", "/sign-in"),
         ("GET", "/first-user"),

@@ -8,6 +8,7 @@ import { startTicker } from "./ticker.js";
 import { startSelection } from "./selection.js";
 import { followJob } from "./job.js";
 import { startPreview } from "./preview.js";
+import { scriptUrl } from "./trusted.js";
 
 for (const one of document.querySelectorAll(".no-script, .needs-script")) one.hidden = true;
 writeTimes(document);
@@ -17,6 +18,8 @@ startSlider();
 startSelection();
 startPreview();
 followJob();
+const style = document.querySelector("link[rel=stylesheet]").getAttribute("href");
+navigator.serviceWorker?.register(scriptUrl(`/service-worker.js?style=${style}`)).catch(() => {}); // not on plain HTTP
 const code = document.getElementById("first-user-code");
 if (code && location.hash.length > 1) code.value = location.hash.slice(1);
 const inbox = startInbox();

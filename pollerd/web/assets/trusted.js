@@ -1,14 +1,14 @@
-// The one way in which text becomes a script's address or markup: the worker's address, and fragments of our server.
+// The one way in which text becomes a script's address or markup: workers' addresses, and fragments of our server.
 const same = {
   createScriptURL: (url) => {
-    if (!/^\/assets\/[0-9a-f]{16}\/live-worker\.js$/.test(url)) throw new TypeError("not a script of ours");
+    if (!/^(\/assets\/[0-9a-f]{16}\/live-worker\.js|\/service-worker\.js\?style=[\w/.]+)$/.test(url)) throw new TypeError("not a script of ours");
     return url;
   },
   createHTML: (text) => text,
 };
 const policy = globalThis.trustedTypes ? globalThis.trustedTypes.createPolicy("pollerd", same) : same;
 
-/** Returns the worker's address as the browser wants it. */
+/** Returns a worker's address as the browser wants it. */
 export function scriptUrl(url) {
   return policy.createScriptURL(url);
 }
