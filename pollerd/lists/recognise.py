@@ -90,13 +90,18 @@ _Price = tuple[str, Mapping[str, str]]
 LINES, LONGEST_LINE = 5, 200
 _SHORT_TEXT = 1_200
 """Characters of text beyond which a page is more than a wall, a form or a notice."""
-_SHELL_TEXT = 300
-"""Characters of text up to which a page with scripts may be a shell."""
+_FEW_WORDS, _NEXT_TO_NOTHING = 300, 40
+"""Characters of text up to which a page may be a shell or a notice, and up to which it says nothing of its own."""
 _CHALLENGE_MARKUP = (
-    r"cf[-_]chl|challenge-platform|cf-turnstile|_Incapsula_Resource|px-captcha|captcha-delivery\.com|datadome"
-    r"|awswaf|aws-waf-token|/distil_|ddos-guard|sucuri_cloudproxy|perimeterx|kasada|g-recaptcha|h-captcha|hcaptcha\.com"
-    r"|__jsl_clearance|acw_sc__v2|anubis[-_]"
+    r"cf[-_]chl|challenge-platform/h/|captcha-delivery\.com|px-captcha|gokuprops|__jsl_clearance|acw_sc__v2|anubis[-_]"
+    r"|ddos-guard/js-challenge"
 )
+"""What stands in tests alone."""
+_GUARDED_MARKUP = (
+    r"cf-turnstile|challenge-platform|_Incapsula_Resource|datadome|awswaf|/distil_|sucuri_cloudproxy|perimeterx|kasada"
+    r"|g-recaptcha|h-captcha|hcaptcha\.com"
+)
+"""What stands in tests, and in pages behind them, or in forms."""
 _CHALLENGE_TEXT = (
     r"just a moment|checking (?:your|if the site)|verif(?:y|ying) (?:that )?you(?:'re| are)|(?:are|you are) (?:you )?"
     r"(?:a |not a )(?:ro)?bot|human verification|i am human|security check|unusual traffic|attention required"
@@ -130,6 +135,10 @@ _NEEDS_SCRIPTS = (
     r"(?:bitte )?javascript"
     r"|javascript (?:aktivieren|ist (?:deaktiviert|erforderlich))|activer javascript|habilit\w+ javascript"
     r"|you need to enable javascript"
+)
+_LOADING = (
+    r"(?:(?:now )?loading|please wait|wird geladen|l(?:a|ä)dt|laden|chargement|cargando"
+    r"|caricamento|carregando|загрузка|読み込み中|加载中).{0,40}$|.{0,3}$"
 )
 _APPLICATION = r"^(?:root|app|__next|__nuxt|___gatsby|svelte|ember\d*|main-?app|react-root|app-root|q-app|application)$"
 _SIGN_IN = (
@@ -269,19 +278,21 @@ def _obstacle(
     """Returns what is in the way of a page with these lines besides its title, the likeliest first."""
     text = "\n".join(own)
     if len(text) <= _SHORT_TEXT:
+        markup = html.decode("utf-8", "replace")
         tests = compiled(_CHALLENGE_TEXT).search(f"{title}\n{text}") is not None
-        if (tests or len(text) <= _SHELL_TEXT) and compiled(_CHALLENGE_MARKUP).search(html.decode("utf-8", "replace")):
+        guarded = (tests or not text) and compiled(_GUARDED_MARKUP).search(markup)
+        if guarded or compiled(_CHALLENGE_MARKUP).search(markup):
             return Obstacle.CHALLENGE, "the page tests by a script whether a person asks"
-        if tests and len(text) <= _SHELL_TEXT:
+        if tests and len(text) <= _FEW_WORDS:
             return Obstacle.CHALLENGE, "the page is a test whether a person asks, or says that access is denied"
         words = f"{title}\n{text}\n{_words_of_forms(tree)}"
         if tree.css_first("input[type=password]") is not None and compiled(_SIGN_IN).search(words):
             return Obstacle.PASSWORD, "the page is a form to sign in"
     rest = [line for line in _without_banners(html, own) if line.strip() != title]
     size = sum(map(len, rest))
-    if size <= _SHELL_TEXT and _is_shell(html, tree, "\n".join(rest)):
+    if size <= _FEW_WORDS and _is_shell(html, tree, "\n".join(rest)):
         return Obstacle.SCRIPTS, "the page is nearly empty until its scripts have run"
-    if size <= _LONGEST_WALL and _is_about_consent(own if size <= _SHELL_TEXT else rest, size):
+    if size <= _LONGEST_WALL and _is_about_consent(own if size <= _NEXT_TO_NOTHING else rest, size):
         return Obstacle.COOKIES, "nearly all that the page says is a question about cookies"
     if no_text:
         return (Obstacle.SCRIPTS if "scripts" in no_text else Obstacle.NO_TEXT), no_text
@@ -316,16 +327,17 @@ def _words_of_forms(tree: LexborHTMLParser) -> str:
 
 
 def _is_shell(html: bytes, tree: LexborHTMLParser, text: str) -> bool:
+    """text: that stands in no banner."""
     if b"<script" not in html.lower():
         return False
-    if compiled(_NEEDS_SCRIPTS).search(text) or any(
-        compiled(_NEEDS_SCRIPTS).search(node.text()) for node in tree.css("noscript")
+    asks = compiled(_NEEDS_SCRIPTS)
+    if asks.search(text) or (
+        len(text) <= _FEW_WORDS / 2 and any(asks.search(one.text()) for one in tree.css("noscript"))
     ):
         return True
-    for node in tree.css("body > [id], body > div > [id]"):
-        if compiled(_APPLICATION).match(node.attributes.get("id") or "") and len(node.text(strip=True)) <= _SHELL_TEXT:
-            return True
-    return False
+    places = (node for node in tree.css("body [id]") if compiled(_APPLICATION).match(node.attributes.get("id") or ""))
+    shown = next((_plain(node.text()) for node in places), None)
+    return shown is not None and (not shown or compiled(_LOADING).match(shown) is not None)
 
 
 def _price(tree: LexborHTMLParser) -> _Price | None:

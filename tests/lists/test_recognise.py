@@ -66,6 +66,30 @@ PAGES: dict[str, tuple[str, AddressKind, Obstacle | None]] = {
         AddressKind.PAGE,
         None,
     ),
+    "a very short page under a banner": (
+        page(f"{BANNER}<h1>Opening hours</h1><p>Monday to Friday, from nine to five.</p>"),
+        AddressKind.PAGE,
+        None,
+    ),
+    "a form with a captcha": (
+        page(
+            '<h1>Contact</h1><p>Write to us, we answer within two days.</p><form><div class="g-recaptcha"></div></form>'
+        ),
+        AddressKind.PAGE,
+        None,
+    ),
+    "a short page behind Cloudflare": (
+        page(
+            '<p>All systems are operational today.</p><script src="/cdn-cgi/challenge-platform/scripts/jsd/main.js"></script>'
+        ),
+        AddressKind.PAGE,
+        None,
+    ),
+    "a short application that was drawn by the server": (
+        page('<div id="root"><h1>Status</h1><p>All systems operational</p></div><script src="/a.js"></script>'),
+        AddressKind.PAGE,
+        None,
+    ),
     "a cookie wall": (page(WALL, "Before you continue"), AddressKind.PAGE, Obstacle.COOKIES),
     "a cookie wall in German": (
         page(
