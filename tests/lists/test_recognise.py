@@ -79,9 +79,7 @@ PAGES: dict[str, tuple[str, AddressKind, Obstacle | None]] = {
         None,
     ),
     "a short page behind Cloudflare": (
-        page(
-            '<p>All systems are operational today.</p><script src="/cdn-cgi/challenge-platform/scripts/jsd/main.js"></script>'
-        ),
+        page('<p>All systems run.</p><script src="/cdn-cgi/challenge-platform/scripts/jsd/main.js"></script>'),
         AddressKind.PAGE,
         None,
     ),
