@@ -143,12 +143,12 @@ class DocumentSignals:
         self, source: SignalSource, document: SignalDocument, report: Callable[[Exception], None]
     ) -> ListedChanges | None:
         """Reads the document; None if it is none of its kind."""
-        given = (source.spec.kind, document.body, document.content_type, document.base, source.spec.hosts)
+        arguments = (source.spec.kind, document.body, document.content_type, document.base, source.spec.hosts)
         try:
             if not document.is_long:
-                return read_changes(*given)
+                return read_changes(*arguments)
             effort = Effort(host_of(document.base), patience=LIST_SECONDS)
-            return await self._workers.do(read_changes, *given, effort=effort)
+            return await self._workers.do(read_changes, *arguments, effort=effort)
         except Exception as error:  # noqa: BLE001
             # Documents are untrusted: one that breaks a parser affects only its own source.
             report(error)
@@ -343,9 +343,9 @@ class IndexChildren:
         sources = await self._remove_orphans()
         if reading.source.id not in {source.id for source in sources}:
             return
-        children = [one for one in sources if one.index_id == reading.source.id]
+        children = [source for source in sources if source.index_id == reading.source.id]
         listed = reading.sitemaps[:MAX_CHILDREN]
-        left = [one for one in children if reading.complete and one.url not in reading.sitemaps]
+        left = [candidate for candidate in children if reading.complete and candidate.url not in reading.sitemaps]
         for child in left:
             await self._remove(child)
         known = {source.url for source in sources}
@@ -375,12 +375,12 @@ class IndexChildren:
     async def _remove_orphans(self) -> list[SignalSource]:
         """Removes sitemaps of indexes that are no signal sources any more; returns the sources that stay."""
         sources, stay = await self._store.all(), list[SignalSource]()
-        there = {None, *(source.id for source in sources)}
-        for one in sources:
-            if one.index_id in there:
-                stay.append(one)
+        source_ids = {None, *(source.id for source in sources)}
+        for sitemap in sources:
+            if sitemap.index_id in source_ids:
+                stay.append(sitemap)
             else:
-                await self._remove(one)
+                await self._remove(sitemap)
         return stay
 
     async def _remove(self, child: SignalSource) -> None:
