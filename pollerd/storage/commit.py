@@ -72,14 +72,20 @@ def write_notices(
     rows: list[tuple[Any, ...]] = []
     for i, record in records:
         url = record.context.url
-        for one in record.notices:
-            tells = one.kind is EventKind.CHANGED
-            rows.append(notice_row(one, url, changes.get((i, one.selection or DEFAULT_SELECTION)) if tells else None))
-    rows += [notice_row(one) for one in others]
+        for notice in record.notices:
+            tells = notice.kind is EventKind.CHANGED
+            rows.append(
+                notice_row(notice, url, changes.get((i, notice.selection or DEFAULT_SELECTION)) if tells else None)
+            )
+    rows += [notice_row(notice) for notice in others]
     run_each(connection, sql.insert_notice, rows)
     closed = [(rule_id, r.poll.site_id) for _, r in records for rule_id in r.incidents_closed]
     run_each(connection, sql.close_incident, closed)
-    opened = [(one.rule_id, one.site_id, one.id, one.since) for _, r in records for one in r.incidents_opened]
+    opened = [
+        (incident.rule_id, incident.site_id, incident.id, incident.since)
+        for _, r in records
+        for incident in r.incidents_opened
+    ]
     run_each(connection, sql.open_incident, opened)
 
 
@@ -181,12 +187,12 @@ class Commit:
         """
         batch, sql = self._batch, self._sql
         _, run_id = self._run
-        last_batch, last_run, found = self._begin(connection)
+        last_batch, last_run, polled = self._begin(connection)
         if run_id is not None and last_run != run_id:
             raise DatabaseInUseError(f"another daemon (run {last_run}) took over from this one ({run_id})")
         if last_batch == batch.id:
-            return self._recall(connection, found)
-        current, listed, living, with_content = self._living(found)
+            return self._recall(connection, polled)
+        current, listed, living, with_content = self._living(polled)
         contents, selected = dict[ContentKey, int](), dict[tuple[int, str], int]()
         if with_content:
             contents = self._write_contents(connection, with_content, current)
@@ -266,9 +272,9 @@ class Commit:
                 is_current = record.context.content_id == current[record.poll.site_id]
                 packed = _stored_content(record.content, self._bodies[i, 0], is_current)
                 rows.append(_content_row(record, record.context.baseline, packed))
-            for n, one in enumerate(record.selections, 1):
-                if one.content is not None:
-                    rows.append(_content_row(record, one.state.baseline, self._bodies[i, n]))
+            for n, selection in enumerate(record.selections, 1):
+                if selection.content is not None:
+                    rows.append(_content_row(record, selection.state.baseline, self._bodies[i, n]))
         if not rows:
             return {}
         shown = [record for _, record in living if record.screenshot is not None and _renews(record)]
@@ -290,8 +296,12 @@ class Commit:
         prints |= {
             selection.state.baseline.fingerprint for selection in record.selections if selection.content is not None
         }
-        found = {ids[record.poll.site_id, print_ or b""] for print_ in prints}
-        run_each(connection, self._sql.insert_screenshot, [(i, record.screenshot) for i in sorted(found) if i > last])
+        screenshot_ids = {ids[record.poll.site_id, print_ or b""] for print_ in prints}
+        run_each(
+            connection,
+            self._sql.insert_screenshot,
+            [(i, record.screenshot) for i in sorted(screenshot_ids) if i > last],
+        )
 
     def _write_selections(
         self, connection: Connection, living: list[tuple[int, PollRecord]], contents: dict[ContentKey, int]
@@ -428,7 +438,7 @@ class Commit:
         changes: tuple[CommittedChange, ...],
     ) -> None:
         names = (row[_SELECTION] or DEFAULT_SELECTION for _, row in drafts)
-        ids = {(one.record, name): one.id for one, name in zip(changes, names, strict=True)}
+        ids = {(row.record, name): row.id for row, name in zip(changes, names, strict=True)}
         write_notices(connection, self._sql, living, ids, self._batch.notices)
 
     def _new_change_ids(self, connection: Connection, drafts: list[tuple[int, tuple[Any, ...]]]) -> list[int]:
@@ -479,7 +489,7 @@ class Commit:
         if rows:
             run_each(connection, self._sql.update_robots, rows)
 
-    def _recall(self, connection: Connection, found: list[tuple[Any, ...]]) -> CommitResult:
+    def _recall(self, connection: Connection, polled: list[tuple[Any, ...]]) -> CommitResult:
         """Returns the result of this batch's first, successful commit, whose answer was lost."""
         records = self._batch.records
         if not records:
@@ -491,9 +501,9 @@ class Commit:
         keys: list[tuple[int, tuple[int, float, str | None]]] = []
         for i, r in enumerate(records):
             names: list[str | None] = [None] if r.change is not None else []
-            names += [one.state.name for one in r.selections if one.change is not None]
+            names += [selection.state.name for selection in r.selections if selection.change is not None]
             keys += [(i, (r.poll.site_id, _answered_at(r.poll), name)) for name in names]
-        current, _, living, _ = self._living(found)
+        current, _, living, _ = self._living(polled)
         fresh = {r.poll.site_id: id_ for _, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None}
         return CommitResult(
             changes=tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids),

@@ -164,11 +164,11 @@ async def raise_numbers(url: str, by: int) -> dict[str, int]:
 def _raise(connection: Connection, by: int) -> dict[str, int]:
     # Nobody must be between drawing a number and its commit: a reader could see a later one first.
     WriterLocks(place_of(connection)).number_events(connection)
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for table in metadata.sorted_tables:
         if "id" in table.c and (sequence := _scalar(connection, _SEQUENCE, table.name)) is not None:
-            found[table.name] = int(_scalar(connection, _RAISE, sequence, by))
-    return found
+            counts[table.name] = int(_scalar(connection, _RAISE, sequence, by))
+    return counts
 
 
 def _scalar(connection: Connection, sql: str, *parameters: Any) -> Any:

@@ -72,10 +72,10 @@ class SiteImport:
         self._sql.locks.add_sites(connection)
         any_deleted = bool(connection.execute(self._any_deleted).scalar_one())
         for start in range(0, len(specs), PIECE):
-            wanted = list(range(start, min(start + PIECE, len(specs))))
+            positions = list(range(start, min(start + PIECE, len(specs))))
             if any_deleted:
-                wanted = self._without_deleted(connection, specs, wanted, respect_deleted, result)
-            self._add_piece(connection, specs, hosts, wanted, now, result)
+                positions = self._without_deleted(connection, specs, positions, respect_deleted, result)
+            self._add_piece(connection, specs, hosts, positions, now, result)
         return result
 
     def host_id(self, connection: Connection, name: str) -> int:
@@ -87,26 +87,26 @@ class SiteImport:
         connection: Connection,
         specs: Sequence[SiteSpec],
         hosts: Sequence[str],
-        wanted: list[int],
+        positions: list[int],
         now: float,
         result: AddResult,
     ) -> None:
         urls = []
-        for i in wanted:
+        for i in positions:
             check_spec(specs[i])
             urls.append(specs[i].url)
         known = self._ids(connection, self._sites_at, {"urls": self._sql.text_list(urls)})
         if known and any_soft_deleted(connection):
             result.returned.extend(self._soft_deletion.unmark.within(connection, list(known.values())))
         first: dict[str, int] = {}
-        for i in wanted:
+        for i in positions:
             if specs[i].url not in known:
                 first.setdefault(specs[i].url, i)
         host_ids = self._host_ids(connection, [*map(hosts.__getitem__, first.values())])
         new = [(specs[i], host_ids[hosts[i]]) for i in first.values()]
         ids = known | self._insert(connection, new, now)
         self._insert_rest(connection, new, ids)
-        for i in wanted:
+        for i in positions:
             url = specs[i].url
             if first.get(url) == i:
                 result.added.append((ids[url], i, host_ids[hosts[i]]))
@@ -117,20 +117,20 @@ class SiteImport:
         self,
         connection: Connection,
         specs: Sequence[SiteSpec],
-        wanted: list[int],
+        positions: list[int],
         respect_deleted: bool,
         result: AddResult,
     ) -> list[int]:
         """Returns the wanted sites that no user deleted; if `respect_deleted` is false, all, and forgets their
         deletion.
         """
-        urls = self._sql.text_list(specs[i].url for i in wanted)
+        urls = self._sql.text_list(specs[i].url for i in positions)
         if not respect_deleted:
             connection.execute(self._restore, {"urls": urls})
-            return wanted
+            return positions
         deleted = set(connection.execute(self._deleted_at, {"urls": urls}).scalars())
-        result.deleted.extend(i for i in wanted if specs[i].url in deleted)
-        return [i for i in wanted if specs[i].url not in deleted]
+        result.deleted.extend(i for i in positions if specs[i].url in deleted)
+        return [i for i in positions if specs[i].url not in deleted]
 
     def _host_ids(self, connection: Connection, names: list[str]) -> dict[str, int]:
         """Returns ids of hosts by name; adds new hosts."""

@@ -227,9 +227,9 @@ class Store:
         for i, record in enumerate(batch.records):
             if record.content is not None:
                 fresh.append(((i, 0), record.content, self._bases.get(record.context.content_id or 0)))
-            for n, one in enumerate(record.selections, 1):
-                if one.content is not None:
-                    fresh.append(((i, n), one.content, None))
+            for n, selection in enumerate(record.selections, 1):
+                if selection.content is not None:
+                    fresh.append(((i, n), selection.content, None))
             shown += len(record.screenshot or b"")
         # Compression releases the GIL: in a thread it does not block the loop.
         bodies: dict[BodyKey, Packed] = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
