@@ -6,7 +6,7 @@ Without rules and channels it reads them once, and sleeps.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -33,6 +33,7 @@ from pollerd.timestamps import rfc3339
 
 if TYPE_CHECKING:
     from pollerd.daemon.rules_in_force import RulesInForce
+    from pollerd.notifications.delivery import DeliveryLoop
     from pollerd.notifications.rules import Rule
 
 
@@ -86,22 +87,6 @@ _WAIT_SECONDS = 4 * 86_400.0
 """How long a notice may wait: longer than the three days of its attempts."""
 
 
-class MessageDelivery(Protocol):
-    """Sends what the outbox holds."""
-
-    async def run(self) -> None:
-        """Delivers until cancelled."""
-
-    async def replace(self, rows: Iterable[StoredChannel]) -> None:
-        """Puts these channels in place of those before."""
-
-    async def try_out(self, row: StoredChannel, message: Message) -> Receipt:
-        """Sends one message on a channel with these settings."""
-
-    async def close(self) -> None:
-        """Closes every connection; may be repeated."""
-
-
 class Watcher(Protocol):
     """Looks for what no poll tells."""
 
@@ -119,7 +104,7 @@ class Notifier:
         announcer: Announcer,
         journal: Journal,
         site_cache: SiteCache,
-        make_delivery: Callable[[], MessageDelivery],
+        make_delivery: Callable[[], DeliveryLoop],
         watchers: Sequence[Watcher],
         runtime: Runtime,
     ) -> None:
@@ -130,7 +115,7 @@ class Notifier:
         self._make_delivery, self._watchers, self._clock = make_delivery, watchers, runtime.clock
         self._roles = runtime.roles
         self._gauges = OutboxGauges(store=store, instruments=runtime.instruments, clock=runtime.clock)
-        self._delivery: MessageDelivery | None = None
+        self._delivery: DeliveryLoop | None = None
         """None: there is no channel, or another node delivers."""
         self._has_channels = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -173,7 +158,7 @@ class Notifier:
             self._delivery = None
             await delivery.close()
 
-    async def _begin_with(self, delivery: MessageDelivery) -> None:
+    async def _begin_with(self, delivery: DeliveryLoop) -> None:
         while True:
             try:
                 async with self._turn:  # what is changed from here on, `reload` hands on

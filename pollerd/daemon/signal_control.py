@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from pollerd.allocation.evidence import SourceQuality
 from pollerd.daemon.runtime import Runtime
@@ -26,16 +25,6 @@ from pollerd.storage.signals import (
 # Signal sources that a list or an export names.
 
 
-class SignalSourceEditor(Protocol):
-    """Adds and removes signal sources."""
-
-    async def add(self, spec: SignalSourceSpec, *, origin: SignalOrigin = SignalOrigin.API) -> SignalSource:
-        """Adds one. Raises DuplicateError, InvalidValueError."""
-
-    async def remove(self, source_id: int) -> None:
-        """Deletes one, wherever it comes from."""
-
-
 @dataclass(slots=True)
 class SignalSourcesSet:
     """What became of signal sources that were named, by URL or name."""
@@ -49,7 +38,7 @@ class SignalSourcesSet:
 
 async def set_signal_sources(
     store: SignalStore,
-    control: SignalSourceEditor,
+    control: SignalControl,
     listed: Sequence[ListedSignalSource],
     *,
     origin: SignalOrigin,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import structlog
 import xxhash
 from numpy.typing import NDArray
 
+from pollerd.daemon.control.sites import SiteControl
 from pollerd.daemon.outage_filter import OutageFilter
 from pollerd.daemon.pages import PageRequests
 from pollerd.daemon.runtime import Runtime
@@ -26,7 +27,7 @@ from pollerd.quantities import counted
 from pollerd.scheduling.hosts import backoff_seconds, lengthened
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.sources import Member, ReadDocument, Source, SourceRead, SourceStore
-from pollerd.storage.values import AddResult, SiteContext
+from pollerd.storage.values import SiteContext
 from pollerd.urls import host_of, origin_of, robots_url
 
 # Documents of sources, fetched.
@@ -228,18 +229,6 @@ PIECE = 1_000
 """Sites in one transaction: small enough for commits of polls to run in between."""
 
 
-class SiteAdder(Protocol):
-    """What the control of sites offers to sources."""
-
-    async def add(
-        self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False, source: int | None = None
-    ) -> AddResult:
-        """Adds sites that the source lists."""
-
-    async def reload_from_store(self, site_ids: Sequence[int]) -> None:
-        """Takes sites into memory as they are stored."""
-
-
 @dataclass(slots=True)
 class Applied:
     """What a reading came to."""
@@ -287,7 +276,7 @@ class SourceMembership:
     """Adds, pauses and resumes the sites of sources: first in the database, then in memory."""
 
     def __init__(
-        self, *, store: SourceStore, sites: SiteAdder, scheduler: SchedulerState, clock: Callable[[], float]
+        self, *, store: SourceStore, sites: SiteControl, scheduler: SchedulerState, clock: Callable[[], float]
     ) -> None:
         self._store, self._sites, self._scheduler, self._clock = store, sites, scheduler, clock
         self._unsure: set[int] = set()

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, func, select, update
 
@@ -15,13 +15,15 @@ from pollerd.events import EventKind, Notice
 from pollerd.model import DEFAULT_SELECTION, Baseline, Poll, Redirect, SiteState
 from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.encoding import Packed, encode_header, pack, storable, storable_word, window_columns
-from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.notices import notice_row
 from pollerd.storage.schema import allocation
 from pollerd.storage.schema import poll as poll_table
 from pollerd.storage.selection_states import load_selection_states, reading_rows, state_row
 from pollerd.storage.statements import CHANGE, Statements, run, run_each, run_together
 from pollerd.storage.values import Batch, ChangeDraft, CommitResult, CommittedChange, PollRecord
+
+if TYPE_CHECKING:
+    from pollerd.storage.node_session import NodeSession
 
 # The state by which lists of sites are sorted: written only if a poll changed it.
 
@@ -101,14 +103,6 @@ _SELECTION = CHANGE.index("selection")
 _BYTES_AT_ONCE = 64 * 1024 * 1024
 
 
-class PartitionHolder(Protocol):
-    """One of several nodes that write."""
-
-    info: NodeInfo
-    held: set[int]
-    """Units whose locks the writing session holds."""
-
-
 def check_batch(batch: Batch) -> None:
     """Raises `InvalidValueError` for an inconsistent batch."""
     learned = batch.shared_state is not None
@@ -171,7 +165,7 @@ class Commit:
         robots: dict[int, bytes],
         run: RunKey,
         write_pages: PageCommit,
-        node: PartitionHolder | None = None,
+        node: NodeSession | None = None,
     ) -> None:
         """node: which of several writes; None: there is one."""
         self._sql, self._write_pages, self._node = sql, write_pages, node

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from operator import attrgetter, itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import Connection, delete, exists, select
 
@@ -25,13 +25,6 @@ PIECE = 2_000
 _columns = attrgetter(*SITE_COLUMNS)
 
 
-class HostPlacement(Protocol):
-    """Gives hosts what several nodes need of them."""
-
-    def assign(self, connection: Connection, hosts: Mapping[str, int]) -> None:
-        """Gives new hosts, name -> id, their partitions."""
-
-
 class SiteImport:
     """Adds sites and reports the result of each."""
 
@@ -42,11 +35,11 @@ class SiteImport:
         *,
         hosts: HostStore,
         soft_deletion: SoftDeletion,
-        partitions: HostPlacement | None = None,
+        assign_partitions: Callable[[Connection, Mapping[str, int]], None] | None = None,
     ) -> None:
-        """partitions: those of hosts, where several nodes add sites."""
+        """assign_partitions: gives new hosts, name -> id, their partitions, where several nodes add sites."""
         self._sql, self._encryption, self._words = sql, encryption, WordIndex(sql)
-        self._hosts, self._soft_deletion, self._partitions = hosts, soft_deletion, partitions
+        self._hosts, self._soft_deletion, self._assign_partitions = hosts, soft_deletion, assign_partitions
         self._sites_at = sql.rows_at(site.c.url, "urls", site.c.url, site.c.id)
         self._deleted_at = sql.rows_at(deleted_url.c.url, "urls", deleted_url.c.url)
         self._any_deleted = select(exists().select_from(deleted_url))
@@ -142,8 +135,8 @@ class SiteImport:
         missing = [name for name in unique if name not in known]
         if missing:
             new = dict(run(connection, self._sql.insert_hosts, self._sql.text_list(missing)))
-            if self._partitions is not None:
-                self._partitions.assign(connection, new)
+            if self._assign_partitions is not None:
+                self._assign_partitions(connection, new)
             known |= new
         return known
 

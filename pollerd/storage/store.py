@@ -69,7 +69,8 @@ class Store:
         partitions = None if session is None else HostPartitions(database=database, sql=sql)
         hosts = HostStore(database=database, sql=sql)
         soft_deletion = SoftDeletion(database=database, sql=sql)
-        imports = SiteImport(sql, encryption, hosts=hosts, soft_deletion=soft_deletion, partitions=partitions)
+        assign = None if partitions is None else partitions.assign
+        imports = SiteImport(sql, encryption, hosts=hosts, soft_deletion=soft_deletion, assign_partitions=assign)
         self._session = session
         self.cluster: ClusterStore | None = None
         """Nodes and partitions, if this is one of several nodes."""

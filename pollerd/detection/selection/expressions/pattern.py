@@ -90,13 +90,6 @@ _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a", "b":
 _PART = re.compile(r"\\(?:(?P<number>[1-9][0-9]?)|g<(?P<name>[^>]*)>|(?P<sign>.?))", re.DOTALL)
 
 
-class GroupsOfMatch(Protocol):
-    """A match, as far as a replacement looks at it."""
-
-    def group(self, group: int | str = 0, /) -> str | None:
-        """Returns what a group matched."""
-
-
 class Replacement:
     """A checked template: texts and groups in turn."""
 
@@ -115,7 +108,7 @@ class Replacement:
             end = match.end()
         return cls(template, (*parts, template[end:]))
 
-    def expand(self, match: GroupsOfMatch) -> str:
+    def expand(self, match: PatternMatch) -> str:
         """Returns what replaces a match; a group that took no part is empty."""
         return "".join(part if isinstance(part, str) else match.group(part[0]) or "" for part in self._parts)
 
