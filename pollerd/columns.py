@@ -60,8 +60,8 @@ class Columns:
         """Writes the values into the column's rows."""
         column: NDArray[Any] = getattr(self, name)
         if _is_one_value(column):  # nan equals nan
-            given = np.asarray(values, column.dtype)
-            if bool(((given == column[0]) | (np.isnan(given) & np.isnan(column[0]))).all()):
+            array = np.asarray(values, column.dtype)
+            if bool(((array == column[0]) | (np.isnan(array) & np.isnan(column[0]))).all()):
                 return
             column = column.copy()
             setattr(self, name, column)

@@ -81,36 +81,36 @@ _LONGEST_NAME = 60
 
 
 def unknown_name(
-    field: str, what: str, given: str, known: Sequence[str], more: str = "", value: object = None
+    field: str, what: str, name_given: str, known: Sequence[str], more: str = "", value: object = None
 ) -> InvalidValueError:
     """Returns the error for a name that is not known: with the nearest known one, or all if there are few, or `more`.
 
     what: the kind of thing that it names, such as "setting". value: what was given under that name, for REST.
     """
-    near = nearest(given, known, most=1)
+    near = nearest(name_given, known, most=1)
     if near:
         hint = f"did you mean {near}?"
     elif len(known) <= _LISTED_MOST:
         hint = f"known: {', '.join(known)}" if known else f"there is no {what}"
     else:
         hint = more
-    name = "" if field.rpartition(".")[2] == given else f" {masked(given[:_LONGEST_NAME])!r}"
+    name = "" if field.rpartition(".")[2] == name_given else f" {masked(name_given[:_LONGEST_NAME])!r}"
     return refusal(field, f"unknown {what}{name}" + (f"; {hint}" if hint else ""), value)
 
 
-def nearest(given: str, names: Sequence[str], most: int = 3) -> str:
+def nearest(text: str, names: Sequence[str], most: int = 3) -> str:
     """Returns the names that look most like the given one, joined by commas; empty if none does."""
     from difflib import get_close_matches
 
     lower = {name.lower(): name for name in names}
-    close_matches = get_close_matches(given[:_LONGEST_NAME].lower(), list(lower), n=most)
+    close_matches = get_close_matches(text[:_LONGEST_NAME].lower(), list(lower), n=most)
     return ", ".join(lower[name] for name in close_matches)
 
 
-def with_nearest(allowed: str, given: str, names: Sequence[str], most: int = 1) -> str:
+def with_nearest(allowed: str, name: str, names: Sequence[str], most: int = 1) -> str:
     """Returns what is allowed, with the nearest names behind if there are any."""
-    found = nearest(given, names, most)
-    return f"{allowed} (nearest: {found})" if found else allowed
+    hint = nearest(name, names, most)
+    return f"{allowed} (nearest: {hint})" if hint else allowed
 
 
 class ConfigError(PermanentError):

@@ -25,12 +25,12 @@ _WITHOUT_ELEMENTS = frozenset({"json", "feed", "pdf", "text", "source", "bytes"}
 _ON_TEXT = frozenset({"lines", "replace", "find", "space", "case", "unique", "sort"})
 
 
-def joined_selections(said: Sequence[str]) -> str:
+def joined_selections(documents: Sequence[str]) -> str:
     """Returns one document of several, nearest first; at least one. A selection with `"inherit": false` stays alone."""
-    nearest, *others = (orjson.loads(one) for one in said)
+    nearest, *others = (orjson.loads(document) for document in documents)
     if not others:
-        return said[0]
-    joined = {name: _joined(name, one, others) for name, one in nearest.items()}
+        return documents[0]
+    joined = {name: _joined(name, selection, others) for name, selection in nearest.items()}
     return orjson.dumps(joined, option=orjson.OPT_SORT_KEYS).decode()
 
 
@@ -73,12 +73,12 @@ def effective(spec: SiteSpec, tags: Tags) -> tuple[SiteSpec, Origins]:
     """
     own = {name: value if (value := getattr(spec, name)) != "" else None for name in INHERITED}
     levels: list[tuple[str, Mapping[str, Any], Access]] = [(SITE, own, spec.access)]
-    levels += [(origin_of_tag(one.name), one.settings, one.access) for one in _those_of(spec.tags, tags)]
+    levels += [(origin_of_tag(tag.name), tag.settings, tag.access) for tag in _those_of(spec.tags, tags)]
     values: dict[str, Any] = {}
     origins: Origins = {}
     for name, setting in INHERITED.items():
-        given = [(origin, said[name]) for origin, said, _ in levels if said.get(name) is not None]
-        used = given if name in _JOINS else given[:1]
+        stated = [(origin, fields[name]) for origin, fields, _ in levels if fields.get(name) is not None]
+        used = stated if name in _JOINS else stated[:1]
         values[name] = _joined_values(name, [value for _, value in used]) if used else setting.default
         origins[name] = ", ".join(origin for origin, _ in used) or DEFAULT
     access, of_access = _access([(origin, access) for origin, _, access in levels if access])
@@ -123,31 +123,31 @@ def read_by_polls(tag: TagSettings | None) -> tuple[object, ...]:
 
 def of_tags(names: Iterable[str], tags: Tags) -> Mapping[str, Any]:
     """Returns the settings that a site without any of its own would inherit from these tags, in their order."""
-    found = [one.settings for one in _those_of(names, tags)]
-    given = {name: [said[name] for said in found if said.get(name) is not None] for name in INHERITED}
-    return {name: _joined_values(name, values) for name, values in given.items() if values}
+    settings = [tag.settings for tag in _those_of(names, tags)]
+    by_name = {name: [fields[name] for fields in settings if fields.get(name) is not None] for name in INHERITED}
+    return {name: _joined_values(name, values) for name, values in by_name.items() if values}
 
 
 def access_of_tags(own: Access, names: Iterable[str], tags: Tags) -> Access:
     """Returns what requests of a site with this access and these tags carry."""
-    return _access([("", one) for one in (own, *(tag.access for tag in _those_of(names, tags))) if one])[0]
+    return _access([("", access) for access in (own, *(tag.access for tag in _those_of(names, tags))) if access])[0]
 
 
 def selections_of_tags(own: str, names: Iterable[str], tags: Tags) -> str:
     """Returns what of its page counts for a site with these selections of its own and these tags."""
-    given = [own, *(one.settings.get("selections") for one in _those_of(names, tags))]
-    said = [str(one) for one in given if one]
-    return joined_selections(said) if said else ""
+    documents = [own, *(tag.settings.get("selections") for tag in _those_of(names, tags))]
+    texts = [str(document) for document in documents if document]
+    return joined_selections(texts) if texts else ""
 
 
 def fault_of_tags(names: Iterable[str], tags: Tags) -> str:
     """Returns why the first unusable of these tags cannot be used; empty: all can."""
-    return next((one.fault for one in _those_of(names, tags) if one.fault), "")
+    return next((tag.fault for tag in _those_of(names, tags) if tag.fault), "")
 
 
 def may_leak(names: Iterable[str], tags: Tags) -> list[str]:
     """Returns those of the tags that carry headers or credentials, which must not follow a site elsewhere."""
-    return [one.name for one in _those_of(names, tags) if one.access.elsewhere() != one.access]
+    return [tag.name for tag in _those_of(names, tags) if tag.access.elsewhere() != tag.access]
 
 
 def _those_of(names: Iterable[str], tags: Tags) -> list[TagSettings]:
@@ -162,19 +162,19 @@ def _access(levels: Sequence[tuple[str, Access]]) -> tuple[Access, Origins]:
     origins: Origins = {}
     credentials = proxy = body = pdf_password = None
     typed: tuple[str, ...] = ()
-    for origin, one in levels:
+    for origin, access in levels:
         authorised = credentials is not None or "authorization" in headers
-        for name, value in one.headers:
+        for name, value in access.headers:
             if name.lower() not in headers and not (authorised and name.lower() == "authorization"):
                 headers[name.lower()] = name, value
                 origins[f"headers.{name}"] = origin
-        if one.credentials is not None and not authorised:
-            credentials, origins["credentials"] = one.credentials, origin
-        if one.body is not None and body is None:
-            body, origins["body"] = one.body, origin
-        typed = typed or one.typed
-        if one.pdf_password is not None and pdf_password is None:
-            pdf_password, origins["pdf_password"] = one.pdf_password, origin
-        if one.proxy is not None and proxy is None:
-            proxy, origins["proxy"] = one.proxy, origin
+        if access.credentials is not None and not authorised:
+            credentials, origins["credentials"] = access.credentials, origin
+        if access.body is not None and body is None:
+            body, origins["body"] = access.body, origin
+        typed = typed or access.typed
+        if access.pdf_password is not None and pdf_password is None:
+            pdf_password, origins["pdf_password"] = access.pdf_password, origin
+        if access.proxy is not None and proxy is None:
+            proxy, origins["proxy"] = access.proxy, origin
     return Access(tuple(headers.values()), credentials, proxy, body, typed, pdf_password), origins

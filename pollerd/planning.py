@@ -240,12 +240,12 @@ def _needed(plan: BudgetPlan) -> str:
 def _checks(plan: BudgetPlan) -> str:
     """Says how many checks are needed, more than the min_saving of today makes."""
     needed, least = plan.checks_per_day or 0.0, plan.min_saving or 0.0
-    said = f"about {two_digits(needed)} checks a day: --min-saving {duration(float(f'{least:.2g}'))}"
+    sentence = f"about {two_digits(needed)} checks a day: --min-saving {duration(float(f'{least:.2g}'))}"
     if plan.current_min_saving is not None and plan.current_checks_per_day:
         today = f"{two_digits(plan.current_checks_per_day)} checks a day"
-        said += f" (today {duration(plan.current_min_saving)}, {today})"
+        sentence += f" (today {duration(plan.current_min_saving)}, {today})"
     a_second = needed / _DAY
-    return said if a_second <= plan.current_budget else f"{said} and {two_digits(a_second)} polls/s"
+    return sentence if a_second <= plan.current_budget else f"{sentence} and {two_digits(a_second)} polls/s"
 
 
 def _today(plan: BudgetPlan) -> str:
@@ -254,13 +254,13 @@ def _today(plan: BudgetPlan) -> str:
     return f"With {plan.current_budget:,g} you learn of {share} in that time; {delays}."
 
 
-def _measured(found: MeasuredDelays | None) -> str:
-    if found is None:
+def _measured(delays: MeasuredDelays | None) -> str:
+    if delays is None:
         return ""
-    half, most = about(found.delay_median), about(found.delay_p90)
-    if found.changes == 1:
+    half, most = about(delays.delay_median), about(delays.delay_p90)
+    if delays.changes == 1:
         return f"Measured where pages name a date: {half} (of 1 change)."
-    return f"Measured where pages name a date: half within {half}, 90 % within {most} (of {found.changes:,} changes)."
+    return f"Measured where pages name a date: half within {half}, 90 % within {most} (of {delays.changes:,} changes)."
 
 
 def _objective(plan: BudgetPlan) -> str:
@@ -285,8 +285,8 @@ def unusual_weight(median: float, min_saving: float) -> str | None:
 def _of_weights(plan: BudgetPlan) -> tuple[str, ...]:
     if plan.median_weight is None or plan.current_min_saving is None:
         return ()
-    said = unusual_weight(plan.median_weight, plan.current_min_saving)
-    return () if said is None else (f"{_capital(said)}.",)
+    sentence = unusual_weight(plan.median_weight, plan.current_min_saving)
+    return () if sentence is None else (f"{_capital(sentence)}.",)
 
 
 def _of_objective(plan: BudgetPlan) -> tuple[str, ...]:

@@ -235,7 +235,7 @@ def _line(points: Sequence[PlotPoint], until: float, x: Scale, y: Scale) -> str:
     """Returns the path of the values, and a dot for the last one."""
     path: list[str] = []
     drawing = False
-    for point, after in zip(points, [*(one.at for one in points[1:]), until], strict=True):
+    for point, after in zip(points, [*(later.at for later in points[1:]), until], strict=True):
         if point.value is None:
             drawing = False
             continue

@@ -56,7 +56,7 @@ class Range:
 
 
 def _table(*ranges: Range) -> Mapping[str, Range]:
-    return {one.name: one for one in ranges}
+    return {item.name: item for item in ranges}
 
 
 PLAIN, SECONDS = "{lowest:g} to {highest:,.10g}", "{lowest:g} to {highest:,.10g} s"

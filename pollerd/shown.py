@@ -42,19 +42,19 @@ def _field_docs(module: str) -> dict[str, dict[str, str]]:
 
     pydantic's `use_attribute_docstrings` parses the module once a class, at each start; this does it once a document.
     """
-    found: dict[str, dict[str, str]] = {}
+    by_name: dict[str, dict[str, str]] = {}
     try:
         source = inspect.getsource(sys.modules[module])
     except (OSError, TypeError):
         return {}  # `builtins`, or a program without its source: the document has fewer descriptions
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
-            found[node.name] = docs = {}
+            by_name[node.name] = docs = {}
             for before, line in zip(node.body, node.body[1:], strict=False):
                 if isinstance(before, ast.AnnAssign) and isinstance(line, ast.Expr):
                     text = " ".join(ast.literal_eval(line.value).split())
                     docs[ast.unparse(before.target)] = re.sub(r"\bNone\b", "null", text)
-    return found
+    return by_name
 
 
 SHOWN = shown_as()

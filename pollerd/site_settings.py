@@ -195,8 +195,8 @@ class Access:
 
     def __bool__(self) -> bool:
         # An empty body is one, too: it is sent by POST.
-        given = self.credentials is not None or self.body is not None or self.proxy is not None
-        return given or self.pdf_password is not None or bool(self.headers or self.typed)
+        is_set = self.credentials is not None or self.body is not None or self.proxy is not None
+        return is_set or self.pdf_password is not None or bool(self.headers or self.typed)
 
     @property
     def header_names(self) -> tuple[str, ...]:
@@ -401,37 +401,43 @@ class SiteSpec(Struct, frozen=True, gc=False):
 
 def settings_of(table: type[SiteSpec | Access]) -> dict[str, Setting]:
     """Returns the settings that a class declares by `Setting`, by name in the order of its fields."""
-    found = {}
+    settings = {}
     for name, hint in get_type_hints(table, include_extras=True).items():
         for note in getattr(hint, "__metadata__", ()):
             if isinstance(note, Setting):
-                allowed, usable = (one and replace(one, name=name) for one in (note.range, note.usable))
-                found[name] = replace(note, name=name, type=_present(hint), range=allowed, usable=usable)
-    return found
+                allowed, usable = (bounds and replace(bounds, name=name) for bounds in (note.range, note.usable))
+                settings[name] = replace(note, name=name, type=_present(hint), range=allowed, usable=usable)
+    return settings
 
 
 def _present(hint: Any) -> Any:
     """Returns the type of a field's values if there is one: without `Annotated` and None."""
     declared = get_args(hint)[0]
-    given = [one for one in get_args(declared) if one is not NoneType]
-    return given[0] if NoneType in get_args(declared) else declared
+    types = [arg for arg in get_args(declared) if arg is not NoneType]
+    return types[0] if NoneType in get_args(declared) else declared
 
 
 SITE_SETTINGS: Mapping[str, Setting] = settings_of(SiteSpec)
 ACCESS_SETTINGS: Mapping[str, Setting] = settings_of(Access)
 """The secrets of a site or tag; tags can have them, by rules of their own."""
-INHERITED: Mapping[str, Setting] = {name: one for name, one in SITE_SETTINGS.items() if one.inherits}
+INHERITED: Mapping[str, Setting] = {name: setting for name, setting in SITE_SETTINGS.items() if setting.inherits}
 """Settings that tags can have, besides `ACCESS_SETTINGS`."""
-NUMERIC_SETTINGS: Mapping[str, float | None] = {name: one.default for name, one in INHERITED.items() if one.is_number}
+NUMERIC_SETTINGS: Mapping[str, float | None] = {
+    name: setting.default for name, setting in INHERITED.items() if setting.is_number
+}
 """Settings that are columns of numbers -> default."""
 COLUMNS: Mapping[str, Setting] = {
-    **{name: one for name, one in SITE_SETTINGS.items() if one.inherits or name == "title"},
+    **{name: setting for name, setting in SITE_SETTINGS.items() if setting.inherits or name == "title"},
     "spelling": Setting(Kind.TEXT, name="spelling", inherits=False),
 }
 """What has a column of its own, NULL without a value; tags and access are stored otherwise."""
-SITE: Mapping[str, Range] = {name: one.range for name, one in SITE_SETTINGS.items() if one.range is not None}
+SITE: Mapping[str, Range] = {
+    name: setting.range for name, setting in SITE_SETTINGS.items() if setting.range is not None
+}
 """Numbers that users can give a site."""
-USABLE: Mapping[str, Range] = {name: one.usable for name, one in SITE_SETTINGS.items() if one.usable is not None}
+USABLE: Mapping[str, Range] = {
+    name: setting.usable for name, setting in SITE_SETTINGS.items() if setting.usable is not None
+}
 """Numbers that the scheduler can use."""
 
 
@@ -453,8 +459,8 @@ Tags = Mapping[str, TagSettings]
 
 def differing(before: SiteSpec, after: SiteSpec) -> tuple[str, ...]:
     """Returns the names of settings that differ between specs of one URL; headers, credentials, proxy separately."""
-    here, there = _settings(before), _settings(after)
-    return tuple(name for name, value in here.items() if value != there[name])
+    here, other = _settings(before), _settings(after)
+    return tuple(name for name, value in here.items() if value != other[name])
 
 
 def _settings(spec: SiteSpec) -> dict[str, object]:

@@ -31,9 +31,9 @@ class BatchHistogram(Collector):
 
     def observe_all(self, values: Sequence[float]) -> None:
         """Adds all values."""
-        given = np.asarray(values, np.float64)
-        self._counts += np.bincount(np.searchsorted(self._bounds, given), minlength=len(self._bounds))
-        self._sum += float(given.sum())
+        array = np.asarray(values, np.float64)
+        self._counts += np.bincount(np.searchsorted(self._bounds, array), minlength=len(self._bounds))
+        self._sum += float(array.sum())
 
     def describe(self) -> Iterator[HistogramMetricFamily]:
         """Returns the metric family for registration."""
@@ -214,9 +214,9 @@ class Instruments:
             "found",
         )
         self.signalled_polls = {
-            (signal, found): self._signalled_polls.labels(signal, found)
+            (signal, outcome): self._signalled_polls.labels(signal, outcome)
             for signal in ("yes", "no")
-            for found in ("yes", "no")
+            for outcome in ("yes", "no")
         }
         self._reads = self._counter(
             "reads_total", "Reads of changes that programs reported, by what became of them", "result"

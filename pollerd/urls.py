@@ -113,7 +113,7 @@ def spelling_of(text: str, normal: str) -> str:
     path, mark, query = _TARGET.sub("", text.partition("#")[0]).partition("?")
     normal_path, _, normal_query = place[len(beginning) :].partition("?")
     same = (path or "/", normal_path), (query, normal_query)
-    if any(unquote_to_bytes(given) != unquote_to_bytes(made) for given, made in same):
+    if any(unquote_to_bytes(original) != unquote_to_bytes(made) for original, made in same):
         return ""  # with `..` in it
     sent = beginning + _UNSENDABLE.sub(lambda part: quote(part[0], safe=""), f"{path or '/'}{mark}{query}")
     return "" if sent == place or len(sent) > MAX_URL_LENGTH else f"{sent}{hash_}{fragment}"
@@ -170,11 +170,11 @@ def _number(text: str) -> int | None:
     return next((int(text, base) for base, form in _NUMBERS.items() if form.fullmatch(text)), None)
 
 
-def _invalid(allowed: str, given: str) -> InvalidValueError:
+def _invalid(allowed: str, url: str) -> InvalidValueError:
     """Returns the error without possible secrets, which must not reach a log."""
-    shown = masked(given)
-    if len(given) > _MAX_SHOWN_LENGTH:
-        shown = f"{shown[:_MAX_SHOWN_LENGTH].removesuffix('…')}… ({len(given)} characters)"
+    shown = masked(url)
+    if len(url) > _MAX_SHOWN_LENGTH:
+        shown = f"{shown[:_MAX_SHOWN_LENGTH].removesuffix('…')}… ({len(url)} characters)"
     return InvalidValueError("url", allowed, shown)
 
 

@@ -34,6 +34,7 @@ from pollerd.app.live_parts import (
 from pollerd.app.rooms import CRAWLER
 from pollerd.daemon.budget import Budget
 from pollerd.daemon.control.allocation import AllocationControl
+from pollerd.daemon.control.cluster import ClusterControl
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
@@ -48,7 +49,6 @@ from pollerd.daemon.crawl_hook import PageHook
 from pollerd.daemon.daemon import Daemon, Parts
 from pollerd.daemon.faults import Faults, StorageHealth
 from pollerd.daemon.nodes.membership import ClusterPart
-from pollerd.daemon.nodes.views import ClusterControl
 from pollerd.daemon.notifier import Notifier
 from pollerd.daemon.pages import PageClient, paused_hosts
 from pollerd.daemon.planner import Planner
@@ -380,7 +380,13 @@ def _parts(common: CommonParts, settings: LiveSettings) -> Parts:
         sources=sources,
         notifier=notifier,
     )
-    indexes = IndexChildren(readings=signals.indexes, store=store.signals, control=signals.control, sites=sites)
+    indexes = IndexChildren(
+        readings=signals.indexes,
+        store=store.signals,
+        control=signals.control,
+        add_sites=partial(sites.add, respect_deleted=True),
+        discard_sites=sites.discard,
+    )
     return Parts(
         runtime=common.runtime,
         store=store,

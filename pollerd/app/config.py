@@ -54,8 +54,8 @@ class Config:
 
     def short_tokens(self) -> list[str]:
         """Returns which tokens are too short to be safe, by option; of a hash the length is not known."""
-        given = {"token": self.options.token, "read_token": self.options.read_token}
-        return [name for name, token in given.items() if token and not is_hash(token) and len(token) < SHORTEST_TOKEN]
+        tokens = {"token": self.options.token, "read_token": self.options.read_token}
+        return [name for name, token in tokens.items() if token and not is_hash(token) and len(token) < SHORTEST_TOKEN]
 
     def shown(self) -> dict[str, tuple[str, str]]:
         """Returns option -> (value as text, source); secrets are masked."""
@@ -69,8 +69,8 @@ def load(flags: Mapping[str, Any], *, file: Path | None = None, environ: Mapping
     """
     env = os.environ if environ is None else environ
     values, sources = _from_file(_file(file, env))
-    given = with_secrets_read(_given(flags), SECRETS, lambda name: f"--{name.replace('_', '-')}")
-    for layer, name in ((_from_environment(env), "environment"), (given, "flag")):
+    flag_values = with_secrets_read(_given(flags), SECRETS, lambda name: f"--{name.replace('_', '-')}")
+    for layer, name in ((_from_environment(env), "environment"), (flag_values, "flag")):
         values.update(layer)
         sources.update(dict.fromkeys(layer, name))
     complete = {name: sources.get(name, "default") for name in OPTIONS}
@@ -107,10 +107,10 @@ def _from_file(path: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
-    found = variables(env)
-    check_variables(frozenset(found))
-    found = with_secrets_read(found, SECRETS, variable)
-    return {name: value for name, value in found.items() if name not in _CLIENT_ONLY}
+    set_variables = variables(env)
+    check_variables(frozenset(set_variables))
+    set_variables = with_secrets_read(set_variables, SECRETS, variable)
+    return {name: value for name, value in set_variables.items() if name not in _CLIENT_ONLY}
 
 
 def check_variables(names: frozenset[str]) -> None:
@@ -124,7 +124,9 @@ def _refuse_unknown(
     unknown = sorted(set(values) - set(OPTIONS) - also)
     if unknown:
         near = {spelled(name): nearest(name, list(OPTIONS), most=1) for name in unknown}
-        named = ", ".join(f"{name} (did you mean {spelled(one)}?)" if one else name for name, one in near.items())
+        named = ", ".join(
+            f"{name} (did you mean {spelled(closest)}?)" if closest else name for name, closest in near.items()
+        )
         raise ConfigError(f"{where}: unknown {named}; `pollerd config show` lists all settings")
 
 
@@ -196,14 +198,14 @@ _READERS: Mapping[Kind, Callable[[Any], Any]] = {
 
 def _read(option: Option, value: Any) -> Any:
     try:
-        found = _READERS[option.kind](value)
-        if option.choices and found not in option.choices:
-            raise unknown_name(option.name, "value", found, option.choices, f"known: {', '.join(option.choices)}")
+        parsed = _READERS[option.kind](value)
+        if option.choices and parsed not in option.choices:
+            raise unknown_name(option.name, "value", parsed, option.choices, f"known: {', '.join(option.choices)}")
     except InvalidValueError:
         raise
     except ValueError as error:
         raise InvalidValueError(option.name, str(error), "(not shown)" if option.secret else value) from error
-    return found
+    return parsed
 
 
 def _as_set(error: InvalidValueError, sources: Mapping[str, str]) -> InvalidValueError:
@@ -223,8 +225,8 @@ S = TypeVar("S")
 def _made(settings: type[S], options: Options, **others: Any) -> S:
     """Makes a room's settings: a field from the option of its name without `_seconds`, but for `others`."""
     named = {field.name: field.name.removesuffix("_seconds") for field in fields(settings)}  # type: ignore[arg-type]
-    given = {name: getattr(options, option) for name, option in named.items() if option in OPTIONS}
-    return settings(**{**given, **others})
+    values = {name: getattr(options, option) for name, option in named.items() if option in OPTIONS}
+    return settings(**{**values, **others})
 
 
 def _settings(options: Options, sources: Mapping[str, str]) -> Config:
@@ -275,8 +277,8 @@ def _total_timeout(options: Options, sources: Mapping[str, str]) -> float:
 
 def _min_saving(options: Options, sources: Mapping[str, str]) -> float:
     """Returns what a poll has to save; nothing by default where no chance is too small, as before there was one."""
-    given = {name for name in ("min_saving", "min_yield") if sources[name] != "default"}
-    return 0.0 if given == {"min_yield"} and options.min_yield == 0 else options.min_saving
+    configured = {name for name in ("min_saving", "min_yield") if sources[name] != "default"}
+    return 0.0 if configured == {"min_yield"} and options.min_yield == 0 else options.min_saving
 
 
 def _objective(options: Options, sources: Mapping[str, str]) -> str:

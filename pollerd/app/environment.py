@@ -34,14 +34,14 @@ def with_secrets_read(
 ) -> dict[str, Any]:
     """Replaces the files of secrets (`NAME_file`) by their contents. Raises ConfigError; `spelled` formats names."""
     files = {f"{secret}_file": secret for secret in sorted(secrets)}
-    found = {name: value for name, value in values.items() if name not in files}
+    remaining = {name: value for name, value in values.items() if name not in files}
     for name, secret in files.items():
         if name not in values:
             continue
-        if secret in found:
+        if secret in remaining:
             raise ConfigError(f"{spelled(secret)} and {spelled(name)} are both set; one is allowed")
-        found[secret] = _secret(spelled(name), values[name])
-    return found
+        remaining[secret] = _secret(spelled(name), values[name])
+    return remaining
 
 
 def client_defaults(environ: Mapping[str, str] | None = None) -> tuple[str, str | None]:
@@ -49,13 +49,15 @@ def client_defaults(environ: Mapping[str, str] | None = None) -> tuple[str, str 
 
     Raises ConfigError for a secret file that cannot be read, InvalidValueError for a token's hash.
     """
-    found = variables(os.environ if environ is None else environ)
-    given = with_secrets_read({name: found[name] for name in _FOR_CLIENTS & found.keys()}, {"token"}, variable)
-    token = given.get("token")
+    set_variables = variables(os.environ if environ is None else environ)
+    values = with_secrets_read(
+        {name: set_variables[name] for name in _FOR_CLIENTS & set_variables.keys()}, {"token"}, variable
+    )
+    token = values.get("token")
     if token is not None and is_hash(token):
         allowed = "the token itself: its hash is enough for the daemon, not for commands that call it"
         raise InvalidValueError("token", allowed, "(not shown)")
-    return given.get("url", DEFAULT_URL), token
+    return values.get("url", DEFAULT_URL), token
 
 
 def other_variables(environ: Mapping[str, str] | None = None) -> frozenset[str]:

@@ -21,7 +21,7 @@ from pollerd.daemon.gauges import Gauges
 from pollerd.daemon.hubs import HubCallbacks, HubOffers, HubSubscriber
 from pollerd.daemon.index_now import IndexNowKeys, IndexNowReports
 from pollerd.daemon.noise import NoiseStep
-from pollerd.daemon.notifier import DaemonEvents, FailingWatch, MessageDelivery, Notifier
+from pollerd.daemon.notifier import DaemonEvents, FailingWatch, Notifier
 from pollerd.daemon.outage_filter import OutageFilter
 from pollerd.daemon.pages import PageClient, PageRequests
 from pollerd.daemon.poll import InFlight, Poller, PollParts
@@ -36,7 +36,7 @@ from pollerd.daemon.shadows import Shadows
 from pollerd.daemon.signal_control import SignalControl
 from pollerd.daemon.signal_reader import DocumentSignals, IndexReadings, SignalReader
 from pollerd.daemon.signals import SignalSources, SignalYield
-from pollerd.daemon.sources import DueSourceReader, SourceReader
+from pollerd.daemon.sources import ReadSource, SourceReader
 from pollerd.daemon.stages import SiteCache
 from pollerd.daemon.views import PollFeed
 from pollerd.fetching.poster import Poster
@@ -54,6 +54,7 @@ from pollerd.storage.values import SiteContext
 if TYPE_CHECKING:
     from pollerd.daemon.nodes.questions import HolderClient
     from pollerd.daemon.nodes.shared_hosts import SharedHosts
+    from pollerd.notifications.delivery import DeliveryLoop
 
 
 class HostPermit:
@@ -139,12 +140,14 @@ def signal_parts(
         subscriber.look_again()
         indexes.put(source, (), complete=True)  # its sitemaps go, too
 
-    offers = None
+    note_hub = None
     if settings.callback_url is not None:
-        offers = HubOffers(store=store.hubs, clock=runtime.clock, on_change=subscriber.look_again)
+        note_hub = HubOffers(store=store.hubs, clock=runtime.clock, on_change=subscriber.look_again).note
     return SignalParts(
         sources=sources,
-        reader=SignalReader(sources=sources, documents=documents, indexes=indexes, hubs=offers, faults=runtime.faults),
+        reader=SignalReader(
+            sources=sources, documents=documents, indexes=indexes, note_hub=note_hub, faults=runtime.faults
+        ),
         control=SignalControl(
             store=store.signals, sources=sources, scheduler=scheduler, on_delete=after_delete, runtime=runtime
         ),
@@ -386,7 +389,7 @@ def notifier_of(
         runtime=runtime,
     )
 
-    def delivery() -> MessageDelivery:
+    def delivery() -> DeliveryLoop:
         # what a daemon without channels does not need
 
         from pollerd.app.delivery import delivery_loop  # what a daemon without channels does not need
@@ -410,7 +413,7 @@ def notifier_of(
 def source_reader(common: CommonParts, polling: PollingParts, results: ResultParts, sites: SiteControl) -> SourceReader:
     """Returns what reads sources. sites: adds and removes what they list."""
 
-    def readings() -> DueSourceReader:
+    def reading() -> ReadSource:
         # what a daemon without sources does not need
         from pollerd.daemon.source_readings import DocumentFetcher, SourceMembership, SourceReadings
 
@@ -421,6 +424,6 @@ def source_reader(common: CommonParts, polling: PollingParts, results: ResultPar
             membership=SourceMembership(store=store, sites=sites, scheduler=common.scheduler, clock=runtime.clock),
             outage_filter=results.outage_filter,
             runtime=runtime,
-        )
+        ).read
 
-    return SourceReader(store=common.store.sources, make_reading=readings, runtime=common.runtime)
+    return SourceReader(store=common.store.sources, make_reading=reading, runtime=common.runtime)

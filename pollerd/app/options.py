@@ -565,13 +565,13 @@ def options_of(table: type[Options]) -> dict[str, Option]:
     """Returns the settings that a class declares by `Option`, by name in the order of its fields."""
     hints = get_type_hints(table, include_extras=True)
     return {
-        one.name: replace(note, name=one.name, default=one.default)
-        for one in fields(table)
-        for note in hints[one.name].__metadata__
+        field.name: replace(note, name=field.name, default=field.default)
+        for field in fields(table)
+        for note in hints[field.name].__metadata__
         if isinstance(note, Option)
     }
 
 
 OPTIONS: Mapping[str, Option] = options_of(Options)
-SECRETS = frozenset(name for name, one in OPTIONS.items() if one.secret)
-NEEDS_RESTART = frozenset(name for name, one in OPTIONS.items() if one.applies is Applies.RESTART)
+SECRETS = frozenset(name for name, option in OPTIONS.items() if option.secret)
+NEEDS_RESTART = frozenset(name for name, option in OPTIONS.items() if option.applies is Applies.RESTART)

@@ -95,7 +95,7 @@ class Reload:
     def _changed(self, config: Config) -> frozenset[str]:
         """Returns the options that differ from before. Others keep what was set over REST meanwhile."""
         before, after = self._config.options, config.options
-        applied = (name for name, one in OPTIONS.items() if one.applies is not Applies.USE)
+        applied = (name for name, option in OPTIONS.items() if option.applies is not Applies.USE)
         return frozenset(name for name in applied if getattr(after, name) != getattr(before, name))
 
     async def _apply(self, config: Config, changed: frozenset[str]) -> None:

@@ -318,7 +318,7 @@ async def _run_all(
                 "yields": yields,
                 "news": news,
             }
-            helping = [group.create_task(one(), name=name) for name, one in work.items() if one is not None]
+            helping = [group.create_task(start(), name=name) for name, start in work.items() if start is not None]
             serving = group.create_task(server.serve(sockets=[listener]), name="api")
             await group.create_task(polling(), name="daemon")
             for task in helping:
@@ -462,11 +462,11 @@ def _node_of(config: Config) -> NodeInfo | None:
 def _raise_descriptor_limit() -> int:
     """Raises the limit of file descriptors as far as the system allows, within reason; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
-    if 0 <= soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return wanted
-    return soft if soft >= 0 else wanted
+    limit = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
+    if 0 <= soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        return limit
+    return soft if soft >= 0 else limit
 
 
 def _api_connections(limit: int) -> int:

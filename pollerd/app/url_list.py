@@ -58,9 +58,9 @@ class ListedSources:
         """Adds the sources that are not there; with `sync` gives the others the settings of the list."""
         if not self._listed:
             return
-        there = await self._there()
+        existing = await self._there()
         for spec in self._listed:
-            source = there.get(spec.url)
+            source = existing.get(spec.url)
             if source is not None and sync and source.spec.kind != spec.kind:  # which cannot be changed
                 await retry_while_unavailable(partial(self._control.delete, source.id), self._log)
                 source = None
@@ -88,8 +88,8 @@ class ListedSources:
                 self._log.warning("source_removed", source=url)
 
     async def _there(self) -> dict[str, Source]:
-        found = await retry_while_unavailable(self._control.all, self._log)
-        return {source.spec.url: source for source in found}
+        sources = await retry_while_unavailable(self._control.all, self._log)
+        return {source.spec.url: source for source in sources}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +168,11 @@ def _require_a_site(path: Path, file: BinaryIO) -> None:
     if contents.sources or contents.signal_sources:
         return
     refusal, rejected = None, 0
-    for _, found in contents.lines:
-        if isinstance(found, SiteSpec):
+    for _, entry in contents.lines:
+        if isinstance(entry, SiteSpec):
             return
-        if found is not None:
-            refusal, rejected = refusal or found, rejected + 1
+        if entry is not None:
+            refusal, rejected = refusal or entry, rejected + 1
         if rejected == _REJECTED_ENOUGH:
             break
     if refusal is not None:
@@ -325,20 +325,20 @@ class _Reading:
 
     def _usable(self, block: Sequence[Line]) -> list[SiteSpec]:
         specs = []
-        for line, found in block:
-            if isinstance(found, InvalidValueError):
-                self.unread += may_name_a_site(found)
-                self._reject(line, str(found))
-            elif found is None:
+        for line, entry in block:
+            if isinstance(entry, InvalidValueError):
+                self.unread += may_name_a_site(entry)
+                self._reject(line, str(entry))
+            elif entry is None:
                 continue
-            elif self.sync and found.url in self.listed:
+            elif self.sync and entry.url in self.listed:
                 # Otherwise the settings would alternate between both at each start.
-                self._reject(line, f"url: {found.url} stands in the list before; the first counts")
+                self._reject(line, f"url: {entry.url} stands in the list before; the first counts")
             else:
-                specs.append(found)
+                specs.append(entry)
                 self.good += 1
                 if self.sync:
-                    self.listed.add(found.url)
+                    self.listed.add(entry.url)
         return specs
 
     def _reject(self, line: int, reason: str) -> None:
@@ -364,11 +364,11 @@ class _Reading:
 
 def _with_sites(lines: Iterator[Line], listed: Sequence[ListedSignalSource]) -> Iterator[Line]:
     """Yields the lines, then a site for each signal source that none of them names."""
-    missing, number = {one.url: None for one in listed if one.url is not None}, 0
-    for number, found in lines:
-        if isinstance(found, SiteSpec):
-            missing.pop(found.url, None)
-        yield number, found
+    missing, number = {source.url: None for source in listed if source.url is not None}, 0
+    for number, entry in lines:
+        if isinstance(entry, SiteSpec):
+            missing.pop(entry.url, None)
+        yield number, entry
     yield from ((number + place, SiteSpec(url)) for place, url in enumerate(missing, 1))
 
 

@@ -60,13 +60,13 @@ class PageJudge:
         learned_from = enrolled = 0
         for i, (result, record) in enumerate(zip(results, records, strict=True)):
             page = self._state.pages.get(result.site_id)
-            found = None if page is None else page_transition(page.status, record, result.reading, self._topic)
-            if page is None or found is None:
+            transition = None if page is None else page_transition(page.status, record, result.reading, self._topic)
+            if page is None or transition is None:
                 continue
             on_trial = page.status.on_trial
-            found = self._within_size(page, found, result.reading, enrolled, dropped)
-            enrolled += on_trial and found.state is PageState.COLLECTED
-            pages[i] = self._page_record(result, page, found, known)
+            transition = self._within_size(page, transition, result.reading, enrolled, dropped)
+            enrolled += on_trial and transition.state is PageState.COLLECTED
+            pages[i] = self._page_record(result, page, transition, known)
             learned_from += on_trial
         if not pages:
             return pages, None
@@ -77,7 +77,7 @@ class PageJudge:
     def _within_size(
         self,
         page: CrawledPage,
-        found: PageTransition,
+        transition: PageTransition,
         reading: PageReading | None,
         enrolled: int,
         dropped: list[tuple[int, int]],
@@ -86,37 +86,37 @@ class PageJudge:
 
         enrolled: pages admitted in the same commit; none of them is displaced.
         """
-        enrols = found.state is PageState.COLLECTED and page.status.on_trial
+        enrols = transition.state is PageState.COLLECTED and page.status.on_trial
         if not enrols or reading is None:
-            return found
+            return transition
         if len(self._state.collected) + enrolled < self._topic.collection_size:
-            return found
+            return transition
         least = min(self._state.collected, key=lambda site_id: self._state.pages[site_id].relevance, default=None)
         if least is None or self._state.pages[least].relevance >= reading.relevance:
             return PageTransition(PageState.REJECTED, "the collection is full")
         dropped.append((self._state.pages[least].status.page_id, least))
         self._state.forget(least)
-        return found
+        return transition
 
-    def _page_record(self, result: Found, page: CrawledPage, found: PageTransition, known: set[str]) -> PageRecord:
+    def _page_record(self, result: Found, page: CrawledPage, transition: PageTransition, known: set[str]) -> PageRecord:
         reading = result.reading
-        out_links = self._out_links(result, page, found, known)
+        out_links = self._out_links(result, page, transition, known)
         if page.status.on_trial:
             self._learn(page, reading, [out_link for out_link in out_links or () if out_link.url not in known])
         known.update(out_link.url for out_link in out_links or ())
-        return page_record(page.status, found, reading, out_links)
+        return page_record(page.status, transition, reading, out_links)
 
     def _out_links(
-        self, result: Found, page: CrawledPage, found: PageTransition, known: set[str]
+        self, result: Found, page: CrawledPage, transition: PageTransition, known: set[str]
     ) -> tuple[OutLinkDraft, ...] | None:
         """Returns the page's links within the limits; None if they are unchanged."""
         reading = result.reading
-        if found.instead is not None:
-            return self._drafts([OutLink(found.instead, reading.relevance if reading else 0.0)], page, known)
+        if transition.instead is not None:
+            return self._drafts([OutLink(transition.instead, reading.relevance if reading else 0.0)], page, known)
         if reading is None:
             return None
         drafts = self._drafts(reading.out_links, page, known, counted=not reading.listing)
-        first_of_host = found.state is PageState.COLLECTED and page.host not in self._state.hosts_mapped
+        first_of_host = transition.state is PageState.COLLECTED and page.host not in self._state.hosts_mapped
         if first_of_host and page.status.own:
             self._state.hosts_mapped.add(page.host)
             linked = {draft.url for draft in drafts}
@@ -237,8 +237,8 @@ class PageReader:
         media = detection.baseline.media
         try:
             if len(outcome.body) > _HERE_BYTES:
-                given = (self._recipe, url, outcome, media, detection.content)
-                return await self._workers.do(read, *given, effort=Effort(host_of(url)))
+                arguments = (self._recipe, url, outcome, media, detection.content)
+                return await self._workers.do(read, *arguments, effort=Effort(host_of(url)))
             return read(self._recipe, url, outcome, media, detection.content)
         except Exception as error:  # noqa: BLE001
             # Pages are untrusted: one that breaks a parser is reported, and not read for the topic.

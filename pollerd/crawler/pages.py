@@ -134,21 +134,21 @@ def read(recipe: bytes, url: str, outcome: Outcome, media: Media | None, text: b
 
 
 def _read_html(topic: Topic, url: str, outcome: Outcome, text: bytes) -> PageReading:
-    found = page_links(to_utf8(outcome.body or b"", outcome.content_type), url, AGENT, outcome.robots_tags)
+    linked = page_links(to_utf8(outcome.body or b"", outcome.content_type), url, AGENT, outcome.robots_tags)
     anchors: dict[str, str] = {}
-    if not found.nofollow:
-        for link in found.links:
+    if not linked.nofollow:
+        for link in linked.links:
             if not link.nofollow:
                 anchors.setdefault(strip_session_params(link.url), link.anchor)
-        anchors |= {feed: "" for feed in map(strip_session_params, found.feeds) if feed not in anchors}
+        anchors |= {feed: "" for feed in map(strip_session_params, linked.feeds) if feed not in anchors}
         anchors.pop(url, None)
     scores = topic.scores([text.decode("utf-8", "replace"), *anchors.values()])
-    canonical = None if found.canonical is None else strip_session_params(found.canonical)
+    canonical = None if linked.canonical is None else strip_session_params(linked.canonical)
     return PageReading(
         relevance=float(scores[0]),
         out_links=tuple(map(OutLink, anchors, scores[1:].tolist())),
         canonical=canonical if canonical != url else None,
-        noindex=found.noindex,
+        noindex=linked.noindex,
     )
 
 
@@ -157,14 +157,14 @@ def _score(topic: Topic, text: bytes) -> float:
 
 
 def _out_links(url: str, listed: Sequence[Listed]) -> tuple[OutLink, ...]:
-    found: dict[str, OutLink] = {}
+    by_url: dict[str, OutLink] = {}
     for entry in listed:
         try:
             out_link = strip_session_params(join_url(url, entry.url))
         except InvalidValueError:
             continue
         if out_link != url:
-            found.setdefault(out_link, OutLink(out_link, 0.0, entry.modified))
-        if len(found) >= MAX_LISTED:
+            by_url.setdefault(out_link, OutLink(out_link, 0.0, entry.modified))
+        if len(by_url) >= MAX_LISTED:
             break
-    return tuple(found.values())
+    return tuple(by_url.values())

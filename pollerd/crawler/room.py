@@ -105,27 +105,27 @@ def read_topic(path: Path) -> TopicSettings:
     Raises ConfigError if a file cannot be read, and InvalidValueError with the field for invalid values.
     """
     try:
-        given = _validated(tomllib.loads(_text(path, "topic")))
+        fields = _validated(tomllib.loads(_text(path, "topic")))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"topic: {path}: {error}") from error
-    examples = (*given.examples, *(_plain(path.parent / name, "example_files") for name in given.example_files))
+    examples = (*fields.examples, *(_plain(path.parent / name, "example_files") for name in fields.example_files))
     background = (
-        *given.background,
-        *(_plain(path.parent / name, "background_files") for name in given.background_files),
+        *fields.background,
+        *(_plain(path.parent / name, "background_files") for name in fields.background_files),
     )
     try:
         topic = TopicSettings(
-            name=given.name,
+            name=fields.name,
             examples=examples,
-            keywords=tuple(given.keywords),
+            keywords=tuple(fields.keywords),
             background=background,
-            language=given.language,
-            allow_domains=tuple(given.allow_domains),
-            deny_domains=tuple(given.deny_domains),
-            max_depth=given.max_depth,
-            pages_per_host=given.pages_per_host,
-            collection_size=given.collection_size,
-            relevance_min=given.relevance_min,
+            language=fields.language,
+            allow_domains=tuple(fields.allow_domains),
+            deny_domains=tuple(fields.deny_domains),
+            max_depth=fields.max_depth,
+            pages_per_host=fields.pages_per_host,
+            collection_size=fields.collection_size,
+            relevance_min=fields.relevance_min,
         )
         from pollerd.crawler.pages import recipe_of, topic_of  # not loaded without a topic
 
@@ -139,15 +139,15 @@ def read_seeds(path: Path) -> list[str]:
     """Reads the normalised URLs of a list, one per line. Raises ConfigError if it cannot be read or has a bad line."""
     try:
         with path.open("rb") as file:
-            return [_seed(path, number, found) for number, found in parse_text(file) if found is not None]
+            return [_seed(path, number, entry) for number, entry in parse_text(file) if entry is not None]
     except OSError as error:
         raise ConfigError(f"seeds: {path} cannot be read: {error.strerror}") from error
 
 
-def _seed(path: Path, number: int, found: SiteSpec | InvalidValueError) -> str:
-    if isinstance(found, InvalidValueError):
-        raise ConfigError(f"seeds: {path}, line {number}: {found}")
-    return found.url
+def _seed(path: Path, number: int, entry: SiteSpec | InvalidValueError) -> str:
+    if isinstance(entry, InvalidValueError):
+        raise ConfigError(f"seeds: {path}, line {number}: {entry}")
+    return entry.url
 
 
 def _validated(values: dict[str, Any]) -> TopicFile:
@@ -159,8 +159,8 @@ def _validated(values: dict[str, Any]) -> TopicFile:
         if first["type"] == "extra_forbidden":
             raise ConfigError(f"topic: unknown {field}; known: {', '.join(TopicFile.model_fields)}") from error
         allowed = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-        given = "nothing" if first["type"] == "missing" else first["input"]
-        raise InvalidValueError(f"topic: {field}", "given" if given == "nothing" else allowed, given) from error
+        value = "nothing" if first["type"] == "missing" else first["input"]
+        raise InvalidValueError(f"topic: {field}", "given" if value == "nothing" else allowed, value) from error
 
 
 def _plain(path: Path, field: str) -> str:

@@ -38,7 +38,7 @@ def frontier_rows(rows: Sequence[PageRow]) -> FrontierRows:
         parents_best=_numbers(columns.parents_best),
         anchors=_numbers(columns.anchors),
         anchor_sum=_numbers(columns.anchor_sum),
-        same_host=np.array([here == there for here, there in zip(columns.host_id, columns.parent_host, strict=True)]),
+        same_host=np.array([host == parent for host, parent in zip(columns.host_id, columns.parent_host, strict=True)]),
         child_count=_numbers(columns.child_count),
         children_retrieved=_numbers(columns.children_retrieved),
         children_relevance=_numbers(columns.children_relevance),
@@ -130,18 +130,18 @@ def _of_reading(before: PageStatus, record: PollRecord, reading: PageReading, to
 
 def page_record(
     before: PageStatus,
-    found: PageTransition,
+    transition: PageTransition,
     reading: PageReading | None,
     links: tuple[OutLinkDraft, ...] | None,
 ) -> PageRecord:
     """Returns the transition as it is stored, with the page's links; None: they are unchanged."""
-    ended = before.own and found.state is not PageState.COLLECTED
-    taken = before.own and found.state is PageState.COLLECTED and reading is not None
+    ended = before.own and transition.state is not PageState.COLLECTED
+    taken = before.own and transition.state is PageState.COLLECTED and reading is not None
     return PageRecord(
         page_id=before.page_id,
-        state=found.state,
+        state=transition.state,
         depth=before.depth,
-        reason=found.reason,
+        reason=transition.reason,
         relevance=None if reading is None else reading.relevance,
         out_links=links,
         weight=reading.relevance if taken and reading is not None else None,

@@ -33,8 +33,8 @@ class BoundedMemo(dict[str, V]):
     def __missing__(self, word: str) -> V:
         if len(self) >= MOST:
             self.clear()
-        found = self[word] = self._work(word)
-        return found
+        value = self[word] = self._work(word)
+        return value
 
 
 # Stems of words, "mill" of "mills" and "milling": Snowball's algorithms, by the language of a topic.
@@ -139,9 +139,9 @@ def terms(text: str, stems: Mapping[str, str] | None = None) -> Counter[str]:
         # Takes half the time of the pattern.
         return _stemmed(_words(text.translate(_TO_SPACES).split()), stems)
     text = _MARKS.sub("", unicodedata.normalize("NFC", text))
-    found = _stemmed(_words(_LETTERS.findall(_UNSPACED.sub(" ", text))), stems)
-    found.update(run[i : i + 2] for run in _UNSPACED.findall(text) for i in range(max(len(run) - 1, 1)))
-    return found
+    counts = _stemmed(_words(_LETTERS.findall(_UNSPACED.sub(" ", text))), stems)
+    counts.update(run[i : i + 2] for run in _UNSPACED.findall(text) for i in range(max(len(run) - 1, 1)))
+    return counts
 
 
 def _words(runs: list[str]) -> Counter[str]:
@@ -157,10 +157,10 @@ def _words(runs: list[str]) -> Counter[str]:
 def _stemmed(words: Counter[str], stems: Mapping[str, str] | None) -> Counter[str]:
     if stems is None:
         return words
-    found = Counter[str]()
+    counts = Counter[str]()
     for word, count in words.items():
-        found[stems[word]] += count
-    return found
+        counts[stems[word]] += count
+    return counts
 
 
 class Vocabulary:
@@ -239,5 +239,5 @@ def _place(term: str) -> int:
 _PLACES = BoundedMemo(_place)
 
 
-def _places(found: Iterable[str]) -> NDArray[np.int64]:
-    return np.fromiter(map(_PLACES.__getitem__, found), np.int64)
+def _places(words: Iterable[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(_PLACES.__getitem__, words), np.int64)

@@ -124,11 +124,11 @@ class Announcer:
             out.append(record)
         return tuple(out)
 
-    def _reports_for(self, one: Site, other: Site) -> bool:
+    def _reports_for(self, site: Site, other: Site) -> bool:
         """Returns whether what rules and readers see of a site's changes is seen of the other's as well."""
-        spec = inherit(one.spec, self._sites.tags.in_force)
-        same = one.id != other.id and one.state is SiteState.ACTIVE and not spec.selections and not spec.render
-        return same and set(other.spec.tags) <= set(one.spec.tags)
+        spec = inherit(site.spec, self._sites.tags.in_force)
+        same = site.id != other.id and site.state is SiteState.ACTIVE and not spec.selections and not spec.render
+        return same and set(other.spec.tags) <= set(site.spec.tags)
 
     def apply_committed(self, records: Sequence[PollRecord]) -> None:
         """Follows what was committed."""

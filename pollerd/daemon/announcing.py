@@ -58,29 +58,31 @@ class LinesOfChanges:
 
     async def of(self, results: Sequence[Found]) -> tuple[Lines, frozenset[int]]:
         """Returns the lines, and the ids of sites whose results leave the batch. Raises DatabaseUnavailableError."""
-        found, slow = dict[tuple[int, str], LineChanges](), set[int]()
+        lines, slow = dict[tuple[int, str], LineChanges](), set[int]()
         for result in results:
             if result.judgement is not None and result.judgement.lines is not None:
-                found.update(result.judgement.lines)
-        known = {site_id for site_id, _ in found}
-        pairs = [(one, change) for one in results if one.site_id not in known for change in _changes_of(one)]
-        wanted = [change.before for _, change in pairs if change.before is not None]
-        contents = await self._contents.load(wanted) if wanted else {}
+                lines.update(result.judgement.lines)
+        known = {site_id for site_id, _ in lines}
+        pairs = [
+            (polled, change) for polled in results if polled.site_id not in known for change in _changes_of(polled)
+        ]
+        content_ids = [change.before for _, change in pairs if change.before is not None]
+        contents = await self._contents.load(content_ids) if content_ids else {}
         for result, change in pairs:
             before = contents.get(change.before or 0)
             if before is None:
                 continue
             try:
-                found[result.site_id, change.selection] = await self._compared(result, before, change)
+                lines[result.site_id, change.selection] = await self._compared(result, before, change)
             except LeavesBatchError:
                 slow.add(result.site_id)
-        return found, frozenset(slow)
+        return lines, frozenset(slow)
 
     async def _compared(self, result: Found, before: bytes, change: _Compared) -> LineChanges:
-        given = (before, change.after, change.media, change.mask)
+        arguments = (before, change.after, change.media, change.mask)
         try:
             light = len(before) + len(change.after) <= _HERE_BYTES
-            return await here_or_beside(self._workers, result, changed_lines, *given, light=light)
+            return await here_or_beside(self._workers, result, changed_lines, *arguments, light=light)
         except LeavesBatchError:
             raise
         except Exception as error:  # noqa: BLE001
@@ -91,20 +93,20 @@ class LinesOfChanges:
 
 def _changes_of(result: Found) -> list[_Compared]:
     """Returns the changes that the poll found, or that are recorded with it."""
-    found = result if result.proof is None or result.proof.recorded is None else result.proof.recorded
-    detection = found.detection
+    recorded = result if result.proof is None or result.proof.recorded is None else result.proof.recorded
+    detection = recorded.detection
     if detection is None:
         return []
-    known = {state.name: state.content_id for state in found.context.states}
+    known = {state.name: state.content_id for state in recorded.context.states}
     parts: list[tuple[str, int | None, Detection | SelectionDetection]] = [
         (selection.name, known.get(selection.name), selection) for selection in detection.selections
     ]
-    if not found.context.selections:
-        parts = [(DEFAULT_SELECTION, found.context.content_id, detection)]
+    if not recorded.context.selections:
+        parts = [(DEFAULT_SELECTION, recorded.context.content_id, detection)]
     return [
-        _Compared(name, before, one.content, one.baseline.media or Media.BINARY, one.baseline.mask)
-        for name, before, one in parts
-        if one.kind is OutcomeKind.CHANGED and one.content is not None
+        _Compared(name, before, part.content, part.baseline.media or Media.BINARY, part.baseline.mask)
+        for name, before, part in parts
+        if part.kind is OutcomeKind.CHANGED and part.content is not None
     ]
 
 
@@ -222,10 +224,12 @@ class AnnounceStep:
         since = record.last_seen_at if record.last_seen_at is not None else await self._added_at(result.context)
         poll = record.poll
         health = SiteHealth(record.failures, max(now - since, 0.0), poll.outcome)
-        found = incident_notices(self._rules, SiteStanding(result.context, health, since, poll.detail, poll.at), now)
-        if found.opened or found.closed:
-            record = replace(record, incidents_opened=found.opened, incidents_closed=found.closed)
-        return record, found.notices
+        incidents = incident_notices(
+            self._rules, SiteStanding(result.context, health, since, poll.detail, poll.at), now
+        )
+        if incidents.opened or incidents.closed:
+            record = replace(record, incidents_opened=incidents.opened, incidents_closed=incidents.closed)
+        return record, incidents.notices
 
     async def _added_at(self, context: SiteContext) -> float:
         """Returns when a site was added that was never seen working."""

@@ -268,8 +268,8 @@ class BudgetFit:
         For more than 65,536 sites the value is from the last fit, every 15 s, since computing it scans all sites.
         """
         if self._crowding is None or self._sites.size <= LONG:
-            found = self.reach()
-            self._crowding = HostLoad(found.total, found.by_host)
+            reached = self.reach()
+            self._crowding = HostLoad(reached.total, reached.by_host)
         return self._crowding
 
     def reach(self, *, whatever_is_believed: bool = False) -> AttainableRates:
@@ -300,10 +300,10 @@ class BudgetFit:
 
     def _fitting(self) -> Iterator[None]:
         """Runs `fit` of a long list, piece by piece."""
-        found = yield from totals(self._sites, self._hosts, self._hosts.settings)
-        reached = found.total
+        sums = yield from totals(self._sites, self._hosts, self._hosts.settings)
+        reached = sums.total
         if reached < self.budget:
             wider = yield from totals(self._sites, self._hosts, self._hosts.settings, whatever_is_believed=True)
             reached = wider.total
-        self._crowding = found
+        self._crowding = sums
         self._send(min(self.budget, reached))

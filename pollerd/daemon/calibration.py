@@ -35,14 +35,14 @@ class CalibrationSums:
         decile = np.clip((probability * DECILES).astype(np.int64), 0, DECILES - 1)
         changed = evidence.found[known]
         polls, foretold = np.bincount(decile, minlength=DECILES), np.bincount(decile, probability, DECILES)
-        found = np.bincount(decile, changed.astype(np.float64), DECILES)
+        changes = np.bincount(decile, changed.astype(np.float64), DECILES)
         self.polls += polls
         self.predicted += foretold
-        self.found += found
-        for one in np.flatnonzero(polls).tolist():
-            self._instruments.calibration_polls[one].inc(polls[one])
-            self._instruments.calibration_predicted[one].inc(foretold[one])
-            self._instruments.calibration_found[one].inc(found[one])
+        self.found += changes
+        for place in np.flatnonzero(polls).tolist():
+            self._instruments.calibration_polls[place].inc(polls[place])
+            self._instruments.calibration_predicted[place].inc(foretold[place])
+            self._instruments.calibration_found[place].inc(changes[place])
 
     def view(self) -> CalibrationView:
         """Returns the sums as shares, with the expected calibration error `Σ_d n_d / n |found_d - predicted_d|`.
@@ -55,8 +55,8 @@ class CalibrationSums:
             polls=int(number),
             expected_error=float(np.abs(self.found - self.predicted).sum()) / number if number else None,
             deciles=tuple(
-                DecileView(int(n), predicted if n else None, found if n else None)
-                for n, predicted, found in zip(
+                DecileView(int(n), predicted if n else None, observed if n else None)
+                for n, predicted, observed in zip(
                     self.polls.tolist(),
                     (self.predicted / count).tolist(),
                     (self.found / count).tolist(),

@@ -63,9 +63,9 @@ class CollectionReporter:
         cursor: str | None = None
         while True:
             page = await self._store.list_pages(PageState.COLLECTED, limit=_PIECE, cursor=cursor)
-            found = [(each.site_id, each.relevance) for each in page.items if each.site_id is not None]
-            relevance = np.array([0.0 if value is None else value for _, value in found])
-            chance = self._unchanged(np.array([site_id for site_id, _ in found], np.int64))
+            relevances = [(each.site_id, each.relevance) for each in page.items if each.site_id is not None]
+            relevance = np.array([0.0 if value is None else value for _, value in relevances])
+            chance = self._unchanged(np.array([site_id for site_id, _ in relevances], np.int64))
             known = np.isfinite(chance)
             weight += float(relevance[known].sum())
             current += float((relevance[known] * chance[known]).sum())

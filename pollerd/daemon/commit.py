@@ -274,8 +274,8 @@ class Journal:
         noise, lines, leaving, known_urls = await self._retry(partial(self._read_about, results))
         slow, founds = tuple[Found, ...](), noise.results
         if leaving:
-            slow = tuple(replace(one, signals_stored=True) for one in results if one.site_id in leaving)
-            founds = [one for one in founds if one.site_id not in leaving]
+            slow = tuple(replace(result, signals_stored=True) for result in results if result.site_id in leaving)
+            founds = [result for result in founds if result.site_id not in leaving]
         current = self._current(founds)
         founds, records = self._status(founds if all(current) else list(compress(founds, current)), noise.summaries)
         pages, crawled = ({}, None) if steps.crawl is None else steps.crawl.judge(founds, records, known_urls)
@@ -303,22 +303,24 @@ class Journal:
             lines, without_lines = await announcer.lines_of(noise.results)
         leaving = noise.slow | without_lines
         if steps.crawl is not None:
-            known_urls = await steps.crawl.known_urls([one for one in noise.results if one.site_id not in leaving])
+            known_urls = await steps.crawl.known_urls(
+                [result for result in noise.results if result.site_id not in leaving]
+            )
         return noise, lines, leaving, known_urls
 
     async def _prepare_alone(self, result: Found) -> Found:
         """Returns a slow result after the work that takes long; afterwards it is prepared with others."""
 
         async def prepared() -> Found:
-            found, signals, announcer = result, self._steps.signals, self._steps.announcer
+            stored, signals, announcer = result, self._steps.signals, self._steps.announcer
             if self._steps.signal_sources:
-                if signals.is_long(found):
-                    found = await signals.store_long(found)
-                (found,) = signals.with_dates([found])
-            noise = await self._steps.noise.recognise([replace(found, alone=True)])
-            (found,) = noise.results
-            lines = (await announcer.lines_of([found]))[0] if announcer.wants_lines else None
-            return replace(found, judgement=Judgement(noise.summaries.get(found.site_id), lines))
+                if signals.is_long(stored):
+                    stored = await signals.store_long(stored)
+                (stored,) = signals.with_dates([stored])
+            noise = await self._steps.noise.recognise([replace(stored, alone=True)])
+            (stored,) = noise.results
+            lines = (await announcer.lines_of([stored]))[0] if announcer.wants_lines else None
+            return replace(stored, judgement=Judgement(noise.summaries.get(stored.site_id), lines))
 
         return await self._retry(prepared)
 
@@ -328,17 +330,17 @@ class Journal:
         A site whose poll raises is set aside: its row becomes that.
         """
         out, records = list(founds), list[PollRecord]()
-        for i, found in enumerate(founds):
+        for i, result in enumerate(founds):
             try:
-                summary = summaries.get(found.answer.context.site_id, "")
-                record = record_of(found, summary, self._scheduler, self._rng)
-                before, after = found.answer.context, record.context
+                summary = summaries.get(result.answer.context.site_id, "")
+                record = record_of(result, summary, self._scheduler, self._rng)
+                before, after = result.answer.context, record.context
                 masked = before.baseline.mask or after.baseline.mask or before.states
-                if masked and self._steps.proofs.still.hid_change(found):
+                if masked and self._steps.proofs.still.hid_change(result):
                     record = replace(record, hid_change=True)
             except Exception as error:  # noqa: BLE001
                 # Whatever one poll triggers is reported and sets its site aside; the others of the batch are kept.
-                out[i] = self._faults.set_aside(found.slot, found.context, error)
+                out[i] = self._faults.set_aside(result.slot, result.context, error)
                 record = record_of(out[i], "", self._scheduler, self._rng)
             records.append(record)
         return out, records
@@ -353,11 +355,11 @@ class Journal:
             return records
         scheduler, allocator = self._scheduler, self._scheduler.allocator
         each, misled, read, shown, informed = list[int](), list[int](), list[int](), list[float](), list[int]()
-        for i, (found, record) in enumerate(zip(founds, records, strict=True)):
-            each.append(found.answer.slot)
-            evidence = None if found.detection is None else found.detection.evidence
+        for i, (result, record) in enumerate(zip(founds, records, strict=True)):
+            each.append(result.answer.slot)
+            evidence = None if result.detection is None else result.detection.evidence
             if record.misled:
-                misled.append(found.answer.slot)
+                misled.append(result.answer.slot)
             if record.poll.outcome.informative:
                 window = record.context.baseline.window
                 read.append(i)
@@ -446,12 +448,12 @@ class Journal:
         self._scheduler.observe(slots, elapsed, batch, now)
         self._steps.calibration.note(predicted, elapsed, batch)
 
-    def _unlearnable(self, found: Found, record: PollRecord, error: Exception) -> PollRecord:
+    def _unlearnable(self, result: Found, record: PollRecord, error: Exception) -> PollRecord:
         """Returns the record of a poll that the allocator cannot learn from.
 
         What the poll found stays; the site backs off as after a failure and gives the reason.
         """
-        set_aside = self._faults.set_aside(found.slot, found.context, error)
+        set_aside = self._faults.set_aside(result.slot, result.context, error)
         aside = record_of(set_aside, "", self._scheduler, self._rng)
         return replace(
             record,
@@ -546,8 +548,8 @@ class Journal:
 
     def _follow(self, founds: Sequence[Found], records: Sequence[PollRecord], committed: CommitResult) -> None:
         """Keeps what the next polls of the sites begin with."""
-        for found, record in zip(founds, records, strict=True):
-            before = found.answer.context
+        for result, record in zip(founds, records, strict=True):
+            before = result.answer.context
             content_id = committed.content_ids.get(before.site_id)
             after = record.context if content_id is None else replace(record.context, content_id=content_id)
             if record.selections:
@@ -556,7 +558,7 @@ class Journal:
             if before.baseline.reader != after.baseline.reader and before.baseline.fingerprint is not None:
                 self._note_upgrade(after)
             if self._faults.in_a_row and record.state is SiteState.ACTIVE:
-                self._faults.passed(found)
+                self._faults.passed(result)
 
     def _note_upgrade(self, after: SiteContext) -> None:
         """Logs with the first site that it is taken over from an earlier reader."""
@@ -568,9 +570,9 @@ class Journal:
     def _current(self, founds: Sequence[Found]) -> list[bool]:
         """Returns for each poll whether its slot still holds its site, at the same URL."""
         site_ids, current = self._scheduler.sites.site_id, list[bool]()
-        for found in founds:
-            site_id = found.answer.context.site_id
-            current.append(bool(site_ids[found.answer.slot] == site_id) and site_id not in self._moved)
+        for result in founds:
+            site_id = result.answer.context.site_id
+            current.append(bool(site_ids[result.answer.slot] == site_id) and site_id not in self._moved)
         return current
 
     async def _retry(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -614,20 +616,20 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
     """
     sites, counts_items = scheduler.sites, scheduler.allocator.counts_items
     informed, puzzling, gaps, forgotten = list[int](), list[bool](), list[float](), list[int]()
-    columns, states, blocked, wanted = list[tuple[float, ...]](), list[int](), False, list[int]()
+    columns, states, blocked, requested = list[tuple[float, ...]](), list[int](), False, list[int]()
     pending = scheduler.settings_pending
-    for found, record in zip(founds, records, strict=True):
-        poll, baseline, answer, slot = record.poll, record.context.baseline, found.answer, found.answer.slot
+    for result, record in zip(founds, records, strict=True):
+        poll, baseline, answer, slot = record.poll, record.context.baseline, result.answer, result.answer.slot
         if poll.elapsed is not None and poll.outcome.informative:
             informed.append(slot)
             gaps.append(poll.elapsed)
-            puzzling.append(poll.changed and _is_puzzling(found, record, counts_items=counts_items))
+            puzzling.append(poll.changed and _is_puzzling(result, record, counts_items=counts_items))
             if record.misled and not poll.changed:
                 forgotten.append(slot)
         states.append(STATE_CODE[record.state])
         if pending and sites.asap[slot] and scheduler.settings_outdated(answer.context):
             # Its settings were edited while it was polled: it is to be polled at once by the new ones.
-            wanted.append(slot)
+            requested.append(slot)
         blocked = blocked or poll.outcome is OutcomeKind.BLOCKED_ADDRESS
         columns.append(
             (
@@ -655,7 +657,7 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
     sites.polls[slots] += 1
     sites.changes[slots] += changes.astype(np.int32)
     sites.asap[slots] = sites.in_flight[slots] = False
-    sites.asap[wanted] = True
+    sites.asap[requested] = True
     sites.touch(slots)
     if no_text.any() or not sites.is_default("no_text"):
         sites.put("no_text", slots, no_text.astype(np.bool_))
@@ -664,14 +666,14 @@ def update_sites(scheduler: SchedulerState, founds: Sequence[Found], records: Se
     return blocked or not sites.is_default("private")
 
 
-def _is_puzzling(found: Found, record: PollRecord, *, counts_items: bool) -> bool:
+def _is_puzzling(result: Found, record: PollRecord, *, counts_items: bool) -> bool:
     """Returns whether a change has no known cause: a feed with identified new entries has one, and what is dated.
 
     For an allocator that counts items also if all of them are new: a feed that drops items is not to be held back.
     """
     baseline = record.context.baseline
     full = counts_items and baseline.window is not None and baseline.window.full
-    return not found.date_believed and not (baseline.media is Media.FEED and (record.poll.count or full))
+    return not result.date_believed and not (baseline.media is Media.FEED and (record.poll.count or full))
 
 
 def _count(instruments: Instruments, records: Sequence[PollRecord]) -> None:

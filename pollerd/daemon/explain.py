@@ -109,10 +109,10 @@ class BindingWatch:
 
     def now(self) -> Binding:
         """Returns the binding limit; for long lists it is some seconds old. The first call counts at once."""
-        found, scheduler = self._counted(), self._scheduler
-        bound = binding(found, scheduler.settings, self._meter.rate(), scheduler.budget)
-        wanted = scheduler.settings.min_saving_seconds and bound.limit in _PACED
-        if not wanted or scheduler.estimates_chances():
+        counts, scheduler = self._counted(), self._scheduler
+        bound = binding(counts, scheduler.settings, self._meter.rate(), scheduler.budget)
+        shows_saving = scheduler.settings.min_saving_seconds and bound.limit in _PACED
+        if not shows_saving or scheduler.estimates_chances():
             return bound
         without = f"{scheduler.allocator_name} does not estimate chances of changes: --min-saving has no effect"
         return replace(bound, reason=f"{bound.reason}; {without}")
@@ -128,10 +128,10 @@ class BindingWatch:
 
     def _count(self, at: float) -> Waiting:
         scheduler, began = self._scheduler, time.monotonic()
-        found = waiting(scheduler.sites, scheduler.hosts, scheduler.settings, at)
+        counts = waiting(scheduler.sites, scheduler.hosts, scheduler.settings, at)
         now = time.monotonic()
         self._due = now + (now - began) * (1 / SHARE - 1)
-        return found
+        return counts
 
 
 def binding(waiting: Waiting, settings: SchedulingSettings, rate: float, budget: float) -> Binding:
@@ -223,15 +223,15 @@ class ScheduleExplainer:
         rates: dict[int, float] = {}
         if met.size:
             rates = dict(zip(met.tolist(), self._scheduler.allocator.rates_of(met).tolist(), strict=True))
-        found = {}
+        live_sites = {}
         for slot, floor in zip(known.tolist(), self._scheduler.floors(known).tolist(), strict=True):
             earliest, rate = self._earliest(slot, floor), rates.get(slot)
-            found[int(sites.site_id[slot])] = LiveSite(
+            live_sites[int(sites.site_id[slot])] = LiveSite(
                 None if rate is None else _number(rate * DAY_SECONDS),
                 None if earliest is None else max(earliest, now),
                 _number(float(sites.learned_half_life[slot])),
             )
-        return found
+        return live_sites
 
     def is_half_life_learned(self, site_id: int) -> bool:
         """Returns whether a half-life learned from reads is in force for the site."""
@@ -245,12 +245,12 @@ class ScheduleExplainer:
         slot = sites.slot_of(site_id)
         if slot is None:
             return None
-        one = np.array([slot], np.int64)
-        elapsed = sites.elapsed_of(one, now)
-        urgency = float(allocator.urgency_of(one, elapsed, now)[0])
-        low, high = allocator.rate_interval(one)
+        slots = np.array([slot], np.int64)
+        elapsed = sites.elapsed_of(slots, now)
+        urgency = float(allocator.urgency_of(slots, elapsed, now)[0])
+        low, high = allocator.rate_interval(slots)
         period = _number(self._forecast.period(slot))
-        earliest = self._earliest(slot, float(self._scheduler.floors(one)[0]))
+        earliest = self._earliest(slot, float(self._scheduler.floors(slots)[0]))
         soon = None if earliest is None else max(earliest, now)
         expected = None if soon is None or period is None else max(soon, float(sites.last_poll[slot]) + period)
         expected = None if expected is None else self._once_open(slot, expected)
@@ -258,11 +258,11 @@ class ScheduleExplainer:
             site_id=site_id,
             allocator=self._scheduler.allocator_name,
             objective=self._scheduler.objective,
-            rate_per_day=_number(float(allocator.rates_of(one)[0]) * DAY_SECONDS),
+            rate_per_day=_number(float(allocator.rates_of(slots)[0]) * DAY_SECONDS),
             rate_low_per_day=_number(float(low[0]) * DAY_SECONDS),
             rate_high_per_day=_number(float(high[0]) * DAY_SECONDS),
             elapsed=_number(float(elapsed[0])),
-            change_probability=_number(float(allocator.change_probability(one, elapsed)[0])),
+            change_probability=_number(float(allocator.change_probability(slots, elapsed)[0])),
             urgency=_number(urgency),
             rank=self._rank(urgency, now) if math.isfinite(urgency) else None,
             price=self._forecast.figures().benefit.price,
@@ -278,8 +278,8 @@ class ScheduleExplainer:
             notes=allocator.notes(slot),
             host=self._scheduler.host_name(slot),
             host_override=self._scheduler.hosts.overrides.get(int(sites.host[slot])),
-            min_saving_in_force=_number(float(saving_of(self._scheduler, one)[0])),
-            half_life_in_force=float(np.nan_to_num(sites.half_lives(one)[0], nan=DEFAULT_HALF_LIFE_S)),
+            min_saving_in_force=_number(float(saving_of(self._scheduler, slots)[0])),
+            half_life_in_force=float(np.nan_to_num(sites.half_lives(slots)[0], nan=DEFAULT_HALF_LIFE_S)),
         )
 
     def _rank(self, urgency: float, now: float) -> int:
@@ -445,18 +445,18 @@ class ScheduleExplainer:
         return f"believed unchanged until {moment}: {self._least_in_words(slot)}"
 
     def _least_in_words(self, slot: int) -> str:
-        sites, settings, one = self._scheduler.sites, self._scheduler.settings, np.array([slot])
-        least = float(least_savings(sites.min_saving[one], sites.min_yield[one], settings.min_saving_seconds)[0])
+        sites, settings, slots = self._scheduler.sites, self._scheduler.settings, np.array([slot])
+        least = float(least_savings(sites.min_saving[slots], sites.min_yield[slots], settings.min_saving_seconds)[0])
         own = float(sites.min_yield[slot])
         share = settings.min_yield if math.isnan(own) else own
-        said = []
+        clauses = []
         if least > 0:
-            weighed = float(saving_of(self._scheduler, one)[0])
+            weighed = float(saving_of(self._scheduler, slots)[0])
             of_it = f", {quantities.duration(weighed)} at its weight and cost" if weighed != least else ""
-            said.append(f"min-saving {quantities.duration(least)}{of_it}")
+            clauses.append(f"min-saving {quantities.duration(least)}{of_it}")
         if share > 0:
-            said.append(f"min-yield {100 * share:g} %")
-        return "; ".join(said)
+            clauses.append(f"min-yield {100 * share:g} %")
+        return "; ".join(clauses)
 
     def _maximum_intervals_feasible(self) -> bool:
         sites, n = self._scheduler.sites, self._scheduler.sites.size
@@ -520,15 +520,15 @@ class SiteViews:
 
     async def shown(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
         """Returns the values of these sites: from memory, and as they are stored of those that other nodes poll."""
-        found = self.live(site_ids)
-        elsewhere = [site_id for site_id in site_ids if site_id not in found]
+        live = self.live(site_ids)
+        elsewhere = [site_id for site_id in site_ids if site_id not in live]
         if self._holders is None or not elsewhere:
-            return found
+            return live
         now = self._clock()
-        for site_id, one in (await self._store.stored_forecasts(elsewhere)).items():
-            soon = None if one.next_poll_at is None else max(one.next_poll_at, now)
-            found[site_id] = LiveSite(one.rate_per_day, soon, one.learned_half_life)
-        return found
+        for site_id, forecast in (await self._store.stored_forecasts(elsewhere)).items():
+            soon = None if forecast.next_poll_at is None else max(forecast.next_poll_at, now)
+            live[site_id] = LiveSite(forecast.rate_per_day, soon, forecast.learned_half_life)
+        return live
 
     async def current(self, site_id: int) -> LiveSite | None:
         """Returns the in-memory values of the site; as they are stored, if the node that holds it gives no answer."""

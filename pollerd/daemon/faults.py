@@ -91,7 +91,7 @@ def reason(context: SiteContext, error: Exception) -> str:
 
 def replace_invalid_settings(table: SiteTable, slots: NDArray[np.int64]) -> dict[int, str]:
     """Replaces each unusable setting by its default; returns site id -> what is wrong with it."""
-    found: dict[int, str] = {}
+    faults: dict[int, str] = {}
     for name, usable in USABLE.items():
         column: NDArray[np.float64] = getattr(table, name)
         values, default = column[slots], NUMERIC_SETTINGS[name]
@@ -99,9 +99,9 @@ def replace_invalid_settings(table: SiteTable, slots: NDArray[np.int64]) -> dict
         if default is None:
             good |= np.isnan(values)  # unset
         for slot in slots[~good].tolist():
-            found[int(table.site_id[slot])] = f"{name}: must be {usable.allowed}; given: {float(column[slot])!r}"
+            faults[int(table.site_id[slot])] = f"{name}: must be {usable.allowed}; given: {float(column[slot])!r}"
             table.put(name, slot, math.nan if default is None else default)
-    return found
+    return faults
 
 
 # The health of the database: its failure is logged when it begins, periodically while it lasts, and when it ends.

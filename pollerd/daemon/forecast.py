@@ -186,11 +186,11 @@ class Forecast:
 
     async def _work_out(self, belief: BeliefColumns) -> BenefitCurve:
         started = time.monotonic()
-        found = await asyncio.to_thread(_curve, belief)
+        curve = await asyncio.to_thread(_curve, belief)
         if asyncio.current_task() is self._renewing:
-            self._curve, ended = found, time.monotonic()
+            self._curve, ended = curve, time.monotonic()
             self._renew_at = ended + max(FRESH_SECONDS, (ended - started) / CURVE_SHARE)
-        return found
+        return curve
 
     def figures(self) -> Figures:
         """Returns the latest figures; recomputes stale ones if the list is short."""

@@ -75,11 +75,11 @@ class Gauges:
         instruments.late_sites.set(self._explainer.late_sites())
         instruments.noisy_sites.set(self._explainer.noisy_sites())
 
-    def _show_timeliness(self, found: ExpectedTimeliness | None) -> None:
+    def _show_timeliness(self, timeliness: ExpectedTimeliness | None) -> None:
         """Sets the gauges of objectives that are about it; under others there are none."""
         for gauge, figure in (
-            (self._instruments.expected_delay, None if found is None else found.delay),
-            (self._instruments.expected_in_time, None if found is None else found.in_time),
+            (self._instruments.expected_delay, None if timeliness is None else timeliness.delay),
+            (self._instruments.expected_in_time, None if timeliness is None else timeliness.in_time),
         ):
             gauge.clear()
             for policy, value in (

@@ -80,8 +80,8 @@ def _answer(posted: Posted) -> HubAnswer:
         return HubAnswer(False, f"the hub cannot be asked: {posted.detail}")
     if HTTPStatus.OK <= posted.status < HTTPStatus.MULTIPLE_CHOICES:
         return HubAnswer(True, "asked for; the hub has not verified it yet")
-    said = " ".join(posted.beginning.decode("utf-8", "replace").split())
-    reason = f": {said[:200]}" if said.isprintable() and said else ""
+    text = " ".join(posted.beginning.decode("utf-8", "replace").split())
+    reason = f": {text[:200]}" if text.isprintable() and text else ""
     return HubAnswer(False, f"the hub refuses with status {posted.status}{reason}", posted.retry_after)
 
 
@@ -159,62 +159,78 @@ class HubSubscriber:
     async def _look(self) -> float:
         """Returns the seconds until a hub that is alive may fall silent."""
         now, stored = self._clock(), await self._store.all()
-        alive = [one for one in stored if one.is_alive(now)]
-        self._sources.set_pushed({one.source_id for one in alive if one.source_id is not None})
+        alive = [subscription for subscription in stored if subscription.is_alive(now)]
+        self._sources.set_pushed(
+            {subscription.source_id for subscription in alive if subscription.source_id is not None}
+        )
         for state, gauge in self._instruments.hub_subscriptions.items():
-            gauge.set(sum(one.state == state for one in stored))
-        ends = [min(one.silent_at, one.lease_ends_at or now) for one in alive]
+            gauge.set(sum(subscription.state == state for subscription in stored))
+        ends = [min(subscription.silent_at, subscription.lease_ends_at or now) for subscription in alive]
         return _within(min(ends, default=now + _LOOK_SECONDS) - now)
 
     async def _ask_due(self, poster: Poster) -> float:
         """Asks each hub of which something is due; returns the seconds until the next one is."""
         stored = await self._store.all()
-        if any(one.source_id is None and one.state is not HubState.LEAVING for one in stored):
+        if any(
+            subscription.source_id is None and subscription.state is not HubState.LEAVING for subscription in stored
+        ):
             await self._store.leave_gone(self._clock())
-        if any(one.state is HubState.ACTIVE and (one.lease_ends_at or 0) <= self._clock() for one in stored):
+        if any(
+            subscription.state is HubState.ACTIVE and (subscription.lease_ends_at or 0) <= self._clock()
+            for subscription in stored
+        ):
             await self._store.expire(self._clock())
-        for one in await self._store.all():
-            if one.next_at <= self._clock():
-                await self._ask(poster, one)
+        for subscription in await self._store.all():
+            if subscription.next_at <= self._clock():
+                await self._ask(poster, subscription)
         waiting, now = await self._store.all(), self._clock()
-        return _within(min((one.next_at for one in waiting), default=now + _LOOK_SECONDS) - now)
+        return _within(min((subscription.next_at for subscription in waiting), default=now + _LOOK_SECONDS) - now)
 
-    async def _ask(self, poster: Poster, one: HubSubscription) -> None:
-        leaves = one.state is HubState.LEAVING
-        secret = await self._store.secret_of(one.id)
-        if secret is None or (leaves and (one.attempts >= MAX_LEAVING or one.verified_at is None)):
-            await self._store.delete(one.id)
+    async def _ask(self, poster: Poster, subscription: HubSubscription) -> None:
+        leaves = subscription.state is HubState.LEAVING
+        secret = await self._store.secret_of(subscription.id)
+        if secret is None or (leaves and (subscription.attempts >= MAX_LEAVING or subscription.verified_at is None)):
+            await self._store.delete(subscription.id)
             return
         # Noted before: a hub may verify before it answers, and what was not asked for is not verified.
         now = self._clock()
-        if not await self._store.ask(one.id, now, _next_at(one, now)):
+        if not await self._store.ask(subscription.id, now, _next_at(subscription, now)):
             return
         fields = {
             "hub.mode": "unsubscribe" if leaves else "subscribe",
-            "hub.topic": one.topic,
-            "hub.callback": self.callback(one.callback),
+            "hub.topic": subscription.topic,
+            "hub.callback": self.callback(subscription.callback),
         }
         if not leaves:
             fields |= {"hub.lease_seconds": str(LEASE_SECONDS), "hub.secret": secret.decode()}
-        answer = await ask_hub(poster, one.hub, fields, self._clock)
+        answer = await ask_hub(poster, subscription.hub, fields, self._clock)
         self._instruments.hub_requests["accepted" if answer.accepted else "refused"].inc()
-        await self._note(one, answer)
+        await self._note(subscription, answer)
 
-    async def _note(self, one: HubSubscription, answer: HubAnswer) -> None:
+    async def _note(self, subscription: HubSubscription, answer: HubAnswer) -> None:
         if answer.accepted:
-            self._log.info("hub_asked", hub=one.hub, topic=one.topic, leaves=one.state is HubState.LEAVING)
+            self._log.info(
+                "hub_asked",
+                hub=subscription.hub,
+                topic=subscription.topic,
+                leaves=subscription.state is HubState.LEAVING,
+            )
         else:
-            self._log.warning("hub_refuses", hub=one.hub, topic=one.topic, detail=answer.detail)
+            self._log.warning("hub_refuses", hub=subscription.hub, topic=subscription.topic, detail=answer.detail)
         again_at = None if answer.retry_after is None else self._clock() + min(answer.retry_after, RETRY_MOST_SECONDS)
-        await self._store.answered(one.id, answer.detail, again_at)
+        await self._store.answered(subscription.id, answer.detail, again_at)
         self._to_look.set()
 
 
-def _next_at(one: HubSubscription, now: float) -> float:
+def _next_at(subscription: HubSubscription, now: float) -> float:
     """Returns when the hub is asked again if it does not verify; no later than a lease ends."""
-    again = now + min(RETRY_SECONDS * 2.0 ** min(one.attempts, 10), RETRY_MOST_SECONDS)
-    if one.state is HubState.ACTIVE and one.lease_ends_at is not None and one.lease_ends_at > now:
-        return min(again, one.lease_ends_at)
+    again = now + min(RETRY_SECONDS * 2.0 ** min(subscription.attempts, 10), RETRY_MOST_SECONDS)
+    if (
+        subscription.state is HubState.ACTIVE
+        and subscription.lease_ends_at is not None
+        and subscription.lease_ends_at > now
+    ):
+        return min(again, subscription.lease_ends_at)
     return again
 
 
@@ -239,11 +255,11 @@ def is_signed(body: bytes, signature: str, secret: bytes) -> bool:
 
     Compared in constant time. False for an unknown method.
     """
-    method, _, given = signature.strip().partition("=")
+    method, _, digest = signature.strip().partition("=")
     if method.lower() not in METHODS:
         return False
     right = hmac.new(secret, body, method.lower()).hexdigest()
-    return hmac.compare_digest(right.encode(), given.strip().lower().encode("utf-8", "replace"))
+    return hmac.compare_digest(right.encode(), digest.strip().lower().encode("utf-8", "replace"))
 
 
 # Callbacks of hubs: subscriptions that were requested are confirmed, and deliveries read.
@@ -309,29 +325,35 @@ class HubCallbacks:
         Only what was asked for is confirmed: a request that was sent within an hour, of the same topic. Raises
         DatabaseUnavailableError.
         """
-        one = await self.at(callback)
-        if one is None or not hmac.compare_digest(one.topic.encode(), asked.topic.encode("utf-8", "replace")):
+        subscription = await self.at(callback)
+        if subscription is None or not hmac.compare_digest(
+            subscription.topic.encode(), asked.topic.encode("utf-8", "replace")
+        ):
             return None
         if asked.mode == "denied":
-            await self._deny(one, asked.reason)
+            await self._deny(subscription, asked.reason)
             return ""
-        leaves = one.state is HubState.LEAVING
-        wanted = "unsubscribe" if leaves else "subscribe"
+        leaves = subscription.state is HubState.LEAVING
+        mode = "unsubscribe" if leaves else "subscribe"
         now = self._clock()
-        is_recent = one.asked_at is not None and now - one.asked_at <= VERIFY_SECONDS
-        if asked.mode != wanted or not is_recent or not 0 < len(asked.challenge) <= _LONGEST_CHALLENGE:
+        is_recent = subscription.asked_at is not None and now - subscription.asked_at <= VERIFY_SECONDS
+        if asked.mode != mode or not is_recent or not 0 < len(asked.challenge) <= _LONGEST_CHALLENGE:
             return None
         if leaves:
-            await self._hubs.delete(one.id)
+            await self._hubs.delete(subscription.id)
         else:
             lease = _lease(asked.lease_seconds)
-            await self._hubs.verified(one.id, now, lease, now + RENEW_AT * lease)
-        self._log.info("hub_verified", hub=one.hub, topic=one.topic, leaves=leaves)
+            await self._hubs.verified(subscription.id, now, lease, now + RENEW_AT * lease)
+        self._log.info("hub_verified", hub=subscription.hub, topic=subscription.topic, leaves=leaves)
         self._subscriber.look_again()
         return asked.challenge
 
     async def deliver(
-        self, one: HubSubscription, receive: Callable[[], Awaitable[bytes]], content_type: str | None, signature: str
+        self,
+        subscription: HubSubscription,
+        receive: Callable[[], Awaitable[bytes]],
+        content_type: str | None,
+        signature: str,
     ) -> HubDelivery:
         """Reads what was sent to a subscription's callback, as a poll of the source would be read.
 
@@ -346,28 +368,30 @@ class HubCallbacks:
             async with self._reading:
                 result = HubDelivery.UNREADABLE
                 if body is not None:
-                    result = await self._read(one, body, content_type, signature)
+                    result = await self._read(subscription, body, content_type, signature)
         finally:
             self._waiting -= 1
         self._instruments.hub_deliveries[result.value].inc()
         if result is not HubDelivery.ACCEPTED:
-            self._log.info("hub_delivery_ignored", hub=one.hub, topic=one.topic, result=result.value)
+            self._log.info("hub_delivery_ignored", hub=subscription.hub, topic=subscription.topic, result=result.value)
         return result
 
-    async def _read(self, one: HubSubscription, body: bytes, content_type: str | None, signature: str) -> HubDelivery:
-        secret = await self._hubs.secret_of(one.id)
+    async def _read(
+        self, subscription: HubSubscription, body: bytes, content_type: str | None, signature: str
+    ) -> HubDelivery:
+        secret = await self._hubs.secret_of(subscription.id)
         if secret is None or not await asyncio.to_thread(is_signed, body, signature, secret):
             return HubDelivery.FORGED
-        source = await self._source_of(one)
-        if source is None or one.state is not HubState.ACTIVE:
+        source = await self._source_of(subscription)
+        if source is None or subscription.state is not HubState.ACTIVE:
             return HubDelivery.UNWANTED
-        digest = hashlib.sha256(one.callback.encode() + body).digest()
+        digest = hashlib.sha256(subscription.callback.encode() + body).digest()
         if digest in self._recent:
             return HubDelivery.REPEATED
-        document = SignalDocument(body, content_type, source.url or one.topic, pushed=True)
+        document = SignalDocument(body, content_type, source.url or subscription.topic, pushed=True)
         if await self._documents.store(source, document, self._report) is None:
             return HubDelivery.UNREADABLE
-        await self._hubs.received(one.id, self._clock())
+        await self._hubs.received(subscription.id, self._clock())
         self._recent[digest] = None
         if len(self._recent) > _RECENT:
             self._recent.popitem(last=False)
@@ -375,21 +399,21 @@ class HubCallbacks:
         self._subscriber.look_again()
         return HubDelivery.ACCEPTED
 
-    async def _source_of(self, one: HubSubscription) -> SignalSource | None:
-        if one.source_id is None:
+    async def _source_of(self, subscription: HubSubscription) -> SignalSource | None:
+        if subscription.source_id is None:
             return None
         try:
-            return await self._signals.get(one.source_id)
+            return await self._signals.get(subscription.source_id)
         except NotFoundError:
             return None
 
-    async def _deny(self, one: HubSubscription, reason: str) -> None:
-        if one.state is HubState.LEAVING:
-            await self._hubs.delete(one.id)
+    async def _deny(self, subscription: HubSubscription, reason: str) -> None:
+        if subscription.state is HubState.LEAVING:
+            await self._hubs.delete(subscription.id)
         else:
-            said = " ".join(reason[:200].split()) or "no reason given"
-            await self._hubs.denied(one.id, said, self._clock() + DENIED_SECONDS)
-        self._log.warning("hub_denies", hub=one.hub, topic=one.topic)
+            text = " ".join(reason[:200].split()) or "no reason given"
+            await self._hubs.denied(subscription.id, text, self._clock() + DENIED_SECONDS)
+        self._log.warning("hub_denies", hub=subscription.hub, topic=subscription.topic)
         self._subscriber.look_again()
 
     def _report(self, error: Exception) -> None:

@@ -9,13 +9,13 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import Protocol
 
 import structlog
 from msgspec.structs import replace
 
 from pollerd.daemon.faults import RETRY_CAP_SECONDS
 from pollerd.daemon.runtime import Runtime
+from pollerd.daemon.signal_control import SignalControl
 from pollerd.errors import DatabaseUnavailableError, TooManyError
 from pollerd.limits import LeakyBuckets
 from pollerd.lists.index_now import IndexNowReport, holds_key
@@ -86,21 +86,11 @@ class ReportAnswer(StrEnum):
     """Its key is not the one that its host holds."""
 
 
-class ReportReceiver(Protocol):
-    """Takes reports of a pushed source, whose name is added if it is new."""
-
-    async def report_as(self, name: str, listed: list[ListedDate]) -> None:
-        """Takes the report. Raises DatabaseUnavailableError, and TooManyError of sources."""
-
-    def take_urls(self, urls: int) -> None:
-        """Counts URLs of a report. Raises TooManyError."""
-
-
 class IndexNowReports:
     """Takes reports while a setting allows it. Only hosts that have sites here are asked for their key."""
 
     def __init__(
-        self, *, allowed: bool, store: SignalStore, keys: IndexNowKeys, reports: ReportReceiver, runtime: Runtime
+        self, *, allowed: bool, store: SignalStore, keys: IndexNowKeys, reports: SignalControl, runtime: Runtime
     ) -> None:
         self._store, self._keys, self._reports = store, keys, reports
         self._instruments = runtime.instruments

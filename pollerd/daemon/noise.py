@@ -125,9 +125,9 @@ class SelectionStep:
             for state in result.context.states
             if state.name in names
         }
-        wanted = {one for pair in ids.values() for one in pair if one is not None}
-        contents = await self._store.load(sorted(wanted)) if wanted else {}
-        return {name: (contents.get(before or 0), contents.get(said or 0)) for name, (before, said) in ids.items()}
+        content_ids = {content_id for pair in ids.values() for content_id in pair if content_id is not None}
+        contents = await self._store.load(sorted(content_ids)) if content_ids else {}
+        return {name: (contents.get(before or 0), contents.get(after or 0)) for name, (before, after) in ids.items()}
 
     async def _counted(
         self,
@@ -146,16 +146,16 @@ class SelectionStep:
         most = _VERSIONS_MOST if needs.versions == "all" else needs.versions
         versions = await self._store.versions(context.site_id, part.name, most) if most else []
         try:
-            found = await self._judgement(result, _difference(part, state, contents.get(part.name), versions))
+            judgement = await self._judgement(result, _difference(part, state, contents.get(part.name), versions))
         except (DatabaseUnavailableError, LeavesBatchError):
             raise
         except Exception as error:  # noqa: BLE001 (the page is untrusted: its change is kept, and said)
             self._faults.report(context, error)
             return part
-        if not found.counts:
+        if not judgement.counts:
             kept = replace(part.baseline, fingerprint=state.baseline.fingerprint, items=state.baseline.items)
             return as_unchanged(part, kept)
-        return replace(part, summary=found.summary, verdict=found.verdict)
+        return replace(part, summary=judgement.summary, verdict=judgement.verdict)
 
     def _ruled(self, result: Found, part: SelectionDetection, ruling: Ruling | None) -> SelectionDetection:
         """Returns the detection of a selection after the ruling on it."""
@@ -175,8 +175,8 @@ class SelectionStep:
         from pollerd.detection.selection.comparing import judge
 
         size = len(difference.before or b"") + len(difference.after) + sum(map(len, difference.versions))
-        given, light = (result.context.selections, difference), size <= _JUDGED_HERE_BYTES
-        return await here_or_beside(self._workers, result, judge, *given, light=light)
+        arguments, light = (result.context.selections, difference), size <= _JUDGED_HERE_BYTES
+        return await here_or_beside(self._workers, result, judge, *arguments, light=light)
 
 
 def _difference(
@@ -204,14 +204,16 @@ def _difference(
 
 
 def _values_moved(part: SelectionDetection, state: SelectionState) -> bool:
-    return any(one.text != state.readings[name].text for name, one in part.readings.items() if name in state.readings)
+    return any(
+        reading.text != state.readings[name].text for name, reading in part.readings.items() if name in state.readings
+    )
 
 
 def _parts(candidate: Candidate | None) -> dict[str, SelectionDetection]:
     """Returns the detections that wait for their proof, by selection."""
     detection = None if candidate is None else candidate.result.detection
-    found = () if detection is None else detection.selections
-    return {part.name: part for part in found if part.kind is OutcomeKind.CHANGED}
+    parts = () if detection is None else detection.selections
+    return {part.name: part for part in parts if part.kind is OutcomeKind.CHANGED}
 
 
 def _changed_selections(parts: Iterable[SelectionDetection]) -> set[str]:
@@ -230,7 +232,7 @@ def _explained(part: SelectionDetection, ruling: Ruling | None, first: Selection
 
 
 def _texts(part: SelectionDetection) -> dict[str, str]:
-    return {name: one.text for name, one in part.readings.items()}
+    return {name: reading.text for name, reading in part.readings.items()}
 
 
 def _with_reason(part: SelectionDetection, unproven: str) -> SelectionDetection:
@@ -322,8 +324,8 @@ class NoiseStep:
             return NoiseFindings(results, summaries)
         out, slow = list(results), set[int]()
         contexts = [results[i].context for i in rows if not results[i].context.selections]
-        wanted = [context.content_id for context in contexts if context.content_id is not None]
-        contents = await self._store.load(wanted) if wanted else {}
+        content_ids = [context.content_id for context in contexts if context.content_id is not None]
+        contents = await self._store.load(content_ids) if content_ids else {}
         for i in rows:
             before = contents.get(results[i].context.content_id or 0)
             try:
@@ -379,10 +381,10 @@ class NoiseStep:
         if baseline.reader == READER or before is None or detection is None or not _changed(result):
             return result
         elapsed = None if detection.evidence is None else 0.0
-        given, size = (result.outcome, baseline, before, elapsed), len(before) + len(result.outcome.body or b"")
+        arguments, size = (result.outcome, baseline, before, elapsed), len(before) + len(result.outcome.body or b"")
         light = size <= HEAVY_BYTES and not is_pdf(before, result.outcome.content_type)
         try:
-            anew = await here_or_beside(self._workers, result, as_read_now, *given, light=light)
+            anew = await here_or_beside(self._workers, result, as_read_now, *arguments, light=light)
         except TooHeavyError as error:
             self._faults.report(result.context, error)
             return result
@@ -425,9 +427,9 @@ class NoiseStep:
             return result
         last_seen = float(self._sites.last_seen[result.slot])
         times = (last_seen if math.isfinite(last_seen) else None, result.outcome.started_at)
-        given = (before, detection.content, detection.baseline, *times)
+        arguments = (before, detection.content, detection.baseline, *times)
         size = (len(before) + len(detection.content)) // _FORMS_LIGHTER
-        verdict = await self._prover.do(result, size, noise_by_form, *given)
+        verdict = await self._prover.do(result, size, noise_by_form, *arguments)
         if verdict is None:
             return result
         return replace(result, detection=_under(detection, verdict.baseline, quiet=verdict.only_noise))
@@ -461,9 +463,9 @@ class NoiseStep:
         detection, rules = result.detection, self._still.doubted(result)
         if detection is None or before is None or not rules:
             return result
-        given, light = (detection.baseline, before, rules), len(before) <= HEAVY_UNDER_MASK_BYTES
+        arguments, light = (detection.baseline, before, rules), len(before) <= HEAVY_UNDER_MASK_BYTES
         try:
-            baseline = await here_or_beside(self._workers, result, without_rules, *given, light=light)
+            baseline = await here_or_beside(self._workers, result, without_rules, *arguments, light=light)
         except TooHeavyError as error:
             self._faults.report(result.context, error)
             return result
@@ -475,9 +477,9 @@ class NoiseStep:
     async def _summary(self, result: Found, before: bytes | None) -> str | None:
         """Returns a one-line summary of the change of a page, of this poll or recorded with it; None: there is none."""
         earlier = None if result.proof is None else result.proof.recorded
-        found = result if earlier is None else earlier
-        detection, context = found.detection, found.context
-        if not _changed(found) or context.selections or detection is None or detection.content is None:
+        origin = result if earlier is None else earlier
+        detection, context = origin.detection, origin.context
+        if not _changed(origin) or context.selections or detection is None or detection.content is None:
             return None
         mask, media = detection.baseline.mask, detection.baseline.media or Media.BINARY
         size = len(before or b"") + len(detection.content)
@@ -485,8 +487,8 @@ class NoiseStep:
         light = light or is_large(before, detection.content, media)
         order = (context.baseline.items, detection.baseline.items)
         try:
-            given = (before, detection.content, media, mask, order)
-            return await here_or_beside(self._workers, result, summarise, *given, light=light)
+            arguments = (before, detection.content, media, mask, order)
+            return await here_or_beside(self._workers, result, summarise, *arguments, light=light)
         except LeavesBatchError:
             raise
         except Exception as error:  # noqa: BLE001
@@ -531,8 +533,8 @@ def selection_records(
 ) -> tuple[SelectionRecord, ...]:
     """Returns a record of each selection on which the poll had an effect. `states`: before the poll."""
     known = {state.name: state for state in states}
-    found = (_record(part, known.get(part.name), previous_poll_at) for part in detection.selections)
-    return tuple(record for record in found if record is not None)
+    records = (_record(part, known.get(part.name), previous_poll_at) for part in detection.selections)
+    return tuple(record for record in records if record is not None)
 
 
 def states_after(
@@ -555,11 +557,11 @@ def _announced_anew(
     would compare 1.299 with 1299.
     """
     announced = dict(state.announced)
-    for name, one in state.announced.items():
+    for name, announcement in state.announced.items():
         before, after = earlier.readings.get(name), now.readings.get(name)
         if before is None or after is None or not after.text or after.problem:
             continue
-        if one.text == before.text or before.text != after.text:
+        if announcement.text == before.text or before.text != after.text:
             announced[name] = after
     return announced
 

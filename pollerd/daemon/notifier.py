@@ -6,7 +6,7 @@ Without rules and channels it reads them once, and sleeps.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -33,6 +33,7 @@ from pollerd.timestamps import rfc3339
 
 if TYPE_CHECKING:
     from pollerd.daemon.rules_in_force import RulesInForce
+    from pollerd.notifications.delivery import DeliveryLoop
     from pollerd.notifications.rules import Rule
 
 
@@ -62,11 +63,11 @@ class OutboxGauges:
             counts, channels = await self._store.outbox.counts(), await self._store.channels.all()
         except DatabaseUnavailableError:
             return  # `storage_failing` reports it
-        found, now = list(counts.values()), self._clock()
-        oldest = min((one.oldest for one in found if one.oldest is not None), default=now)
+        rows, now = list(counts.values()), self._clock()
+        oldest = min((row.oldest for row in rows if row.oldest is not None), default=now)
         self._set(
-            waiting=sum(one.waiting + one.sending for one in found),
-            dead=sum(one.dead for one in found),
+            waiting=sum(row.waiting + row.sending for row in rows),
+            dead=sum(row.dead for row in rows),
             oldest=max(0.0, now - oldest),
             paused=sum(channel.paused_at is not None for channel in channels),
         )
@@ -86,22 +87,6 @@ _WAIT_SECONDS = 4 * 86_400.0
 """How long a notice may wait: longer than the three days of its attempts."""
 
 
-class MessageDelivery(Protocol):
-    """Sends what the outbox holds."""
-
-    async def run(self) -> None:
-        """Delivers until cancelled."""
-
-    async def replace(self, rows: Iterable[StoredChannel]) -> None:
-        """Puts these channels in place of those before."""
-
-    async def try_out(self, row: StoredChannel, message: Message) -> Receipt:
-        """Sends one message on a channel with these settings."""
-
-    async def close(self) -> None:
-        """Closes every connection; may be repeated."""
-
-
 class Watcher(Protocol):
     """Looks for what no poll tells."""
 
@@ -119,7 +104,7 @@ class Notifier:
         announcer: Announcer,
         journal: Journal,
         site_cache: SiteCache,
-        make_delivery: Callable[[], MessageDelivery],
+        make_delivery: Callable[[], DeliveryLoop],
         watchers: Sequence[Watcher],
         runtime: Runtime,
     ) -> None:
@@ -130,7 +115,7 @@ class Notifier:
         self._make_delivery, self._watchers, self._clock = make_delivery, watchers, runtime.clock
         self._roles = runtime.roles
         self._gauges = OutboxGauges(store=store, instruments=runtime.instruments, clock=runtime.clock)
-        self._delivery: MessageDelivery | None = None
+        self._delivery: DeliveryLoop | None = None
         """None: there is no channel, or another node delivers."""
         self._has_channels = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -173,7 +158,7 @@ class Notifier:
             self._delivery = None
             await delivery.close()
 
-    async def _begin_with(self, delivery: MessageDelivery) -> None:
+    async def _begin_with(self, delivery: DeliveryLoop) -> None:
         while True:
             try:
                 async with self._turn:  # what is changed from here on, `reload` hands on
@@ -282,8 +267,8 @@ class DaemonEvents:
         now, name = self._clock(), channel.spec.name
         data = {"channel": name, "channel_kind": channel.spec.kind, "detail": detail, "over": over}
         event_id = f"channel-{channel.id}-{now:.0f}-{'up' if over else 'down'}"
-        found = self._notices(EventKind.CHANNEL_DOWN, data, at=now, event_id=event_id)
-        return tuple(one for one in found if one.channel_id != channel.id)
+        notices = self._notices(EventKind.CHANNEL_DOWN, data, at=now, event_id=event_id)
+        return tuple(notice for notice in notices if notice.channel_id != channel.id)
 
     def _notices(self, kind: EventKind, data: Mapping[str, object], *, at: float, event_id: str) -> tuple[Notice, ...]:
         rules = self._announcer.rules
@@ -404,7 +389,7 @@ class FailingWatch:
         """Opens incidents of sites that fail for at least `patience` seconds. Raises DatabaseUnavailableError."""
         sites, now = self._scheduler.sites, self._clock()
         failing = np.flatnonzero((sites.failures[: sites.size] > 0) & (sites.last_seen[: sites.size] <= now - patience))
-        ids = [int(one) for one in sites.site_id[failing] if one >= 0]
+        ids = [int(site_id) for site_id in sites.site_id[failing] if site_id >= 0]
         for start in range(0, len(ids), _AT_ONCE):
             await self._look_at(rules, ids[start : start + _AT_ONCE], now)
 
@@ -422,9 +407,9 @@ class FailingWatch:
                 seen = float(self._scheduler.sites.last_seen[slot])
                 since = seen if seen > 0 else site.created_at
                 health = SiteHealth(site.failures, max(now - since, 0.0), site.last_outcome or OutcomeKind.TIMEOUT)
-                found = incident_notices(rules, SiteStanding(context, health, since, site.last_detail, now), now)
-                notices += found.notices
-                opened += found.opened
+                incidents = incident_notices(rules, SiteStanding(context, health, since, site.last_detail, now), now)
+                notices += incidents.notices
+                opened += incidents.opened
             if opened:
                 await self._store.notifications.outbox.put(notices, incidents=opened)
                 rules.opened(opened)

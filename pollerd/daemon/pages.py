@@ -200,7 +200,7 @@ async def detect_selected(
     from pollerd.detection.selection.comparing import detect_selections, heavy_for_selections
 
     known = (context.selections, context.baseline, context.states)
-    given = (outcome, context.url, *known, elapsed, context.access.pdf_password)
+    arguments = (outcome, context.url, *known, elapsed, context.access.pdf_password)
     if heavy_for_selections(outcome, context.selections, context.baseline, context.states):
-        return await workers.do(detect_selections, *given, effort=effort)
-    return detect_selections(*given)
+        return await workers.do(detect_selections, *arguments, effort=effort)
+    return detect_selections(*arguments)

@@ -129,10 +129,10 @@ def _rows(
     used, host = np.unique(sites.host[slots], return_inverse=True)
     # a sample has a part of a host's sites, which are allowed that part of its polls
     here = np.bincount(host, minlength=len(used))
-    there = np.bincount(sites.host[: sites.size][live], minlength=hosts.size)[used]
+    site_counts = np.bincount(sites.host[: sites.size][live], minlength=hosts.size)[used]
     interval = hosts.interval()[used]
     with np.errstate(divide="ignore"):
-        capacity = np.maximum(here / np.maximum(there, 1) / interval, _MIN_CAPACITY)
+        capacity = np.maximum(here / np.maximum(site_counts, 1) / interval, _MIN_CAPACITY)
     return PlanRows(
         slots=slots,
         site_id=sites.site_id[slots],
@@ -260,7 +260,7 @@ def held_back(
     with np.errstate(invalid="ignore"):
         missed = np.where(rows.asked, changes * np.maximum(1.0 - within / unlimited, 0.0), 0.0)
     total = float(changes.sum(where=rows.asked))
-    found = []
+    items = []
     left = missed > 0
     for limit, holds, span in _limits(rows, unlimited):
         held = left & holds
@@ -269,7 +269,7 @@ def held_back(
             hosts = np.unique(rows.bounds.host[held])
             spans = rows.host_interval[hosts] if limit is PlanLimit.HOST_INTERVAL else span[held]
             typical = float(np.median(spans))
-            found.append(
+            items.append(
                 HeldBack(
                     limit=limit,
                     sites=round(float(rows.sites[held].sum())),
@@ -278,7 +278,7 @@ def held_back(
                     share=float(missed[held].sum()) / total,
                 )
             )
-    return tuple(sorted(found, key=lambda one: -one.share))
+    return tuple(sorted(items, key=lambda item: -item.share))
 
 
 def _limits(
@@ -313,8 +313,8 @@ class DatedDelays:
 
     def of(self, site_ids: NDArray[np.int64]) -> DatedDelays:
         """Returns those of these sites, int64[k]."""
-        there = np.isin(self.site_id, site_ids)
-        return DatedDelays(self.site_id[there], self.seconds[there])
+        listed = np.isin(self.site_id, site_ids)
+        return DatedDelays(self.site_id[listed], self.seconds[listed])
 
     def measured(self) -> MeasuredDelays | None:
         """Returns their median and 90th percentile; None: there are none."""
@@ -345,12 +345,12 @@ def tag_plans(
     names, of = np.unique(np.array(words), return_inverse=True)
     order = np.argsort(rows.site_id)
     row = order[np.minimum(np.searchsorted(rows.site_id, site_id, sorter=order), len(order) - 1)]
-    there = rows.site_id[row] == site_id
-    number = np.bincount(of[there], rows.sites[row[there]], len(names))
+    at_site = rows.site_id[row] == site_id
+    number = np.bincount(of[at_site], rows.sites[row[at_site]], len(names))
     known = np.flatnonzero(number)
     plans = []
     for tag in known[np.argsort(-number[known], kind="stable")][:MOST_TAGS].tolist():
-        mine = row[there & (of == tag)]
+        mine = row[at_site & (of == tag)]
         changes = expected.changes[mine]
         delays = Delays(expected.periods[mine], changes)
         plans.append(
@@ -429,24 +429,24 @@ class Planner:
                 beliefs = await plan_beliefs(scheduler, rows)
                 budget, objective, name = scheduler.budget, scheduler.objective, scheduler.allocator_name
                 deadline, saving = scheduler.deadline, scheduler.settings.min_saving_seconds
-            found = await asyncio.to_thread(_periods, rows, beliefs, Goal(share, within), budget, saving)
+            periods = await asyncio.to_thread(_periods, rows, beliefs, Goal(share, within), budget, saving)
             delays = DatedDelays(*await self._history.dated_delays(DATED_CHANGES))
             tags = await self._tags.among(np.union1d(rows.site_id, delays.site_id).tolist())
             estimated = beliefs.estimated
-            by_tag = await asyncio.to_thread(tag_plans, rows, found.expected(estimated), tags, delays, within)
-            now = Delays(found.now[rows.asked], found.changes[rows.asked])
+            by_tag = await asyncio.to_thread(tag_plans, rows, periods.expected(estimated), tags, delays, within)
+            now = Delays(periods.now[rows.asked], periods.changes[rows.asked])
             return BudgetPlan(
                 objective=objective,
                 allocator=name,
                 tag=tag,
                 share=share,
                 within=within,
-                budget=found.needed,
-                most=finite(found.most),
-                limits=found.limits,
-                checks_per_day=found.checks,
-                min_saving=found.saving,
-                current_checks_per_day=checks_a_day(rows, found.now),
+                budget=periods.needed,
+                most=finite(periods.most),
+                limits=periods.limits,
+                checks_per_day=periods.checks,
+                min_saving=periods.saving,
+                current_checks_per_day=checks_a_day(rows, periods.now),
                 current_min_saving=saving,
                 median_weight=float(np.median(rows.weight)) if len(rows.weight) else None,
                 current_budget=budget,
@@ -455,7 +455,7 @@ class Planner:
                 delay_p90=finite(now.quantile(0.9)),
                 measured=(delays if tagged is None else delays.of(tagged)).measured(),
                 sites=rounded(rows.sites[rows.asked]),
-                changes_per_day=per_day(found.changes[rows.asked]) if estimated else None,
+                changes_per_day=per_day(periods.changes[rows.asked]) if estimated else None,
                 seldom_polled=rounded(rows.sites[rows.asked & (rows.polls < KNOWN_POLLS)]),
                 sampled=rows.sampled,
                 by_tag=by_tag,
@@ -471,19 +471,19 @@ def _periods(rows: PlanRows, beliefs: PlanBeliefs, goal: Goal, budget: float, sa
         return _Periods(np.empty(0), changes, None, math.nan, ())
     split = Split(beliefs.preference(), rows.bounds, rows.cost, rows.sites)
     counting = np.where(rows.asked, changes, 0.0)
-    found = plan(split, counting, goal, budget, (BUDGET.lowest, BUDGET.highest))
-    most = Delays(found.unlimited, counting).share(goal.within)
+    periods = plan(split, counting, goal, budget, (BUDGET.lowest, BUDGET.highest))
+    most = Delays(periods.unlimited, counting).share(goal.within)
     limits: tuple[HeldBack, ...] = ()
-    if found.needed is None and most < goal.share:
-        limits = held_back(rows, found.unlimited, changes, goal.within)
-    elif found.needed is None and not math.isnan(most):
+    if periods.needed is None and most < goal.share:
+        limits = held_back(rows, periods.unlimited, changes, goal.within)
+    elif periods.needed is None and not math.isnan(most):
         limits = (HeldBack(PlanLimit.LARGEST_BUDGET, rounded(rows.sites[rows.asked]), 0, None, most - goal.share),)
     checks, least = None, None
-    if found.needed is not None:
-        checks = checks_a_day(rows, split.periods(found.needed))
+    if periods.needed is not None:
+        checks = checks_a_day(rows, split.periods(periods.needed))
     elif saving > _LEAST_SAVING and any(limit.limit is PlanLimit.MIN_SAVING for limit in limits):
         checks, least = _less_saving(split, rows, beliefs.chances, counting, goal, saving)
-    return _Periods(found.now, changes, found.needed, most, limits, checks, least)
+    return _Periods(periods.now, changes, periods.needed, most, limits, checks, least)
 
 
 def checks_a_day(rows: PlanRows, periods: NDArray[np.float64]) -> float:

@@ -438,13 +438,13 @@ class Poller:
         """
         try:
             allowed = self._scheduler.hosts.allows(host, context.url)
-            found = None if allowed is not False else _denied(slot, context, self._clock())
+            result = None if allowed is not False else _denied(slot, context, self._clock())
         except Exception as error:  # noqa: BLE001
             # URLs and robots.txt are untrusted: a site that breaks their evaluation is set aside, and reported.
-            allowed, found = False, self._faults.set_aside(slot, context, error)
-        if found is not None:
+            allowed, result = False, self._faults.set_aside(slot, context, error)
+        if result is not None:
             del self._in_flight.chosen[slot]
-            self._outage_filter.put(found)
+            self._outage_filter.put(result)
         elif allowed is None and self._claim(host):
             del self._in_flight.chosen[slot]
             self._in_flight.spawn(slot, self._look_up_rules(slot, host, context), f"rules-{context.site_id}")
@@ -476,19 +476,19 @@ class Poller:
     # The tasks of chosen sites: a poll, a robots.txt request, or the slow evaluation of known rules.
 
     async def _run_poll(self, slot: int, host: int, context: SiteContext) -> None:
-        found = None
+        result = None
         try:
-            found = await self.poll(slot, context)
+            result = await self.poll(slot, context)
         finally:
             self._free(host)
             self._in_flight.room.release()
-            if found is None:
+            if result is None:
                 self._in_flight.release({slot: context.site_id})
         if self._crawl is not None:
-            pause = self._crawl.pause_after(found.outcome.duration, self._scheduler.hosts.interval_of(host))
+            pause = self._crawl.pause_after(result.outcome.duration, self._scheduler.hosts.interval_of(host))
             if pause > 0:
                 self._scheduler.hosts.rest(host, self._clock() + pause)
-        self._outage_filter.put(found)
+        self._outage_filter.put(result)
 
     async def poll(self, slot: int, context: SiteContext) -> Found:
         """Requests the page of the site in `slot` and detects what of it changed.
@@ -502,8 +502,8 @@ class Poller:
             if screenshot is None:
                 return await self._found(answer)
             # Detection needs none of it, and may run in another process.
-            found = await self._found(replace(answer, outcome=replace(answer.outcome, screenshot=None)))
-            return replace(found, answer=answer) if _finds_content(found.detection) else found
+            result = await self._found(replace(answer, outcome=replace(answer.outcome, screenshot=None)))
+            return replace(result, answer=answer) if _finds_content(result.detection) else result
         except Exception as error:  # noqa: BLE001
             # Sites are untrusted: what one triggers is reported and sets it aside, and the other polls go on.
             return self._faults.set_aside(slot, context, error)

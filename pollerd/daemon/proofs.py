@@ -31,8 +31,8 @@ class Candidates:
 
     def get(self, context: SiteContext) -> Candidate | None:
         """Returns the waiting change of the site; None if its settings or what it is held against are others by now."""
-        found = self.waiting.get(context.site_id)
-        return found if found is not None and _key(found.result.context) == _key(context) else None
+        candidate = self.waiting.get(context.site_id)
+        return candidate if candidate is not None and _key(candidate.result.context) == _key(context) else None
 
     def put(self, candidate: Candidate) -> None:
         """Keeps a waiting change in place of the site's last one."""

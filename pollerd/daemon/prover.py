@@ -198,24 +198,24 @@ class Prover:
             else {finding.name: finding for finding in findings(candidate.result) if finding.changed}
         )
         prompt = candidate is not None and self.is_prompt(result, candidate)
-        found = {finding.name: finding for finding in findings(result)}
+        current = {finding.name: finding for finding in findings(result)}
         settled = [
             name
-            for name, one in first.items()
-            if (now := found.get(name)) and (prompt or not now.changed or now.equals(one))
+            for name, finding in first.items()
+            if (now := current.get(name)) and (prompt or not now.changed or now.equals(finding))
         ]
         out = {}
-        for name, one in found.items():
-            if one.changed and name not in settled:
+        for name, observed in current.items():
+            if observed.changed and name not in settled:
                 if name in first and posts(result):  # another poll would come as late
-                    out[name] = Ruling(one.after, unproven=_REGULAR, result=ProofResult.UNPROVEN)
+                    out[name] = Ruling(observed.after, unproven=_REGULAR, result=ProofResult.UNPROVEN)
                     continue
-                ruling = await self._alone(result, one, before.get(name), candidate)
+                ruling = await self._alone(result, observed, before.get(name), candidate)
                 if ruling is None:
                     return None
                 out[name] = ruling
         for name in settled:
-            pair = (first[name], found[name])
+            pair = (first[name], current[name])
             second = pair[1]
             differ = second.changed and not pair[0].equals(second)
             if candidate is not None and differ and _dated_again(result, candidate):
@@ -231,17 +231,17 @@ class Prover:
         return out
 
     async def _alone(
-        self, result: Found, one: ContentFinding, before: bytes | None, candidate: Candidate | None
+        self, result: Found, finding: ContentFinding, before: bytes | None, candidate: Candidate | None
     ) -> Ruling | None:
         """Returns what becomes of a difference by itself; None: it has to be proven."""
         slot = result.slot
-        if not await self._wants_proof(result, one):
-            return Ruling(one.after, unproven="" if one.before.proven else _ALWAYS)
+        if not await self._wants_proof(result, finding):
+            return Ruling(finding.after, unproven="" if finding.before.proven else _ALWAYS)
         if candidate is None:
-            return await self._recognised(result, one, before)
+            return await self._recognised(result, finding, before)
         had_its_turn = posts(result) or self._scheduler.sites.proofs.had_its_turn(slot)
         if candidate.undecided >= _UNDECIDED_MOST and had_its_turn:
-            return Ruling(one.after, unproven=_LATE, result=ProofResult.UNPROVEN)
+            return Ruling(finding.after, unproven=_LATE, result=ProofResult.UNPROVEN)
         return None
 
     def _alternates(self, result: Found, after: Baseline) -> bool:
@@ -249,29 +249,29 @@ class Prover:
             return False
         return self.alternation.suspects(result.site_id, after.mask, after.fingerprint)
 
-    async def _wants_proof(self, result: Found, one: ContentFinding) -> bool:
+    async def _wants_proof(self, result: Found, finding: ContentFinding) -> bool:
         now, period = self._clock(), self._scheduler.uniform_period
-        if not one.before.proven:
+        if not finding.before.proven:
             return self._noise.wants_proof(result.slot, now, period, proven=False)
-        if self._noise.wants_proof(result.slot, now, period, proven=True) or self._alternates(result, one.after):
+        if self._noise.wants_proof(result.slot, now, period, proven=True) or self._alternates(result, finding.after):
             return True
-        mask, content = one.before.mask, one.content or b""
+        mask, content = finding.before.mask, finding.content or b""
         if not mask or not self._noise.wants_proof(result.slot, now, period, proven=False):
             return False
         return bool(await self.do(result, len(content), mask_is_stale, content, mask))
 
-    async def _recognised(self, result: Found, one: ContentFinding, before: bytes | None) -> Ruling | None:
+    async def _recognised(self, result: Found, finding: ContentFinding, before: bytes | None) -> Ruling | None:
         """Returns a ruling if a mask recently learned at a page of the host explains the difference.
 
         The page is not proven by it: it may have noise besides.
         """
         host = int(self._scheduler.sites.host[result.slot])
         masks = self._shared.of(host)
-        if not masks or one.before.mask or before is None:
+        if not masks or finding.before.mask or before is None:
             return None
-        content = one.content or b""
+        content = finding.content or b""
         size = (len(before) + len(content)) * len(masks)
-        baseline = await self.do(result, size, under_known_noise, before, content, one.after, masks)
+        baseline = await self.do(result, size, under_known_noise, before, content, finding.after, masks)
         if baseline is None:
             return None
         self._shared.share(host, baseline.mask)
@@ -333,10 +333,10 @@ class Prover:
 
 def _flip(first: ContentFinding, second: ContentFinding) -> tuple[bytes, bytes] | None:
     """Returns the fingerprints that two polls showed, under one mask; None: they are not comparable."""
-    one, other = first.after, second.after
-    if one.fingerprint is None or other.fingerprint is None or one.mask != other.mask:
+    former, other = first.after, second.after
+    if former.fingerprint is None or other.fingerprint is None or former.mask != other.mask:
         return None
-    return one.fingerprint, other.fingerprint
+    return former.fingerprint, other.fingerprint
 
 
 def _dated_again(result: Found, candidate: Candidate) -> bool:
@@ -381,15 +381,15 @@ class RuleWatch(Struct):
     differed: int = 0
     """Number of polls at which it was another than at the one before."""
 
-    def compare(self, found: int, other: int) -> None:
+    def compare(self, hits: int, other: int) -> None:
         """Scores what the rule acts on now; other: what a difference costs."""
-        if found == self.now:
+        if hits == self.now:
             self.score += 1
             return
         if self.now:
             self.differed += 1
-            self.score = max(self.score - (BACK if found == self.before else other), 0)
-        self.now, self.before = found, self.now
+            self.score = max(self.score - (BACK if hits == self.before else other), 0)
+        self.now, self.before = hits, self.now
 
 
 class RuleCount(Struct, frozen=True):
@@ -416,13 +416,13 @@ class _SiteWatch(Struct):
 
     def compare(self, hidden: Sequence[int], other: int) -> None:
         """Scores each rule that has a place."""
-        for rule, found in zip(self.rules, hidden, strict=True):
-            if found:
-                rule.compare(found, other)
+        for rule, hits in zip(self.rules, hidden, strict=True):
+            if hits:
+                rule.compare(hits, other)
 
     def differs(self, hidden: Sequence[int]) -> bool:
         """Returns whether any rule hides something else than at the last poll."""
-        return any(rule.now and found and found != rule.now for rule, found in zip(self.rules, hidden, strict=True))
+        return any(rule.now and hits and hits != rule.now for rule, hits in zip(self.rules, hidden, strict=True))
 
     def stood_still(self) -> None:
         """Notes a poll at which the page was the same, noise and all."""
@@ -469,10 +469,10 @@ class StillNoise:
             return False
         if detection.baseline.mask != result.context.baseline.mask and result.context.baseline.fingerprint is not None:
             return True  # learned just now, by which the difference became none
-        found = ((self._watched.get((result.site_id, name)), mask, hidden) for name, mask, hidden in _hidden(result))
+        watched = ((self._watched.get((result.site_id, name)), mask, hidden) for name, mask, hidden in _hidden(result))
         return any(
             watch is not None and watch.mask == mask and hidden and watch.differs(hidden)
-            for watch, mask, hidden in found
+            for watch, mask, hidden in watched
         )
 
     def note(self, result: Found) -> None:

@@ -65,14 +65,14 @@ class RulesInForce:
 
     def notices(self, rules: Iterable[Rule], notice: Notice, *, now: float) -> tuple[Notice, ...]:
         """Returns a notice for each channel of the rules, like the one given: each channel is told once."""
-        found: dict[int, Notice] = {}
+        notices: dict[int, Notice] = {}
         for rule in rules:
             due = due_at(rule.id, now, rule.digest, rule.quiet, self._closed_digests)
             for name in rule.channels:
                 channel_id = self._channels.get(name)
-                if channel_id is None or (channel_id in found and found[channel_id].due_at <= due.at):
+                if channel_id is None or (channel_id in notices and notices[channel_id].due_at <= due.at):
                     continue
-                found[channel_id] = Notice(
+                notices[channel_id] = Notice(
                     event_id=notice.event_id,
                     kind=notice.kind,
                     at=notice.at,
@@ -84,7 +84,7 @@ class RulesInForce:
                     selection=notice.selection,
                     data=notice.data,
                 )
-        return tuple(found.values())
+        return tuple(notices.values())
 
     def notices_of_daemon(self, notice: Notice, now: float) -> tuple[Notice, ...]:
         """Returns notices of an event that concerns no site."""
@@ -116,8 +116,8 @@ class RulesInForce:
     @property
     def shortest_patience(self) -> float | None:
         """The shortest time after which a rule calls a site failing, s; None: no rule goes by time."""
-        watching = (one for one in self.all if one.enabled and EventKind.FAILING in one.events)
-        return min((one.failing.after for one in watching if one.failing.after is not None), default=None)
+        watching = (rule for rule in self.all if rule.enabled and EventKind.FAILING in rule.events)
+        return min((rule.failing.after for rule in watching if rule.failing.after is not None), default=None)
 
     def opened(self, incidents: Iterable[Incident]) -> None:
         """Notes committed incidents."""
@@ -174,31 +174,31 @@ class IncidentNotices(NamedTuple):
 def incident_notices(rules: RulesInForce, state: SiteStanding, now: float) -> IncidentNotices:
     """Returns what the state of a site does to its incidents. Changes nothing."""
     context, opened, closed = state.context, list[Incident](), list[int]()
-    there = rules.incidents_of(context.site_id)
+    incidents = rules.incidents_of(context.site_id)
     notices: list[Notice] = []
-    for rule in _watching(rules, context, there.keys(), now):
-        step = incident_step(rule, state.health, rule.id in there, now)
+    for rule in _watching(rules, context, incidents.keys(), now):
+        step = incident_step(rule, state.health, rule.id in incidents, now)
         if step is IncidentStep.OPEN:
             incident = Incident(rule.id, context.site_id, new_event_id(), state.since)
             opened.append(incident)
             notices += _failing(rules, rule, incident, state, now)
         elif step is IncidentStep.CLOSE:
             closed.append(rule.id)
-            notices += _recovered(rules, rule, there[rule.id], state, now)
+            notices += _recovered(rules, rule, incidents[rule.id], state, now)
     return IncidentNotices(tuple(opened), tuple(closed), tuple(notices))
 
 
 def _watching(rules: RulesInForce, context: SiteContext, open_ids: Iterable[int], now: float) -> list[Rule]:
     """Returns the rules that watch whether the site fails, and those with an incident of it."""
-    found: dict[int, Rule] = {}
+    matching: dict[int, Rule] = {}
     for kind in (EventKind.FAILING, EventKind.RECOVERED):
         facts = Facts(kind, context.site_id, context.tags, host_of(context.url))
-        found |= {rule.id: rule for rule in rules.rules.matching(facts, now)}
+        matching |= {rule.id: rule for rule in rules.rules.matching(facts, now)}
     for rule_id in open_ids:
         rule = rules.rule(rule_id)
         if rule is not None:
-            found[rule_id] = rule
-    return list(found.values())
+            matching[rule_id] = rule
+    return list(matching.values())
 
 
 def _failing(

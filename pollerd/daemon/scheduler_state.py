@@ -523,8 +523,8 @@ class SchedulerState:
         self.settings_pending.pop(site_id, None)
         self.unusable.pop(site_id, None)
         if slot is not None:
-            one = np.array([slot])
-            self._do(lambda allocator: allocator.remove(one))
+            slots = np.array([slot])
+            self._do(lambda allocator: allocator.remove(slots))
             self.sites.remove(slot)
         return slot
 

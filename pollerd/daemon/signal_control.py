@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from pollerd.allocation.evidence import SourceQuality
 from pollerd.daemon.runtime import Runtime
@@ -26,16 +25,6 @@ from pollerd.storage.signals import (
 # Signal sources that a list or an export names.
 
 
-class SignalSourceEditor(Protocol):
-    """Adds and removes signal sources."""
-
-    async def add(self, spec: SignalSourceSpec, *, origin: SignalOrigin = SignalOrigin.API) -> SignalSource:
-        """Adds one. Raises DuplicateError, InvalidValueError."""
-
-    async def remove(self, source_id: int) -> None:
-        """Deletes one, wherever it comes from."""
-
-
 @dataclass(slots=True)
 class SignalSourcesSet:
     """What became of signal sources that were named, by URL or name."""
@@ -49,7 +38,7 @@ class SignalSourcesSet:
 
 async def set_signal_sources(
     store: SignalStore,
-    control: SignalSourceEditor,
+    control: SignalControl,
     listed: Sequence[ListedSignalSource],
     *,
     origin: SignalOrigin,
@@ -60,25 +49,25 @@ async def set_signal_sources(
     on_change: called for each that was set. origin: of those that are added. A file takes over those that it names, and
     removes those that it no longer names; an export neither. Raises DatabaseUnavailableError; may be repeated.
     """
-    result, there = SignalSourcesSet(), {one.key: one for one in await store.all()}
-    sites = await store.sites_at([one.url for one in listed if one.url is not None])
-    for one in listed:
-        known = there.get(one.key)
+    result, existing = SignalSourcesSet(), {source.key: source for source in await store.all()}
+    sites = await store.sites_at([source.url for source in listed if source.url is not None])
+    for source in listed:
+        known = existing.get(source.key)
         if known is None:
-            site_id = None if one.url is None else sites.get(one.url)
-            if one.url is not None and site_id is None:
-                result.refused.append(one.url)
+            site_id = None if source.url is None else sites.get(source.url)
+            if source.url is not None and site_id is None:
+                result.refused.append(source.url)
                 continue
-            await control.add(SignalSourceSpec(one.kind, site_id, one.name, one.hosts), origin=origin)
-            result.added.append(one.key)
+            await control.add(SignalSourceSpec(source.kind, site_id, source.name, source.hosts), origin=origin)
+            result.added.append(source.key)
             continue
-        wanted = origin if origin is SignalOrigin.FILE else known.origin
-        if (known.spec.kind, known.spec.hosts, known.origin) != (one.kind, one.hosts, wanted):
-            on_change(await store.change(known.id, one.kind, one.hosts, wanted))
-            result.changed.append(one.key)
+        kept_origin = origin if origin is SignalOrigin.FILE else known.origin
+        if (known.spec.kind, known.spec.hosts, known.origin) != (source.kind, source.hosts, kept_origin):
+            on_change(await store.change(known.id, source.kind, source.hosts, kept_origin))
+            result.changed.append(source.key)
     if origin is SignalOrigin.FILE:
-        named = {one.key for one in listed}
-        for key, known in there.items():
+        named = {source.key for source in listed}
+        for key, known in existing.items():
             if known.origin is SignalOrigin.FILE and key not in named:
                 await control.remove(known.id)
                 result.removed.append(key)

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import structlog
@@ -143,12 +142,12 @@ class DocumentSignals:
         self, source: SignalSource, document: SignalDocument, report: Callable[[Exception], None]
     ) -> ListedChanges | None:
         """Reads the document; None if it is none of its kind."""
-        given = (source.spec.kind, document.body, document.content_type, document.base, source.spec.hosts)
+        arguments = (source.spec.kind, document.body, document.content_type, document.base, source.spec.hosts)
         try:
             if not document.is_long:
-                return read_changes(*given)
+                return read_changes(*arguments)
             effort = Effort(host_of(document.base), patience=LIST_SECONDS)
-            return await self._workers.do(read_changes, *given, effort=effort)
+            return await self._workers.do(read_changes, *arguments, effort=effort)
         except Exception as error:  # noqa: BLE001
             # Documents are untrusted: one that breaks a parser affects only its own source.
             report(error)
@@ -210,13 +209,6 @@ class IndexReadings:
         return self._waiting.pop(next(iter(self._waiting)))
 
 
-class HubRecorder(Protocol):
-    """Notes which hubs the answers of sources offer."""
-
-    async def note(self, source: SignalSource, outcome: Outcome, base: str) -> None:
-        """Notes the hub that a full answer at the normalised URL `base` offers. Raises DatabaseUnavailableError."""
-
-
 class SignalReader:
     """Reads the polls of signal sources: stores what they say before they are committed, and then passes it on.
 
@@ -229,12 +221,12 @@ class SignalReader:
         sources: SignalSources,
         documents: DocumentSignals,
         indexes: IndexReadings,
-        hubs: HubRecorder | None,
+        note_hub: Callable[[SignalSource, Outcome, str], Awaitable[None]] | None,
         faults: Faults,
     ) -> None:
-        """hubs: None if no hub is subscribed to."""
+        """note_hub: notes the hub that a full answer at a normalised URL offers; None if no hub is subscribed to."""
         self._indexes = indexes
-        self._sources, self._documents, self._hubs, self._faults = sources, documents, hubs, faults
+        self._sources, self._documents, self._note_hub, self._faults = sources, documents, note_hub, faults
 
     async def store_signals(self, results: Sequence[Found]) -> None:
         """Stores what the polls of signal sources say. Raises DatabaseUnavailableError; may be repeated."""
@@ -283,8 +275,8 @@ class SignalReader:
         if read is None:
             return
         self._indexes.put(source, read.sitemaps, read.complete)
-        if self._hubs is not None:
-            await self._hubs.note(source, outcome, document.base)
+        if self._note_hub is not None:
+            await self._note_hub(source, outcome, document.base)
 
 
 def _document(result: Found) -> SignalDocument:
@@ -299,23 +291,21 @@ MAX_CHILDREN = 500
 """Sitemaps of one index that become sites: the first ones."""
 
 
-class SiteEditor(Protocol):
-    """Adds and removes sites."""
-
-    async def add(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
-        """Adds sites; `respect_deleted`: leaves out what a user deleted."""
-
-    async def discard(self, site_ids: Sequence[int]) -> None:
-        """Deletes sites without marking their URLs as deleted."""
-
-
 class IndexChildren:
     """Brings the sitemaps of each index in step with its last reading, one index at a time."""
 
     def __init__(
-        self, *, readings: IndexReadings, store: SignalStore, control: SignalControl, sites: SiteEditor
+        self,
+        *,
+        readings: IndexReadings,
+        store: SignalStore,
+        control: SignalControl,
+        add_sites: Callable[[Sequence[SiteSpec]], Awaitable[AddResult]],
+        discard_sites: Callable[[Sequence[int]], Awaitable[None]],
     ) -> None:
-        self._readings, self._store, self._control, self._sites = readings, store, control, sites
+        """add_sites: leaves out what a user deleted; discard_sites: deletes without marking URLs as deleted."""
+        self._readings, self._store, self._control = readings, store, control
+        self._add_sites, self._discard_sites = add_sites, discard_sites
         self._log = structlog.get_logger("pollerd.signals")
 
     async def run(self) -> None:
@@ -343,9 +333,9 @@ class IndexChildren:
         sources = await self._remove_orphans()
         if reading.source.id not in {source.id for source in sources}:
             return
-        children = [one for one in sources if one.index_id == reading.source.id]
+        children = [source for source in sources if source.index_id == reading.source.id]
         listed = reading.sitemaps[:MAX_CHILDREN]
-        left = [one for one in children if reading.complete and one.url not in reading.sitemaps]
+        left = [candidate for candidate in children if reading.complete and candidate.url not in reading.sitemaps]
         for child in left:
             await self._remove(child)
         known = {source.url for source in sources}
@@ -360,7 +350,7 @@ class IndexChildren:
 
     async def _add(self, index: SignalSource, url: str) -> bool:
         """Adds a sitemap's site, if it is none, and makes it a signal source."""
-        result = await self._sites.add([SiteSpec(url)], respect_deleted=True)
+        result = await self._add_sites([SiteSpec(url)])
         made_site = bool(result.added)
         site_id = next((site_id for site_id, *_ in (*result.added, *result.existing)), None)
         if site_id is None:  # a user deleted it, or the allocator cannot hold it
@@ -375,17 +365,17 @@ class IndexChildren:
     async def _remove_orphans(self) -> list[SignalSource]:
         """Removes sitemaps of indexes that are no signal sources any more; returns the sources that stay."""
         sources, stay = await self._store.all(), list[SignalSource]()
-        there = {None, *(source.id for source in sources)}
-        for one in sources:
-            if one.index_id in there:
-                stay.append(one)
+        source_ids = {None, *(source.id for source in sources)}
+        for sitemap in sources:
+            if sitemap.index_id in source_ids:
+                stay.append(sitemap)
             else:
-                await self._remove(one)
+                await self._remove(sitemap)
         return stay
 
     async def _remove(self, child: SignalSource) -> None:
         if child.made_site and child.spec.site_id is not None:
-            await self._sites.discard([child.spec.site_id])  # with what it is as a signal source
+            await self._discard_sites([child.spec.site_id])  # with what it is as a signal source
             self._control.forget(child)
             return
         with contextlib.suppress(NotFoundError):

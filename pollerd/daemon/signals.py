@@ -88,8 +88,8 @@ class SignalSources:
         polls before, float64[k] epoch s, nan: none, or the site is gone; and whether a believed one did, bool[k].
         """
         dates, say = np.full(len(slots), np.nan), np.zeros(len(slots))
-        there = self._scheduler.sites.site_id[slots] == site_ids
-        dates[there], say[there] = self._scheduler.allocator.announced(slots[there])
+        present = self._scheduler.sites.site_id[slots] == site_ids
+        dates[present], say[present] = self._scheduler.allocator.announced(slots[present])
         return dates, say >= _BELIEVED
 
     def __len__(self) -> int:
@@ -170,8 +170,8 @@ class SignalSources:
 
         Raises DatabaseUnavailableError; may be repeated.
         """
-        found = await (self._store.all() if source_ids is None else self._store.some(source_ids))
-        stored = {one.id: one for one in found}
+        sources = await (self._store.all() if source_ids is None else self._store.some(source_ids))
+        stored = {row.id: row for row in sources}
         for source_id in sorted(stored.keys() | self.known.keys() if source_ids is None else source_ids):
             source = stored.get(source_id)
             if source is None:
@@ -199,23 +199,23 @@ class SignalSources:
 
     async def _stored_sites(self, source_id: int) -> NDArray[np.int64]:
         """Returns the ids of the sites for which the source speaks in the database, ascending."""
-        return np.array([one.site_id for one in await self._store.said(source_id)], np.int64)
+        return np.array([row.site_id for row in await self._store.said(source_id)], np.int64)
 
     async def take(self, news: Sequence[SourceNews]) -> None:
         """Passes committed news on, with the sign that their sources were read. Raises as `agree` does."""
-        for one in news:
-            known = self.known.get(one.source_id)
-            if known is not None and (one.joined or one.left):
-                self._speak_for(known, one)
+        for item in news:
+            known = self.known.get(item.source_id)
+            if known is not None and (item.joined or item.left):
+                self._speak_for(known, item)
         await self.agree()
-        for one in news:
-            known = self.known.get(one.source_id)
+        for item in news:
+            known = self.known.get(item.source_id)
             if known is not None:
-                self._pass_on(known, one.signals)
-                if not one.ended:
+                self._pass_on(known, item.signals)
+                if not item.ended:
                     continue
-                self._scheduler.source_fetched(one.source_id, one.at)
-                known.noted_at = max(known.noted_at, one.at, one.noted_at)
+                self._scheduler.source_fetched(item.source_id, item.at)
+                known.noted_at = max(known.noted_at, item.at, item.noted_at)
                 known.read = True
                 self._scheduler.unread_sources.discard(known.source.spec.site_id or 0)
 
@@ -238,13 +238,13 @@ class SignalSources:
         known = self.known[source_id]
         now_here = self._scheduler.sites.slots_of(known.site_ids)
         came = set(known.site_ids[(now_here >= 0) & (known.slots < 0)].tolist())
-        waiting = [one for one in await self._store.said(source_id) if one.site_id in came] if came else []
+        waiting = [row for row in await self._store.said(source_id) if row.site_id in came] if came else []
         if self.known.get(source_id) is not known:  # forgotten meanwhile
             return
         known.slots = self._scheduler.sites.slots_of(known.site_ids)
         known.passed_at[np.isin(known.site_ids, np.array(sorted(came), np.int64))] = -np.inf
         self._introduce(known)
-        self._pass_on(known, [one for one in waiting if self._waits(one)])
+        self._pass_on(known, [signal for signal in waiting if self._waits(signal)])
 
     def _introduce(self, known: _Known) -> None:
         site_id = known.source.spec.site_id
@@ -264,12 +264,12 @@ class SignalSources:
         here.
         """
         by_time: dict[float, list[StoredSignal]] = {}
-        for one in signals:
-            by_time.setdefault(one.signalled_at or 0.0, []).append(one)
+        for signal in signals:
+            by_time.setdefault(signal.signalled_at or 0.0, []).append(signal)
         for signalled_at in sorted(by_time):
             some = by_time[signalled_at]
-            site_ids = np.array([one.site_id for one in some], np.int64)
-            at = np.array([changed_at(one.date, signalled_at) for one in some])
+            site_ids = np.array([signal.site_id for signal in some], np.int64)
+            at = np.array([changed_at(signal.date, signalled_at) for signal in some])
             slots = self._scheduler.sites.slots_of(site_ids)
             fresh = (slots >= 0) & _is_later(known, site_ids, signalled_at)
             if fresh.any():
@@ -331,8 +331,8 @@ class SignalYield:
         self._minutes[-1][1][:] += sums
         self._drop(now)
         for signalled, some in (("yes", after), ("no", of_source & ~after)):
-            for found, those in (("yes", some & changed), ("no", some & ~changed)):
-                self._instruments.signalled_polls[signalled, found].inc(int(those.sum()))
+            for outcome, those in (("yes", some & changed), ("no", some & ~changed)):
+                self._instruments.signalled_polls[signalled, outcome].inc(int(those.sum()))
 
     def view(self, curve: Sequence[tuple[float, float]], now: float) -> SignalYieldView | None:
         """Returns the sums; None without signal sources.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import structlog
 import xxhash
 from numpy.typing import NDArray
 
+from pollerd.daemon.control.sites import SiteControl
 from pollerd.daemon.outage_filter import OutageFilter
 from pollerd.daemon.pages import PageRequests
 from pollerd.daemon.runtime import Runtime
@@ -26,7 +27,7 @@ from pollerd.quantities import counted
 from pollerd.scheduling.hosts import backoff_seconds, lengthened
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.sources import Member, ReadDocument, Source, SourceRead, SourceStore
-from pollerd.storage.values import AddResult, SiteContext
+from pollerd.storage.values import SiteContext
 from pollerd.urls import host_of, origin_of, robots_url
 
 # Documents of sources, fetched.
@@ -104,7 +105,7 @@ class SourceWalk:
     ) -> None:
         """`before`: the documents of the last complete reading."""
         self._spec, self._fetch, self._workers = source.spec, fetch, pool
-        self._before = {one.url: one for one in before}
+        self._before = {document.url: document for document in before}
         self._reading = SourceReading()
         self._waiting: deque[tuple[str, int]] = deque([(source.spec.url, 1)])
         self._named = {source.spec.url}
@@ -144,10 +145,10 @@ class SourceWalk:
 
     async def _read(self, outcome: Outcome, base: str) -> ListedDocument | None:
         body = outcome.body or b""
-        given = (self._spec.kind, body, outcome.content_type, base, self._spec.pattern)
+        arguments = (self._spec.kind, body, outcome.content_type, base, self._spec.pattern)
         if len(body) < _LARGE_BYTES and not body.startswith(b"\x1f\x8b"):
-            return read_listing(*given)
-        return await self._workers.do(read_listing, *given, effort=Effort(host_of(base), patience=LIST_SECONDS))
+            return read_listing(*arguments)
+        return await self._workers.do(read_listing, *arguments, effort=Effort(host_of(base), patience=LIST_SECONDS))
 
     def _failed(self, url: str, reason: str, outcome: Outcome) -> bool:
         self._reading.doubtful(f"{url}: {reason}")
@@ -196,16 +197,16 @@ class SourceWalk:
         return tuple(urls) if len(allowed) == len(origins) else tuple(u for u in urls if origin_of(u) in allowed)
 
     async def _allowed(self, origin: str, url: str, own: Sequence[str]) -> bool:
-        if any(same_host(url, one) for one in own):
+        if any(same_host(url, address) for address in own):
             return True
         if origin not in self._allows and len(self._allows) < MAX_OTHER_HOSTS:
             text = await self._fetch.robots_txt(url)
             named = () if text is None else robots_sitemaps(text, robots_url(url))
             self._allows[origin] = None if text is None else not set(own).isdisjoint(named)
-        found = self._allows.get(origin)
-        if found is None and origin in self._allows:
+        allowed = self._allows.get(origin)
+        if allowed is None and origin in self._allows:
             self._reading.doubtful(f"robots.txt of {origin} cannot be read, which says whether its pages belong here")
-        return found is True
+        return allowed is True
 
 
 def page_keys(urls: Sequence[str]) -> NDArray[np.uint64]:
@@ -226,18 +227,6 @@ def listed_in(documents: Sequence[ReadDocument], urls: Sequence[str]) -> list[st
 
 PIECE = 1_000
 """Sites in one transaction: small enough for commits of polls to run in between."""
-
-
-class SiteAdder(Protocol):
-    """What the control of sites offers to sources."""
-
-    async def add(
-        self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False, source: int | None = None
-    ) -> AddResult:
-        """Adds sites that the source lists."""
-
-    async def reload_from_store(self, site_ids: Sequence[int]) -> None:
-        """Takes sites into memory as they are stored."""
 
 
 @dataclass(slots=True)
@@ -279,15 +268,15 @@ class Applied:
             (self.over_limit, "left out: over the limit"),
             (self.refused, f"refused: {self.reason}"),
         )
-        said = [f"{number:,} {what}" for number, what in counts if number]
-        return "; ".join([*([f"no page is taken as vanished: {self.doubt}"] if self.doubt else []), *said])
+        clauses = [f"{number:,} {what}" for number, what in counts if number]
+        return "; ".join([*([f"no page is taken as vanished: {self.doubt}"] if self.doubt else []), *clauses])
 
 
 class SourceMembership:
     """Adds, pauses and resumes the sites of sources: first in the database, then in memory."""
 
     def __init__(
-        self, *, store: SourceStore, sites: SiteAdder, scheduler: SchedulerState, clock: Callable[[], float]
+        self, *, store: SourceStore, sites: SiteControl, scheduler: SchedulerState, clock: Callable[[], float]
     ) -> None:
         self._store, self._sites, self._scheduler, self._clock = store, sites, scheduler, clock
         self._unsure: set[int] = set()
@@ -321,17 +310,17 @@ class SourceMembership:
     async def _apply(self, source: Source, reading: SourceReading, members: Sequence[Member]) -> Applied:
         known = {member.url: member.joined for member in members}
         listed = [*reading.pages, *listed_in(reading.unchanged, list(known))]
-        found = difference(known, listed)
+        changes = difference(known, listed)
         done = Applied()
         done.doubt = reading.trouble or doubt(reading.entries, source.entries, source.spec.most_shrink) or ""
-        await self._join(source, found, sum(known.values()), done)
-        for piece in _pieces(found.returned):
+        await self._join(source, changes, sum(known.values()), done)
+        for piece in _pieces(changes.returned):
             async with self._scheduler.changing_sites:
                 ids = await self._store.come_back(source.id, piece, self._clock())
                 self._pause(ids, False)
                 self._scheduler.end_backoffs(ids)
             done.returned += len(piece)
-        for piece in _pieces(() if done.doubt else found.vanished):
+        for piece in _pieces(() if done.doubt else changes.vanished):
             async with self._scheduler.changing_sites:
                 ids = await self._store.vanish(source.id, piece, self._clock())
                 self._pause(ids, True)
@@ -339,10 +328,10 @@ class SourceMembership:
         self._scheduler.due.set()
         return done
 
-    async def _join(self, source: Source, found: ListedDifference, present: int, done: Applied) -> None:
+    async def _join(self, source: Source, changes: ListedDifference, present: int, done: Applied) -> None:
         spec = source.spec
-        room = max(spec.site_limit - present - len(found.returned), 0)
-        left = list(found.joined)
+        room = max(spec.site_limit - present - len(changes.returned), 0)
+        left = list(changes.joined)
         while left and room > 0:
             piece, left = left[: min(PIECE, room)], left[min(PIECE, room) :]
             specs = [SiteSpec(url, weight=spec.weight, tags=spec.tags) for url in piece]
@@ -361,12 +350,12 @@ class SourceMembership:
 
 def left_out_in_words(reading: SourceReading) -> str:
     """Returns what of a reading cannot be used, in words; empty: all can."""
-    said = []
+    clauses = []
     if reading.unusable:
-        said.append(f"{counted(reading.unusable, 'URL')} cannot be used")
+        clauses.append(f"{counted(reading.unusable, 'URL')} cannot be used")
     if reading.foreign:
-        said.append(f"{counted(reading.foreign, 'page')} of other hosts left out")
-    return "; ".join(said)
+        clauses.append(f"{counted(reading.foreign, 'page')} of other hosts left out")
+    return "; ".join(clauses)
 
 
 def _pieces(urls: Sequence[str]) -> Iterator[Sequence[str]]:

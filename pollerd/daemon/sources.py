@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -21,20 +20,17 @@ _LONGEST_SLEEP_SECONDS = 600.0
 _CLOCK_SLACK_SECONDS = 0.01
 
 
-class DueSourceReader(Protocol):
-    """Reads one source once."""
-
-    async def read(self, source_id: int) -> tuple[float, bool] | None:
-        """Returns when the source is due again (epoch s) and whether it fails; None if it is gone or paused."""
+ReadSource = Callable[[int], Awaitable[tuple[float, bool] | None]]
+"""Reads a source once: when it is due again (epoch s), and whether it fails; None if it is gone or paused."""
 
 
 class SourceReader:
     """Knows when each source is due, and reads those that are."""
 
-    def __init__(self, *, store: SourceStore, make_reading: Callable[[], DueSourceReader], runtime: Runtime) -> None:
+    def __init__(self, *, store: SourceStore, make_reading: Callable[[], ReadSource], runtime: Runtime) -> None:
         """`make_reading`: called when the first source is due."""
         self._store, self._make_reading = store, make_reading
-        self._reading: DueSourceReader | None = None
+        self._read_source: ReadSource | None = None
         self._clock, self._failing = runtime.clock, runtime.instruments.sources_failing
         self._due: dict[int, float] = {}
         self._failed: set[int] = set()
@@ -122,8 +118,8 @@ class SourceReader:
 
     async def _read(self, source_id: int) -> None:
         try:
-            self._reading = self._reading or self._make_reading()
-            ended = await self._reading.read(source_id)
+            self._read_source = self._read_source or self._make_reading()
+            ended = await self._read_source(source_id)
         except DatabaseUnavailableError as error:
             self._log.warning("source_put_off", source=source_id, reason=str(error))
             ended = (self._clock() + RETRY_CAP_SECONDS, source_id in self._failed)

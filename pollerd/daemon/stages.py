@@ -157,15 +157,15 @@ class SiteCache:
         """Returns the contexts of the sites; sites that are gone from the store are left out."""
         if not self._kept.keys() >= set(site_ids):
             await self._load([i for i in site_ids if i not in self._kept])
-        found = {}
+        contexts = {}
         for site_id in site_ids:
             context = self._kept.get(site_id)
             if context is not None:
                 self._kept.move_to_end(site_id)
-                found[site_id] = context
+                contexts[site_id] = context
         while len(self._kept) > self._capacity:
             self._kept.popitem(last=False)
-        return found
+        return contexts
 
     async def _load(self, site_ids: Sequence[int]) -> None:
         """Loads the sites; one that is forgotten meanwhile may have been read before its change, and is not kept."""

@@ -44,26 +44,26 @@ class SiteStatus(Struct, frozen=True, gc=False):
     """Whether its last polls all found a change."""
 
 
-def record_of(found: Found, summary: str, scheduler: SchedulerState, rng: np.random.Generator) -> PollRecord:
+def record_of(result: Found, summary: str, scheduler: SchedulerState, rng: np.random.Generator) -> PollRecord:
     """Returns the record of one poll, with its effect on its site. `summary` describes the change, if there is one."""
-    sites, slot = scheduler.sites, found.answer.slot
+    sites, slot = scheduler.sites, result.answer.slot
     last_seen = float(sites.last_seen[slot])
     before = SiteStatus(
         failures=int(sites.failures[slot]),
         last_seen_at=last_seen if math.isfinite(last_seen) else None,
-        promised=max(float(sites.announced_ttl[slot]), found.answer.context.baseline.ttl or 0.0),
+        promised=max(float(sites.announced_ttl[slot]), result.answer.context.baseline.ttl or 0.0),
         keeps_changing=sites.keeps_changing(slot),
     )
-    return poll_effect(found, before, summary, scheduler.settings, rng)
+    return poll_effect(result, before, summary, scheduler.settings, rng)
 
 
 def poll_effect(
-    found: Found, before: SiteStatus, summary: str, settings: SchedulingSettings, rng: np.random.Generator
+    result: Found, before: SiteStatus, summary: str, settings: SchedulingSettings, rng: np.random.Generator
 ) -> PollRecord:
     """Returns the record of one poll of a site that was `before`. Pure."""
-    if found.detection is not None and found.detection.reread is not None:
-        found = _taken_over(found, found.detection, found.detection.reread)
-    outcome, detection, context = found.answer.outcome, found.detection, found.answer.context
+    if result.detection is not None and result.detection.reread is not None:
+        result = _taken_over(result, result.detection, result.detection.reread)
+    outcome, detection, context = result.answer.outcome, result.detection, result.answer.context
     kind = detection.kind if detection is not None else outcome.kind
     informative, at, seen, rest = kind.informative, outcome.started_at, before.last_seen_at, 0.0
     failures, state = 0, SiteState.ACTIVE
@@ -71,13 +71,13 @@ def poll_effect(
     if not informative and kind is not OutcomeKind.PROVING:
         failures = before.failures + 1
         state, wait = _site_state(kind, outcome, failures, settings, rng)
-    effort = found.answer.effort
+    effort = result.answer.effort
     if effort is not None and kind is not OutcomeKind.PROVING:
         # The site of a heavy page is left alone for so long that it takes only its share of the workers.
         rest = effort.seconds / WORKER_SHARE
         rest = rest if rest >= _SHORTEST_REST_SECONDS else 0.0
     evidence = detection.evidence if detection is not None else None
-    after, selected = _context(found, kind, before), tuple[SelectionRecord, ...]()
+    after, selected = _context(result, kind, before), tuple[SelectionRecord, ...]()
     if detection is not None and detection.selections:
         selected = selection_records(detection, context.states, seen)
         after = replace(after, states=states_after(context.states, selected))
@@ -108,26 +108,26 @@ def poll_effect(
         failures=failures,
         last_seen_at=at if informative else seen,
         content=detection.content if detection is not None else None,
-        change=_change(found, before, summary) if kind is OutcomeKind.CHANGED else None,
+        change=_change(result, before, summary) if kind is OutcomeKind.CHANGED else None,
         mask_changed=(now_known.mask, now_known.proven) != (known.mask, known.proven),
         # Noise that is known now counted as changes, or changes as noise.
         misled=(before.keeps_changing and now_known.reader == known.reader and _masks(after) != _masks(context))
-        or (found.proof is not None and found.proof.lifted),
+        or (result.proof is not None and result.proof.lifted),
         selections=selected,
         screenshot=outcome.screenshot,
     )
-    if found.proof is None or found.proof.recorded is None:
+    if result.proof is None or result.proof.recorded is None:
         return record
-    return _with_earlier(record, found.proof.recorded, before, summary, found.proof)
+    return _with_earlier(record, result.proof.recorded, before, summary, result.proof)
 
 
-def _taken_over(found: Found, detection: Detection, reread: Detection) -> Found:
+def _taken_over(result: Found, detection: Detection, reread: Detection) -> Found:
     """Returns the poll as the present reader reads it, if its site is of an earlier one, which found nothing.
 
     Not with noise that was learned just now: that is of the text as the earlier one reads it.
     """
-    same_mask = detection.baseline.mask == found.answer.context.baseline.mask
-    return replace(found, detection=reread) if detection.kind is OutcomeKind.UNCHANGED and same_mask else found
+    same_mask = detection.baseline.mask == result.answer.context.baseline.mask
+    return replace(result, detection=reread) if detection.kind is OutcomeKind.UNCHANGED and same_mask else result
 
 
 def _with_earlier(
@@ -180,15 +180,15 @@ def _backoff(failures: int, outcome: Outcome, settings: SchedulingSettings, rng:
     return lengthened(own, outcome.retry_after, cap)
 
 
-def _context(found: Found, kind: OutcomeKind, status: SiteStatus) -> SiteContext:
-    before, outcome = found.answer.context, found.answer.outcome
-    if found.detection is None or not kind.informative:
+def _context(result: Found, kind: OutcomeKind, status: SiteStatus) -> SiteContext:
+    before, outcome = result.answer.context, result.answer.outcome
+    if result.detection is None or not kind.informative:
         return replace(before, last_outcome=kind)
     target = _permanent_target(outcome) if outcome.redirects else None
-    full, baseline = kind is not OutcomeKind.NOT_MODIFIED, found.detection.baseline
+    full, baseline = kind is not OutcomeKind.NOT_MODIFIED, result.detection.baseline
     # A feed keeps its own TTL, which not every answer shows.
     ttl = baseline.ttl if baseline.media is Media.FEED else outcome.fresh_for
-    broken = before.baseline.ttl_broken or (kind is OutcomeKind.CHANGED and _broke_promise(found, status))
+    broken = before.baseline.ttl_broken or (kind is OutcomeKind.CHANGED and _broke_promise(result, status))
     if (ttl, broken) != (baseline.ttl, baseline.ttl_broken):
         baseline = replace(baseline, ttl=ttl, ttl_broken=broken)
     if kind is OutcomeKind.CHANGED and baseline.reader != READER and status.keeps_changing:
@@ -206,13 +206,13 @@ def _context(found: Found, kind: OutcomeKind, status: SiteStatus) -> SiteContext
     )
 
 
-def _broke_promise(found: Found, before: SiteStatus) -> bool:
+def _broke_promise(result: Found, before: SiteStatus) -> bool:
     """Returns whether the change came inside the time for which the site had announced that there is none."""
-    if found.detection is None or before.last_seen_at is None:
+    if result.detection is None or before.last_seen_at is None:
         return False
-    evidence = found.detection.evidence
+    evidence = result.detection.evidence
     age = 0.0 if evidence is None or evidence.age is None else evidence.age
-    return before.last_seen_at < found.outcome.started_at - age < before.last_seen_at + before.promised
+    return before.last_seen_at < result.outcome.started_at - age < before.last_seen_at + before.promised
 
 
 def _permanent_target(outcome: Outcome) -> str | None:
@@ -225,12 +225,12 @@ def _permanent_target(outcome: Outcome) -> str | None:
     return target
 
 
-def _change(found: Found, before: SiteStatus, summary: str) -> ChangeDraft | None:
+def _change(result: Found, before: SiteStatus, summary: str) -> ChangeDraft | None:
     """Returns the change of the whole page; of a site with selections each has its own."""
-    if found.detection is None or found.detection.selections:
+    if result.detection is None or result.detection.selections:
         return None
-    media = found.detection.baseline.media or Media.BINARY
-    verdict = ChangeVerdict(why="" if found.proof is None else found.proof.unproven)
+    media = result.detection.baseline.media or Media.BINARY
+    verdict = ChangeVerdict(why="" if result.proof is None else result.proof.unproven)
     return ChangeDraft(kind=media, summary=summary, previous_poll_at=before.last_seen_at, verdict=verdict)
 
 
@@ -255,7 +255,7 @@ class PrivateAddresses:
             for record in records
         ]
         if any(refused) or not self._sites.is_default("private"):
-            self._sites.put("private", np.array([found.slot for found in founds], np.int64), refused)
+            self._sites.put("private", np.array([result.slot for result in founds], np.int64), refused)
         if any(refused):
             self._warn(records[refused.index(True)])
 

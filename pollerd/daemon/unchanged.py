@@ -114,7 +114,9 @@ def _until_likely(
     elapsed = scheduler.sites.elapsed_of(slots, now)
     last = 1.0 + min(scheduler.settings.max_silence_seconds, LONGEST_SECONDS)
     ahead = np.concatenate([[0.0], np.geomspace(1.0, last, _AHEAD_POINTS)])
-    chance = np.stack([scheduler.allocator.present_chance(slots, elapsed + one, now + one) for one in ahead], axis=1)
+    chance = np.stack(
+        [scheduler.allocator.present_chance(slots, elapsed + seconds, now + seconds) for seconds in ahead], axis=1
+    )
     np.maximum.accumulate(chance, axis=1, out=chance)
     after = (chance < bar[:, None]).sum(1)
     rows, high = np.arange(len(slots)), np.clip(after, 1, _AHEAD_POINTS)

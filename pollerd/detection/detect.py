@@ -74,9 +74,9 @@ def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detec
         return Detection(OutcomeKind.NOT_MODIFIED, _nothing_new(baseline), _unchanged(elapsed))
     raw = xxhash.xxh3_128_digest(outcome.body)
     if baseline.fingerprint is None:
-        found = normalise(outcome.body, outcome.content_type)
-        fingerprint, _ = under_mask(found.content, baseline.mask)
-        return _first(outcome, _seen(outcome, baseline, found, (fingerprint, raw)), found)
+        normalised = normalise(outcome.body, outcome.content_type)
+        fingerprint, _ = under_mask(normalised.content, baseline.mask)
+        return _first(outcome, _seen(outcome, baseline, normalised, (fingerprint, raw)), normalised)
     if baseline.reader == READER:
         return _compared(outcome, baseline, raw, elapsed)
     anew = _read_anew(outcome, baseline, raw, elapsed)
@@ -105,13 +105,13 @@ def _compared(outcome: Outcome, baseline: Baseline, raw: bytes, elapsed: float |
     """Compares a body with a baseline by the reader that the baseline is of."""
     if raw == baseline.raw_fingerprint:
         return _same(outcome, baseline, elapsed)
-    found = normalise(outcome.body or b"", outcome.content_type, baseline.reader)
-    fingerprint, hidden = under_mask(found.content, baseline.mask)
-    seen = _seen(outcome, baseline, found, (fingerprint, raw), baseline.reader)
-    if fingerprint == baseline.fingerprint and found.media is baseline.media:
+    normalised = normalise(outcome.body or b"", outcome.content_type, baseline.reader)
+    fingerprint, hidden = under_mask(normalised.content, baseline.mask)
+    seen = _seen(outcome, baseline, normalised, (fingerprint, raw), baseline.reader)
+    if fingerprint == baseline.fingerprint and normalised.media is baseline.media:
         detection = _same(outcome, seen, elapsed)
     else:
-        detection = _changed(outcome, baseline, seen, found, elapsed)
+        detection = _changed(outcome, baseline, seen, normalised, elapsed)
     return replace(detection, hidden=hidden) if hidden else detection
 
 
@@ -120,14 +120,14 @@ def _read_anew(outcome: Outcome, baseline: Baseline, raw: bytes, elapsed: float 
 
     If its text is another one, its noise has to be learned again, and the new text is what is kept.
     """
-    found = normalise(outcome.body or b"", outcome.content_type)
-    fingerprint, hidden = under_mask(found.content, baseline.mask)
-    if fingerprint == baseline.fingerprint and found.media is baseline.media:
-        return replace(_same(outcome, _seen(outcome, baseline, found, (fingerprint, raw)), elapsed), hidden=hidden)
+    normalised = normalise(outcome.body or b"", outcome.content_type)
+    fingerprint, hidden = under_mask(normalised.content, baseline.mask)
+    if fingerprint == baseline.fingerprint and normalised.media is baseline.media:
+        return replace(_same(outcome, _seen(outcome, baseline, normalised, (fingerprint, raw)), elapsed), hidden=hidden)
     before = replace(baseline, mask=b"", proven=False)
-    seen = _seen(outcome, before, found, (under_mask(found.content, b"")[0], raw))
+    seen = _seen(outcome, before, normalised, (under_mask(normalised.content, b"")[0], raw))
     detection = _same(outcome, seen, elapsed)
-    return replace(detection, content=found.content, detail=detection.detail or ANEW)
+    return replace(detection, content=normalised.content, detail=detection.detail or ANEW)
 
 
 def _unchanged(elapsed: float | None) -> Evidence | None:
@@ -142,25 +142,25 @@ def _nothing_new(baseline: Baseline) -> Baseline:
 
 
 def _seen(
-    outcome: Outcome, baseline: Baseline, found: Normalised, prints: tuple[bytes, bytes], reader: int = READER
+    outcome: Outcome, baseline: Baseline, normalised: Normalised, prints: tuple[bytes, bytes], reader: int = READER
 ) -> Baseline:
     """prints: fingerprints of the text under the mask, and of the body."""
     fingerprint, raw = prints
-    if found.media is Media.FEED:
-        fresh = len(feed.unseen(baseline.items, found.entries))
-        window = feed_window(baseline, found.entries, fresh, outcome)
-        items = feed.remember(baseline.items, found.entries)
+    if normalised.media is Media.FEED:
+        fresh = len(feed.unseen(baseline.items, normalised.entries))
+        window = feed_window(baseline, normalised.entries, fresh, outcome)
+        items = feed.remember(baseline.items, normalised.entries)
     else:
         items, window = feed.kept_over_other_medium(baseline, outcome)
     return replace(
         baseline,
         fingerprint=fingerprint,
         raw_fingerprint=raw,
-        media=found.media,
+        media=normalised.media,
         items=items,
-        ttl=found.ttl,
+        ttl=normalised.ttl,
         reader=reader,
-        no_text=found.no_text,
+        no_text=normalised.no_text,
         window=window,
     )
 
@@ -170,27 +170,29 @@ def _same(outcome: Outcome, seen: Baseline, elapsed: float | None) -> Detection:
     return Detection(OutcomeKind.UNCHANGED, after, _unchanged(elapsed))
 
 
-def _first(outcome: Outcome, seen: Baseline, found: Normalised) -> Detection:
+def _first(outcome: Outcome, seen: Baseline, normalised: Normalised) -> Detection:
     """Detection of a first poll: sets the baseline without evidence, since the site's dates are not yet trusted.
 
     An entry dated months ago (wrong dates, or edited entries) would imply no change for months, and the site would not
     be polled for as long. How many items a feed published in which time is evidence for who counts items.
     """
     after, _ = last_modified.update_trust(seen, outcome, changed=False, elapsed=None)
-    evidence = of_first_poll(found.entries, outcome) if found.media is Media.FEED else None
-    return Detection(OutcomeKind.FIRST, after, evidence, found.content)
+    evidence = of_first_poll(normalised.entries, outcome) if normalised.media is Media.FEED else None
+    return Detection(OutcomeKind.FIRST, after, evidence, normalised.content)
 
 
-def _changed(outcome: Outcome, before: Baseline, seen: Baseline, found: Normalised, elapsed: float | None) -> Detection:
+def _changed(
+    outcome: Outcome, before: Baseline, seen: Baseline, normalised: Normalised, elapsed: float | None
+) -> Detection:
     after, modified_age = last_modified.update_trust(seen, outcome, changed=True, elapsed=elapsed)
-    fresh = feed.unseen(before.items, found.entries)
+    fresh = feed.unseen(before.items, normalised.entries)
     # An edit shows in the date of the edited entry; a new entry's own date says when it appeared.
-    age = feed.age(fresh or found.entries, outcome, elapsed) if elapsed is not None else None
+    age = feed.age(fresh or normalised.entries, outcome, elapsed) if elapsed is not None else None
     evidence = Evidence(
         changed=True,
         age=modified_age if age is None else age,
-        count=feed.count(fresh, found.entries) if before.media is found.media else None,
+        count=feed.count(fresh, normalised.entries) if before.media is normalised.media else None,
     )
-    if elapsed is not None and seen.window is not None and before.media is found.media:
+    if elapsed is not None and seen.window is not None and before.media is normalised.media:
         evidence = with_items(evidence, fresh, seen.window, outcome, elapsed)
-    return Detection(OutcomeKind.CHANGED, after, evidence if elapsed is not None else None, found.content)
+    return Detection(OutcomeKind.CHANGED, after, evidence if elapsed is not None else None, normalised.content)

@@ -64,7 +64,7 @@ def paired(a: Sequence[Hashable], b: Sequence[Hashable], most: int | None = None
     for j, item in enumerate(b):
         if counts[item] == other_counts[item] and (most is None or counts[item] <= most):
             places.setdefault(item, []).append(j)
-    queues = {item: iter(found) for item, found in places.items()}
+    queues = {item: iter(indices) for item, indices in places.items()}
     return [(i, next(queues[item])) for i, item in enumerate(a) if item in queues]
 
 
@@ -235,10 +235,10 @@ def marks(left: str, right: str, budget_left: StepBudget) -> tuple[list[Span], l
     if not budget_left.spend(ours, theirs, _MARKED_WORK):
         return [], []
     at_left, at_right = ([*accumulate(map(len, words), initial=0)] for words in (ours, theirs))
-    found: tuple[list[Span], list[Span]] = ([], [])
+    spans: tuple[list[Span], list[Span]] = ([], [])
     for kind, i, i_end, j, j_end in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         if kind != "equal" and i < i_end:
-            found[0].append((at_left[i], at_left[i_end]))
+            spans[0].append((at_left[i], at_left[i_end]))
         if kind != "equal" and j < j_end:
-            found[1].append((at_right[j], at_right[j_end]))
-    return found
+            spans[1].append((at_right[j], at_right[j_end]))
+    return spans

@@ -98,7 +98,7 @@ def _besides(entry: FeedEntry) -> str:
     """Returns further columns of an entry: what it does not show already."""
     full = () if entry.full_text in (entry.text, entry.title) else (entry.full_text,)
     link = () if entry.link in (entry.id, "") else (entry.link,)
-    return "".join(f"\t{one}" for one in (*full, *link, *entry.more) if one)
+    return "".join(f"\t{part}" for part in (*full, *link, *entry.more) if part)
 
 
 def _stamp(date: float) -> str:
@@ -110,8 +110,8 @@ def _stamp(date: float) -> str:
 
 def xml_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
     """Returns the entries of `xml_feed`."""
-    found = xml_feed(body)
-    return None if found is None else found.entries
+    parsed = xml_feed(body)
+    return None if parsed is None else parsed.entries
 
 
 def xml_feed(body: bytes, reader: int = READER) -> Feed | None:
@@ -127,16 +127,16 @@ def xml_feed(body: bytes, reader: int = READER) -> Feed | None:
     plain = b"<?xml version='1.0' encoding='utf-8'?>" + _DECLARATION.sub(b"", body, count=1)
     try:
         # A stream, never bytes: feedparser would first try those as a file name.
-        found = feedparser.parse(
+        parsed = feedparser.parse(
             io.BytesIO(plain), response_headers=_UTF8, resolve_relative_uris=False, sanitize_html=False
         )
-        if not found.get("version") and not found["entries"]:
+        if not parsed.get("version") and not parsed["entries"]:
             return None
         if reader == FIRST_READER:
-            return Feed(tuple(_xml_entry_at_first(entry) for entry in found["entries"]))
-        shop = {prefix for prefix, uri in found.get("namespaces", {}).items() if _SHOP_NAMESPACE in uri}
-        entries = _with_own_ids([_xml_entry(entry, shop) for entry in found["entries"]])
-        about = found.get("feed", {})
+            return Feed(tuple(_xml_entry_at_first(entry) for entry in parsed["entries"]))
+        shop = {prefix for prefix, uri in parsed.get("namespaces", {}).items() if _SHOP_NAMESPACE in uri}
+        entries = _with_own_ids([_xml_entry(entry, shop) for entry in parsed["entries"]])
+        about = parsed.get("feed", {})
         return Feed(entries, _about(entries, about.get("title"), about.get("subtitle")))
     except _ESCAPES:
         return None
@@ -149,20 +149,22 @@ def _about(entries: Sequence[FeedEntry], title: object, description: object) -> 
 
 def _xml_entry_at_first(entry: Any) -> FeedEntry:
     """Returns an entry as the first reader did: a date that is none spoils the feed."""
-    found = _xml_entry(entry, ())
+    read_entry = _xml_entry(entry, ())
     dates = (dict.get(entry, "published_parsed"), dict.get(entry, "updated_parsed"))
-    return replace_entry(found, dates=tuple(float(calendar.timegm(date)) for date in dates if isinstance(date, tuple)))
+    return replace_entry(
+        read_entry, dates=tuple(float(calendar.timegm(date)) for date in dates if isinstance(date, tuple))
+    )
 
 
 def _xml_entry(entry: Any, shop: Collection[str]) -> FeedEntry:
     """shop: prefixes of the fields of shops in this feed."""
     # dict.get, because feedparser's own `get` substitutes one date for another and warns about it.
     title = _line(str(entry.get("title", "")))
-    contents = [str(one.get("value", "")) for one in entry.get("content") or ()]
+    contents = [str(block.get("value", "")) for block in entry.get("content") or ()]
     text = _line(str(entry.get("summary") or (contents[0] if contents else "")))
     dates = (_date(dict.get(entry, name), dict.get(entry, f"{name}_parsed")) for name in ("published", "updated"))
-    files = (_word(one.get("href") or "") for one in entry.get("enclosures") or ())
-    categories = ", ".join(_word(one.get("term") or one.get("label") or "") for one in entry.get("tags") or ())
+    files = (_word(enclosure.get("href") or "") for enclosure in entry.get("enclosures") or ())
+    categories = ", ".join(_word(tag.get("term") or tag.get("label") or "") for tag in entry.get("tags") or ())
     fields = (f"{name}: {_line(str(value))}" for name, value in entry.items() if _is_of_shop(name, value, shop))
     return FeedEntry(
         id=_word(entry.get("id") or entry.get("link") or title or text),
@@ -208,13 +210,13 @@ def _with_own_ids(entries: Sequence[FeedEntry]) -> tuple[FeedEntry, ...]:
     left = Counter(entry.id for entry in entries)
     if len(left) == len(entries):
         return tuple(entries)
-    found = []
+    named = []
     for entry in entries:
         left[entry.id] -= 1
         besides = entry.link if entry.link not in (entry.id, "") else ""
         mark = " ".join(filter(None, (besides, entry.title))) or entry.text
-        found.append(replace_entry(entry, id=f"{entry.id} {mark}") if left[entry.id] and mark else entry)
-    return tuple(found)
+        named.append(replace_entry(entry, id=f"{entry.id} {mark}") if left[entry.id] and mark else entry)
+    return tuple(named)
 
 
 _ISO_DATE = re.compile(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:[T ]+([0-9]{2}):?([0-9]{2})?.*)?", re.DOTALL)
@@ -250,24 +252,24 @@ _LAST_HOUR, _LAST_MINUTE = 24, 59
 
 def json_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
     """Returns the entries of `json_feed`."""
-    found = json_feed(body)
-    return None if found is None else found.entries
+    parsed = json_feed(body)
+    return None if parsed is None else parsed.entries
 
 
 def json_feed(body: bytes, reader: int = READER) -> Feed | None:
     """Returns a JSON Feed, or None if the body is not one. `body` is UTF-8. Raises nothing."""
     if _JSON_FEED.encode() not in body and b"jsonfeed.org\\/version" not in body:
         return None
-    found = media.parsed(body)
-    if not isinstance(found, dict) or _JSON_FEED not in str(found.get("version")):
+    document = media.parsed(body)
+    if not isinstance(document, dict) or _JSON_FEED not in str(document.get("version")):
         return None
-    items = found.get("items")
+    items = document.get("items")
     if not isinstance(items, list):
         return None
     entries = [_json_entry(item) for item in items if isinstance(item, dict)]
     if reader == FIRST_READER:
         return Feed(tuple(entries))
-    return Feed(_with_own_ids(entries), _about(entries, found.get("title"), found.get("description")))
+    return Feed(_with_own_ids(entries), _about(entries, document.get("title"), document.get("description")))
 
 
 def _json_entry(item: dict[str, Any]) -> FeedEntry:
@@ -276,7 +278,11 @@ def _json_entry(item: dict[str, Any]) -> FeedEntry:
     text = _line(content or summary)
     dates = (_iso(item.get("date_published")), _iso(item.get("date_modified")))
     attachments, tags = item.get("attachments"), item.get("tags")
-    files = [one.get("url") for one in attachments if isinstance(one, dict)] if isinstance(attachments, list) else []
+    files = (
+        [attachment.get("url") for attachment in attachments if isinstance(attachment, dict)]
+        if isinstance(attachments, list)
+        else []
+    )
     categories = ", ".join(map(_word, tags)) if isinstance(tags, list) else ""
     return FeedEntry(
         id=_word(item.get("id") or item.get("url") or title or text),
@@ -285,7 +291,9 @@ def _json_entry(item: dict[str, Any]) -> FeedEntry:
         dates=tuple(date for date in dates if date is not None),
         link=_word(item.get("url") or ""),
         full_text=_line(content),
-        more=tuple(filter(None, (_line(summary) if content else "", *(_word(one or "") for one in files), categories))),
+        more=tuple(
+            filter(None, (_line(summary) if content else "", *(_word(file or "") for file in files), categories))
+        ),
     )
 
 

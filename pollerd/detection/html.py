@@ -147,9 +147,9 @@ def _meaning(reference: bytes) -> bytes:
         digits = name[1:].rstrip(";")
         return _character(int(digits[1:], 16) if digits[0] in "xX" else int(digits)).encode()
     for end in range(len(name), 1, -1):
-        found = html5.get(name[:end])
-        if found is not None:
-            return (found + name[end:]).encode()
+        character = html5.get(name[:end])
+        if character is not None:
+            return (character + name[end:]).encode()
     return reference
 
 
@@ -341,14 +341,14 @@ def _words_of_button(rest: bytes) -> bytes:
 
 def _attribute(rest: bytes, name: bytes) -> bytes:
     """Returns the value of an attribute as text of a page."""
-    for given in _GIVEN.finditer(rest):
-        if given[1].lower() == name:
-            return (given[2] or given[3] or given[4] or b"").replace(b"<", b"&lt;").replace(b">", b"&gt;")
+    for attribute in _GIVEN.finditer(rest):
+        if attribute[1].lower() == name:
+            return (attribute[2] or attribute[3] or attribute[4] or b"").replace(b"<", b"&lt;").replace(b">", b"&gt;")
     return b""
 
 
 def _has(rest: bytes, name: bytes) -> bool:
-    return any(given[1].lower() == name for given in _GIVEN.finditer(rest))
+    return any(attribute[1].lower() == name for attribute in _GIVEN.finditer(rest))
 
 
 def _is_hidden(tag: bytes) -> bool:
@@ -400,7 +400,7 @@ def why_no_text(html: bytes, text: bytes) -> str:
     """Returns why a page has no text that could be compared, in one line; empty: it has. text: its visible text."""
     frames = _FRAMES.findall(html) if len(text) <= _FRAMES_NAMED * 200 and b"<frameset" in html.lower() else []
     if frames:
-        named = ", ".join(_plain(one) for one in frames[:_FRAMES_NAMED])
+        named = ", ".join(_plain(frame) for frame in frames[:_FRAMES_NAMED])
         return f"the page has no text of its own, it shows frames: add their URLs instead ({named})"
     if b"\n" in text:
         return ""

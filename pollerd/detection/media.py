@@ -128,14 +128,14 @@ def codec(name: str, reader: int = READER) -> str | None:
     label = name.lower()
     while reader > FIRST_READER and label.startswith("x-"):
         label = label.removeprefix("x-")
-    found = None if reader == FIRST_READER else _LABELS.get(label)
-    if found is None:
+    codec_name = None if reader == FIRST_READER else _LABELS.get(label)
+    if codec_name is None:
         try:
-            found = codecs.lookup(label.replace(":", "_")).name
+            codec_name = codecs.lookup(label.replace(":", "_")).name
         except LookupError:
             return None
-    found = _WIDER.get(found, found)
-    return found if found in _READABLE else None
+    codec_name = _WIDER.get(codec_name, codec_name)
+    return codec_name if codec_name in _READABLE else None
 
 
 @lru_cache(maxsize=256)
@@ -150,14 +150,14 @@ def _declared(body: bytes, end: int = _PRESCAN) -> str | None:
     names = [xml[1]] if xml else []
     for match in _META.finditer(body, 0, end) if b"charset" in body[:end] or b"CHARSET" in body[:end] else ():
         if match[2] is not None:
-            given = {name.lower(): a or b or c for name, a, b, c in reversed(_ATTRIBUTE.findall(match[2]))}
+            attributes = {name.lower(): a or b or c for name, a, b, c in reversed(_ATTRIBUTE.findall(match[2]))}
             inside = None
-            if given.get(b"http-equiv", b"").strip().lower() == b"content-type":
-                inside = _IN_CONTENT.search(given.get(b"content", b""))
-            names += [given[b"charset"].strip()] if b"charset" in given else [inside[1]] if inside else []
-    found = next(filter(None, (codec(name.decode("ascii", "replace")) for name in names)), None)
+            if attributes.get(b"http-equiv", b"").strip().lower() == b"content-type":
+                inside = _IN_CONTENT.search(attributes.get(b"content", b""))
+            names += [attributes[b"charset"].strip()] if b"charset" in attributes else [inside[1]] if inside else []
+    encoding = next(filter(None, (codec(name.decode("ascii", "replace")) for name in names)), None)
     # The declaration was readable as ASCII, so UTF-16 cannot be right.
-    return "utf-8" if found is not None and found.startswith("utf-16") else found
+    return "utf-8" if encoding is not None and encoding.startswith("utf-16") else encoding
 
 
 def _of_language(body: bytes) -> str | None:
@@ -233,8 +233,8 @@ def _to_utf8_at_first(body: bytes, content_type: str | None) -> bytes:
     body, name = strip_mark(body)
     match = _PARAMETER_AT_FIRST.search(content_type) if name is None and content_type else None
     name = name or (codec(match[1], FIRST_READER) if match else None)
-    if name is None and (found := _DECLARED_AT_FIRST.search(body, 0, _PRESCAN)):
-        name = codec((found[1] or found[2]).decode("ascii", "replace"), FIRST_READER)
+    if name is None and (declared := _DECLARED_AT_FIRST.search(body, 0, _PRESCAN)):
+        name = codec((declared[1] or declared[2]).decode("ascii", "replace"), FIRST_READER)
         name = "utf-8" if name is not None and name.startswith("utf-16") else name
     if name == "utf-8" or (name is None and is_utf8(body)):
         return body
@@ -433,7 +433,7 @@ def _read_odd(body: bytes, reader: int) -> Any:
         return json.loads(body.decode(), parse_int=_integer, parse_float=_decimal, parse_constant=str)
     guard = _GUARD.match(body)
     text = (body if guard is None else body[guard.end() :]).decode()
-    whole = _ESCAPED.sub(lambda found: f"\ufffd{found[1][1:]}" if found[1] else found[0], text)
+    whole = _ESCAPED.sub(lambda match: f"\ufffd{match[1][1:]}" if match[1] else match[0], text)
     return json.loads(whole, parse_int=_integer, parse_float=_decimal, parse_constant=str)
 
 

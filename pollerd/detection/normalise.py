@@ -38,9 +38,9 @@ def normalise(body: bytes, content_type: str | None, reader: int = READER) -> No
         return Normalised(Media.TEXT, text)
     media, text = classify(body, content_type, reader)
     for candidate in media:
-        found = _read(candidate, text, body, reader)
-        if found is not None:
-            return found
+        normalised = _read(candidate, text, body, reader)
+        if normalised is not None:
+            return normalised
     return Normalised(Media.BINARY, body)
 
 
@@ -66,7 +66,7 @@ def _read(media: Media, text: bytes, body: bytes, reader: int) -> Normalised | N
             return None if content is None else Normalised(media, content)
         case Media.FEED:
             read = feed.xml_feed if text.lstrip()[:1] == b"<" else feed.json_feed
-            found = read(text, reader)
-            if found is None:
+            parsed = read(text, reader)
+            if parsed is None:
                 return None
-            return Normalised(media, feed.content(found.entries, found.about, reader), found.entries, feed_ttl(text))
+            return Normalised(media, feed.content(parsed.entries, parsed.about, reader), parsed.entries, feed_ttl(text))

@@ -121,13 +121,13 @@ def _entries(before: bytes, after: bytes, order: tuple[bytes, bytes]) -> str:
 
 
 def _by_id(content: bytes) -> dict[bytes, tuple[str, bytes]]:
-    found = {}
+    by_id = {}
     for line in content.split(b"\n"):
         if line:
             key, _, rest = line.partition(b"\t")
             title, _, dated = rest.partition(b"\t")
-            found[key] = (_excerpt(title or dated.partition(b"\t")[2] or key), line)
-    return found
+            by_id[key] = (_excerpt(title or dated.partition(b"\t")[2] or key), line)
+    return by_id
 
 
 def _titles(titles: list[str]) -> str:

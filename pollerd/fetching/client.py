@@ -138,9 +138,9 @@ def posting(headers: Mapping[str, str], body: bytes) -> HttpMessage:
     """Returns a POST: of a form, unless the headers give another type."""
     own = {name.lower() for name in headers}
     typed: dict[str, str] = {} if "content-type" in own else {hdrs.CONTENT_TYPE: "application/x-www-form-urlencoded"}
-    given: dict[str, str] = {**headers, **typed}
-    given[hdrs.CONTENT_LENGTH] = str(len(body))
-    return HttpMessage(given, body)
+    fields: dict[str, str] = {**headers, **typed}
+    fields[hdrs.CONTENT_LENGTH] = str(len(body))
+    return HttpMessage(fields, body)
 
 
 def user_agent(contact: str | None) -> str:

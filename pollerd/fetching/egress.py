@@ -96,10 +96,10 @@ class Router:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._resolving_seconds):
-                found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+                entries = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except socket.gaierror:
             return []
-        return [str(entry[4][0]) for entry in found]
+        return [str(entry[4][0]) for entry in entries]
 
     async def close(self) -> None:
         """Closes every connection."""

@@ -210,11 +210,11 @@ class GuardedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """Returns all addresses of the name. Raises `BlockedAddressError`, and OSErrors of the lookup."""
-        found = await self._system.resolve(host, port, family)
-        reason = self._guard.denial_of_any(entry["host"] for entry in found)
+        addresses = await self._system.resolve(host, port, family)
+        reason = self._guard.denial_of_any(entry["host"] for entry in addresses)
         if reason is not None:
             raise BlockedAddressError(reason)
-        return found
+        return addresses
 
     async def close(self) -> None:
         """Does nothing: there are no resources."""
@@ -235,17 +235,17 @@ async def allowed_addresses(guard: Guard, host: str, port: int) -> list[Address]
 
     Raises `BlockedAddressError` if any is denied, and OSErrors and UnicodeErrors of the look-up.
     """
-    found = await addresses_of(host, port)
-    reason = guard.denial_of_any(str(entry[4][0]) for entry in found)
+    addresses = await addresses_of(host, port)
+    reason = guard.denial_of_any(str(entry[4][0]) for entry in addresses)
     if reason is not None:
         raise BlockedAddressError(reason)
-    return found
+    return addresses
 
 
 async def addresses_of(host: str, port: int) -> list[Address]:
     """Returns the addresses of a host, not judged. Raises OSErrors and UnicodeErrors."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [(int(family), int(kind), proto, name, tuple(place)) for family, kind, proto, name, place in found]
+    entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(int(family), int(kind), proto, name, tuple(place)) for family, kind, proto, name, place in entries]
 
 
 async def connect(addresses: Sequence[Address], create: Any) -> socket.socket:

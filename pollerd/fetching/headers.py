@@ -102,11 +102,11 @@ def _directives(cache_control: str) -> Mapping[str, float]:
 
     Cached, because most sites send the same few values.
     """
-    found: dict[str, float] = {}
+    directives: dict[str, float] = {}
     for part in cache_control.split(","):
         name, _, value = part.partition("=")
-        found.setdefault(name.strip().lower(), _whole(value.strip().strip('"')))
-    return found
+        directives.setdefault(name.strip().lower(), _whole(value.strip().strip('"')))
+    return directives
 
 
 def _whole(text: str) -> float:

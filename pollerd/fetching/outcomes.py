@@ -112,8 +112,8 @@ class FetchCookies:
         if not cookies:
             return headers
         others = {name: value for name, value in headers.items() if name.lower() != "cookie"}
-        given = ";".join(value for name, value in headers.items() if name.lower() == "cookie").split(";")
-        kept = [one.strip() for one in given if one.strip() and one.partition("=")[0].strip() not in cookies]
+        pairs = ";".join(value for name, value in headers.items() if name.lower() == "cookie").split(";")
+        kept = [pair.strip() for pair in pairs if pair.strip() and pair.partition("=")[0].strip() not in cookies]
         return {**others, hdrs.COOKIE: "; ".join([*kept, *(f"{name}={value}" for name, value in cookies.items())])}
 
 
@@ -165,11 +165,11 @@ def _target(base: str, status: int, location: str | None) -> tuple[str, str]:
     if location is None:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} without a Location")
     try:
-        given = resolved(base, location)
-        target = normalise_url(given)
+        target_url = resolved(base, location)
+        target = normalise_url(target_url)
     except InvalidValueError as error:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} refused: {error}") from error
-    return target, spelling_of(given, target) or target
+    return target, spelling_of(target_url, target) or target
 
 
 def _refuse_endless(state: FetchState, visited: bool, limit: int) -> None:

@@ -70,11 +70,11 @@ class Poster:
         url: as `normalise_url` returns it. now: epoch s, for a Retry-After date without a Date. seconds: the deadline
         of the whole. most: bytes of the answer's body that are read; a body that ends badly changes nothing.
         """
-        given = {**headers, hdrs.CONTENT_LENGTH: str(len(body))}
+        fields = {**headers, hdrs.CONTENT_LENGTH: str(len(body))}
         answer = Posted(kind=OutcomeKind.TIMEOUT, detail=f"no answer within {seconds:g} s")
         try:
             async with asyncio.timeout(seconds):
-                response = await self._send(url, HttpMessage(given, body, repeatable=True))
+                response = await self._send(url, HttpMessage(fields, body, repeatable=True))
                 answer = _head(response, now)
                 return replace(answer, beginning=await _beginning(response, most))
         except RefusedError as error:

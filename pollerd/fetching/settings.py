@@ -69,9 +69,9 @@ def basic(username: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
 
 
-def _invalid(given: str) -> InvalidValueError:
+def _invalid(text: str) -> InvalidValueError:
     """Returns the error, which shows at most the scheme: an invalid URL may contain a password anywhere."""
-    scheme, separator, _ = given.strip().partition("://")
+    scheme, separator, _ = text.strip().partition("://")
     return InvalidValueError("proxy", _ALLOWED, f"{scheme}://…" if separator and scheme.isalnum() else "(not shown)")
 
 

@@ -254,5 +254,5 @@ class ResumingContext(ssl.SSLContext):
 
 def tls_of(transport: asyncio.BaseTransport | None) -> TlsConnection | None:
     """Returns the TLS of a connection made under a `ResumingContext`; None if it has none."""
-    found = None if transport is None else transport.get_extra_info("ssl_object")
-    return found if isinstance(found, TlsConnection) else None
+    connection = None if transport is None else transport.get_extra_info("ssl_object")
+    return connection if isinstance(connection, TlsConnection) else None

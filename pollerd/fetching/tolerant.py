@@ -116,7 +116,7 @@ def _message(lines: list[bytes]) -> RawResponseMessage:
     if status is None:
         raise BadHttpMessage(f"no status line: {lines[0][:100]!r}")
     headers = _headers(lines[1:])
-    chunked = any("chunked" in one.lower() for one in headers.getall(hdrs.TRANSFER_ENCODING, ()))
+    chunked = any("chunked" in coding.lower() for coding in headers.getall(hdrs.TRANSFER_ENCODING, ()))
     length = None if chunked else _length(headers)
     headers.popall(hdrs.CONTENT_LENGTH, None)
     if length is not None:
@@ -144,7 +144,9 @@ def _headers(lines: list[bytes]) -> CIMultiDict[str]:
 def _length(headers: CIMultiDict[str]) -> int | None:
     """Returns the Content-Length; None: there is none that can be used. Raises `BadHttpMessage` for two."""
     stated = {part.strip() for line in headers.getall(hdrs.CONTENT_LENGTH, ()) for part in line.split(",")}
-    numbers = {int(one) for one in stated if one.isascii() and one.isdecimal() and len(one) <= _MAX_SIZE_DIGITS}
+    numbers = {
+        int(length) for length in stated if length.isascii() and length.isdecimal() and len(length) <= _MAX_SIZE_DIGITS
+    }
     if len(numbers) > 1:
         raise BadHttpMessage("two lengths of the body")
     return numbers.pop() if numbers else None

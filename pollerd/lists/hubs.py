@@ -102,9 +102,9 @@ def _in_document(text: str) -> Iterator[tuple[str, str]]:
     for number, element in enumerate(_ELEMENT.finditer(shown, 0, len(shown) if end is None else end.start())):
         if number >= _MAX_LINKS:
             return
-        found = {name.lower(): html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(element[1])}
-        url = found.get("href", "").strip()
-        yield from ((relation, url) for relation in found.get("rel", "").lower().split() if url)
+        attributes = {name.lower(): html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(element[1])}
+        url = attributes.get("href", "").strip()
+        yield from ((relation, url) for relation in attributes.get("rel", "").lower().split() if url)
 
 
 def _in_json(body: bytes) -> Iterator[tuple[str, str]]:

@@ -34,18 +34,18 @@ def index_now_report(urls: Sequence[str], key: str, host: str | None, key_locati
         raise InvalidValueError("urlList", f"1 to {MAX_URLS:,} URLs", len(urls))
     if _KEY.fullmatch(key) is None:
         raise InvalidValueError("key", "8 to 128 letters, digits and dashes", key[:LONGEST_KEY])
-    found = tuple(dict.fromkeys(_url(f"urlList[{place}]", one) for place, one in enumerate(urls)))
-    origin = origin_of(found[0])
-    if host is not None and _host_named(host, origin) != host_of(found[0]):
+    urls_given = tuple(dict.fromkeys(_url(f"urlList[{place}]", url) for place, url in enumerate(urls)))
+    origin = origin_of(urls_given[0])
+    if host is not None and _host_named(host, origin) != host_of(urls_given[0]):
         raise InvalidValueError("host", "the host of every URL", host[:200])
     place = join_url(origin, f"/{key}.txt") if key_location is None else _url("keyLocation", key_location)
     if origin_of(place) != origin or "?" in place:
         raise InvalidValueError("keyLocation", "a URL without query on the host of the URLs", place[:200])
     folder = place[: place.rindex("/") + 1]
-    for number, one in enumerate(found):
-        if not one.startswith(folder):
-            raise InvalidValueError(f"urlList[{number}]", f"below {folder}, where the key is", one[:200])
-    return IndexNowReport(host_of(found[0]), key, place, found)
+    for number, url in enumerate(urls_given):
+        if not url.startswith(folder):
+            raise InvalidValueError(f"urlList[{number}]", f"below {folder}, where the key is", url[:200])
+    return IndexNowReport(host_of(urls_given[0]), key, place, urls_given)
 
 
 def holds_key(body: bytes, key: str) -> bool:
@@ -53,11 +53,11 @@ def holds_key(body: bytes, key: str) -> bool:
     return body.removeprefix(b"\xef\xbb\xbf").strip() == key.encode()
 
 
-def _url(field: str, given: str) -> str:
+def _url(field: str, text: str) -> str:
     try:
-        return normalise_url(given)
+        return normalise_url(text)
     except InvalidValueError as error:
-        raise error.of(field, given=given[:200]) from error
+        raise error.of(field, given=text[:200]) from error
 
 
 def _host_named(host: str, origin: str) -> str:

@@ -152,15 +152,15 @@ def _anchors(tree: LexborHTMLParser, base: str) -> Iterator[Link]:
 
 def _merged(links: Iterator[Link], url: str) -> tuple[Link, ...]:
     """Removes duplicate URLs: keeps the first non-empty text; nofollow only if all links of the URL have it."""
-    found: dict[str, Link] = {}
+    merged: dict[str, Link] = {}
     for link in links:
         if link.url == url:
             continue
-        known = found.get(link.url)
+        known = merged.get(link.url)
         if known is not None:
             link = Link(link.url, known.anchor or link.anchor, known.nofollow and link.nofollow)
-        found[link.url] = link
-    return tuple(found.values())
+        merged[link.url] = link
+    return tuple(merged.values())
 
 
 def _href(node: LexborNode) -> str:

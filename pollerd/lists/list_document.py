@@ -130,29 +130,29 @@ def _read(document: object, folder: Path) -> ListDocument:
         _tags(document.get("tags"), folder),
         _urls_or_tables("sources", document.get("sources")),
         _urls_or_tables("signal_sources", document.get("signal_sources")),
-        [_channel(place, one, folder) for place, one in enumerate(_tables("channels", document.get("channels")))],
+        [_channel(place, table, folder) for place, table in enumerate(_tables("channels", document.get("channels")))],
         _tables("rules", document.get("rules")),
     )
 
 
-def _tables(section: str, given: object) -> list[dict[str, Any]]:
+def _tables(section: str, raw: object) -> list[dict[str, Any]]:
     """Returns a list of tables, without what is null."""
-    if given is None:
+    if raw is None:
         return []
-    if not isinstance(given, list):
-        raise ConfigError(f"{section} must be a list of tables; given: a {_kind(given)}")
-    found = []
-    for place, one in enumerate(given):
-        if not isinstance(one, dict):
-            raise ConfigError(f"{section}[{place}] must be a table; given: a {_kind(one)}")
-        found.append({str(name): value for name, value in one.items() if value is not None})
-    return found
+    if not isinstance(raw, list):
+        raise ConfigError(f"{section} must be a list of tables; given: a {_kind(raw)}")
+    tables = []
+    for place, entry in enumerate(raw):
+        if not isinstance(entry, dict):
+            raise ConfigError(f"{section}[{place}] must be a table; given: a {_kind(entry)}")
+        tables.append({str(name): value for name, value in entry.items() if value is not None})
+    return tables
 
 
-def _channel(place: int, given: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _channel(place: int, channel: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Returns the fields of a channel with the contents of files in place of their names."""
     try:
-        fields = _with_files_read(given, "", _CHANNEL_SECRETS, folder)
+        fields = _with_files_read(channel, "", _CHANNEL_SECRETS, folder)
         if isinstance(fields.get("headers"), dict):
             headers = fields["headers"].items()
             fields["headers"] = {str(name): _header(str(name), value, folder) for name, value in headers}
@@ -163,71 +163,71 @@ def _channel(place: int, given: dict[str, Any], folder: Path) -> dict[str, Any]:
     return fields
 
 
-def _urls_or_tables(section: str, given: object) -> list[dict[str, Any]]:
-    if given is None:
+def _urls_or_tables(section: str, raw: object) -> list[dict[str, Any]]:
+    if raw is None:
         return []
-    if not isinstance(given, list):
-        raise ConfigError(f"{section} must be a list of tables; given: a {_kind(given)}")
-    found = []
-    for place, one in enumerate(given):
-        fields = {"url": one} if isinstance(one, str) else one
+    if not isinstance(raw, list):
+        raise ConfigError(f"{section} must be a list of tables; given: a {_kind(raw)}")
+    tables = []
+    for place, entry in enumerate(raw):
+        fields = {"url": entry} if isinstance(entry, str) else entry
         if not isinstance(fields, dict):
-            raise ConfigError(f"{section}[{place}] must be a URL, or a table with a url; given: a {_kind(one)}")
-        found.append({str(name): value for name, value in fields.items() if value is not None})
-    return found
+            raise ConfigError(f"{section}[{place}] must be a URL, or a table with a url; given: a {_kind(entry)}")
+        tables.append({str(name): value for name, value in fields.items() if value is not None})
+    return tables
 
 
-def _tags(given: object, folder: Path) -> dict[str, dict[str, Any]]:
-    if given is None:
+def _tags(value: object, folder: Path) -> dict[str, dict[str, Any]]:
+    if value is None:
         return {}
-    if not isinstance(given, dict):
-        raise ConfigError(f"tags must be a table; given: a {_kind(given)}")
-    return {str(name): _tag(str(name), fields, folder) for name, fields in given.items()}
+    if not isinstance(value, dict):
+        raise ConfigError(f"tags must be a table; given: a {_kind(value)}")
+    return {str(name): _tag(str(name), fields, folder) for name, fields in value.items()}
 
 
-def _tag(name: str, given: object, folder: Path) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise ConfigError(f"tags.{name[:100]} must be a table; given: a {_kind(given)}")
+def _tag(name: str, raw: object, folder: Path) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise ConfigError(f"tags.{name[:100]} must be a table; given: a {_kind(raw)}")
     try:
-        return _fields({str(field): value for field, value in given.items() if value is not None}, folder)
+        return _fields({str(field): value for field, value in raw.items() if value is not None}, folder)
     except InvalidValueError as error:
         raise ConfigError(f"tags.{name[:100]}: {error}") from error
 
 
-def _defaults(given: object) -> dict[str, Any]:
-    if given is None:
+def _defaults(value: object) -> dict[str, Any]:
+    if value is None:
         return {}
-    if not isinstance(given, dict):
-        raise ConfigError(f"defaults must be a table; given: a {_kind(given)}")
-    if "url" in given:
+    if not isinstance(value, dict):
+        raise ConfigError(f"defaults must be a table; given: a {_kind(value)}")
+    if "url" in value:
         raise ConfigError("defaults: url belongs to a site")
-    secret = sorted(_SECRETS & given.keys())
+    secret = sorted(_SECRETS & value.keys())
     if secret:
         raise ConfigError(f"defaults: {secret[0]} belong to a site: here they would be sent to every host of the list")
-    render = given.get("render")
+    render = value.get("render")
     steps = render.get("steps") if isinstance(render, dict) else None
     if isinstance(steps, list) and any(isinstance(step, dict) and "secret" in step for step in steps):
         raise ConfigError(
             "defaults: render: a secret belongs to a site: here it would be typed at every host of the list"
         )
-    return given
+    return value
 
 
 def _filled(defaults: Mapping[str, Any], sites: Iterable[object], folder: Path) -> Iterator[Entry]:
-    for number, given in enumerate(sites, 1):
+    for number, entry in enumerate(sites, 1):
         try:
-            yield number, _entry(defaults, {"url": given} if isinstance(given, str) else given, folder)
+            yield number, _entry(defaults, {"url": entry} if isinstance(entry, str) else entry, folder)
         except InvalidValueError as error:
             yield number, error
 
 
-def _entry(defaults: Mapping[str, Any], given: object, folder: Path) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise InvalidValueError("site", "a URL, or a table with a url", _kind(given))
-    named = {str(name): value for name, value in {**defaults, **given}.items() if value is not None}
-    if "proxy" in given:
-        named = {name: value for name, value in named.items() if name != "proxy_file" or name in given}
-    elif "proxy_file" in given:
+def _entry(defaults: Mapping[str, Any], raw: object, folder: Path) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise InvalidValueError("site", "a URL, or a table with a url", _kind(raw))
+    named = {str(name): value for name, value in {**defaults, **raw}.items() if value is not None}
+    if "proxy" in raw:
+        named = {name: value for name, value in named.items() if name != "proxy_file" or name in raw}
+    elif "proxy_file" in raw:
         named.pop("proxy", None)
     return _fields(named, folder)
 
@@ -246,16 +246,16 @@ def _fields(named: dict[str, Any], folder: Path) -> dict[str, Any]:
 # --- secrets in separate files ---------------------------------------------------------------------------------------
 
 
-def _with_files_read(given: dict[str, Any], within: str, names: Iterable[str], folder: Path) -> dict[str, Any]:
+def _with_files_read(fields: dict[str, Any], within: str, names: Iterable[str], folder: Path) -> dict[str, Any]:
     """Returns the fields with the contents of files in place of their names."""
-    found = dict(given)
+    filled = dict(fields)
     for name in names:
-        if f"{name}_file" in found:
-            file = found.pop(f"{name}_file")
-            if name in found:
+        if f"{name}_file" in filled:
+            file = filled.pop(f"{name}_file")
+            if name in filled:
                 raise refusal(f"{within}{name}", f"give {name} or {name}_file, not both")
-            found[name] = _secret(f"{within}{name}_file", file, folder)
-    return found
+            filled[name] = _secret(f"{within}{name}_file", file, folder)
+    return filled
 
 
 def _header(name: str, value: object, folder: Path) -> object:

@@ -216,8 +216,8 @@ def _of_text(kind: AddressKind, title: str, content: bytes, nothing: str) -> Rec
 def _feed_title(text: bytes) -> str:
     """Returns the title of a feed, which stands before its entries."""
     if text.lstrip()[:1] != b"<":
-        found = orjson.loads(text).get("title")
-        return _plain(found) if isinstance(found, str) else ""
+        title = orjson.loads(text).get("title")
+        return _plain(title) if isinstance(title, str) else ""
     stated = compiled(_TITLE_OF_FEED).search(text.decode("utf-8", "replace"))
     return "" if stated is None else _plain(unescape(stated[1]))
 
@@ -322,7 +322,7 @@ def _words_of_forms(tree: LexborHTMLParser) -> str:
     """Returns the words of a form's buttons and of where it sends to, which say that it signs in."""
     nodes = tree.css("form[action], input[type=submit], button")
     return "\n".join(
-        f"{one.attributes.get('action') or ''} {one.attributes.get('value') or ''} {one.text()}" for one in nodes
+        f"{node.attributes.get('action') or ''} {node.attributes.get('value') or ''} {node.text()}" for node in nodes
     )
 
 

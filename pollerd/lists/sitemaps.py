@@ -81,14 +81,14 @@ def read_sitemap(body: bytes, content_type: str | None = None, *, common_date: b
         return _lines(text, complete)
     if _HOSTILE.search(text):
         return None
-    found: dict[str, list[Listed]] = {"url": [], "sitemap": []}
+    by_kind: dict[str, list[Listed]] = {"url": [], "sitemap": []}
     entries = EntrySearch(text)
     for number, (kind, listed) in enumerate(entries):
         if number == MAX_ENTRIES:
             complete = False
             break
-        found[kind].append(listed)
-    pages, sitemaps = found["url"], found["sitemap"]
+        by_kind[kind].append(listed)
+    pages, sitemaps = by_kind["url"], by_kind["sitemap"]
     complete = complete and entries.whole
     if not pages and not sitemaps:
         return None
@@ -102,13 +102,13 @@ def robots_sitemaps(robots: bytes, url: str) -> tuple[str, ...]:
 
     They apply to all robots, in any group (RFC 9309, section 2.2.4). Takes linear time, unlike parsing the rules.
     """
-    found = dict[str, None]()
+    urls = dict[str, None]()
     if strip_mark(robots)[1] not in (None, "utf-8"):
         robots = to_utf8(robots, None)
     for named in islice(_NAMED.finditer(robots), MAX_NAMED):
         with suppress(InvalidValueError):
-            found[join_url(url, named[1].decode("utf-8", "surrogateescape"))] = None
-    return tuple(found)
+            urls[join_url(url, named[1].decode("utf-8", "surrogateescape"))] = None
+    return tuple(urls)
 
 
 def _unpacked(body: bytes) -> tuple[bytes, bool] | None:
@@ -298,13 +298,13 @@ def read_listing(
 
 def _distinct_urls(base: str, written: Iterable[str]) -> tuple[tuple[str, ...], int]:
     """Returns the distinct normalised URLs, and how many cannot be used."""
-    found, unusable = dict[str, None](), 0
+    urls, unusable = dict[str, None](), 0
     for url in written:
         try:
-            found[join_url(base, url)] = None
+            urls[join_url(base, url)] = None
         except InvalidValueError:
             unusable += 1
-    return tuple(found), unusable
+    return tuple(urls), unusable
 
 
 def same_host(url: str, other: str) -> bool:
@@ -351,10 +351,10 @@ def read_changes(kind: str, body: bytes, content_type: str | None, base: str, ho
     50,000 entries of 50 MiB; takes up to some seconds for those. Where a URL stands twice its newest date counts.
     Raises nothing.
     """
-    found = _entries_by_kind(kind, body[:MAX_BYTES], content_type, base)
-    if found is None:
+    by_kind = _entries_by_kind(kind, body[:MAX_BYTES], content_type, base)
+    if by_kind is None:
         return None
-    entries, complete, further = found
+    entries, complete, further = by_kind
     changes = _resolved(entries, base, hosts, complete and len(body) <= MAX_BYTES)
     if not further:
         return changes
@@ -382,15 +382,15 @@ def _url_list(plain: bytes) -> list[Listed] | None:
     """Reads a JSON array of URLs or objects, such an array in an object, or lines of URLs; None if it is neither."""
     if not plain.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"[", b"{")):
         lines = plain.decode("utf-8", "replace").lstrip("\ufeff").splitlines()
-        found = [_of_line(line.strip()) for line in lines[:MAX_ENTRIES] if line.strip() and line.lstrip()[0] != "#"]
-        return None if not found or None in found else [one for one in found if one is not None]
+        entries = [_of_line(line.strip()) for line in lines[:MAX_ENTRIES] if line.strip() and line.lstrip()[0] != "#"]
+        return None if not entries or None in entries else [entry for entry in entries if entry is not None]
     try:
-        given = msgspec.json.decode(plain)
+        document = msgspec.json.decode(plain)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if isinstance(given, dict):
-        given = next((value for value in given.values() if isinstance(value, list)), None)
-    return list(_of_json(given[:MAX_ENTRIES])) if isinstance(given, list) else None
+    if isinstance(document, dict):
+        document = next((value for value in document.values() if isinstance(value, list)), None)
+    return list(_of_json(document[:MAX_ENTRIES])) if isinstance(document, list) else None
 
 
 def _of_line(line: str) -> Listed | None:
@@ -400,27 +400,27 @@ def _of_line(line: str) -> Listed | None:
     return Listed(parts[1], moment(parts[2]) if parts[2] else None)
 
 
-def _of_json(given: list[Any]) -> Iterator[Listed]:
-    for one in given:
-        if isinstance(one, str):
-            yield Listed(one)
-        elif isinstance(one, dict):
-            url = next((one[name] for name in _URL_FIELDS if isinstance(one.get(name), str)), None)
-            date = next((one[name] for name in _DATE_FIELDS if one.get(name) is not None), None)
+def _of_json(values: list[Any]) -> Iterator[Listed]:
+    for value in values:
+        if isinstance(value, str):
+            yield Listed(value)
+        elif isinstance(value, dict):
+            url = next((value[name] for name in _URL_FIELDS if isinstance(value.get(name), str)), None)
+            date = next((value[name] for name in _DATE_FIELDS if value.get(name) is not None), None)
             if url is not None:
                 yield Listed(url, _date(date))
 
 
-def _date(given: object) -> float | None:
+def _date(value: object) -> float | None:
     """Returns the time of a W3C date or of epoch seconds."""
-    if isinstance(given, str):
-        return moment(given)
-    return float(given) if isinstance(given, int | float) and abs(given) < 1e11 else None
+    if isinstance(value, str):
+        return moment(value)
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e11 else None
 
 
 def newer(date: float | None, other: float | None) -> float | None:
     """Returns the later of two dates, epoch s; None: there is none."""
-    return max((one for one in (date, other) if one is not None), default=None)
+    return max((known for known in (date, other) if known is not None), default=None)
 
 
 def _resolved(entries: Iterable[Listed], base: str, hosts: str, complete: bool) -> ListedChanges:

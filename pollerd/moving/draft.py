@@ -62,7 +62,7 @@ class Draft:
     def selection(self) -> dict[str, object]:
         """Returns the selection; reports each step that acts earlier than where it was written."""
         selection: dict[str, object] = {}
-        ordered = self._as_pages(sorted(self._distinct(), key=lambda found: phase(found[1])))
+        ordered = self._as_pages(sorted(self._distinct(), key=lambda pair: phase(pair[1])))
         for key in self._moved_forward():
             self.report.approximated(key, "acts earlier here than where it stands: elements, then lines, then space")
         if ordered:
@@ -75,15 +75,15 @@ class Draft:
 
     def _distinct(self) -> list[tuple[str, Step]]:
         """Returns the steps without a second `as`, and without repeats of what acts on the whole text."""
-        found, seen = list[tuple[str, Step]](), list[object]()
+        steps, seen = list[tuple[str, Step]](), list[object]()
         for key, step in self.steps:
             mark: object = "as" if "as" in step else step if phase(step) >= WHOLE_TEXT else None
             if mark is None or mark not in seen:
-                found.append((key, step))
+                steps.append((key, step))
             elif mark == "as":
                 self.report.not_carried(key, "a selection reads a document in one way, and an earlier filter says how")
             seen.append(mark)
-        return found
+        return steps
 
     def _as_pages(self, steps: list[tuple[str, Step]]) -> list[tuple[str, Step]]:
         """Returns the steps so that each keep step takes what the one before kept for its whole page.
@@ -92,7 +92,7 @@ class Draft:
         """
         picked = [keep for _, step in steps if isinstance(keep := step.get("keep"), Mapping)]
         by_xpath = any("xpath" in keep for keep in picked)
-        found, first = list[tuple[str, Step]](), True
+        planned, first = list[tuple[str, Step]](), True
         for key, step in steps:
             keep = step.get("keep")
             if by_xpath and isinstance(keep, Mapping) and ("css" in keep or "xpath" in keep):
@@ -103,8 +103,8 @@ class Draft:
                     continue
                 step = {**step, "keep": {"xpath": path}}
             first = first and keep is None
-            found.append((key, step))
-        return found
+            planned.append((key, step))
+        return planned
 
     def _moved_forward(self) -> list[str]:
         latest, moved = 0, list[str]()

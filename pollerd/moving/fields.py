@@ -33,8 +33,8 @@ _NOT_YET = "pollerd does not take `{}` yet"
 def sendable(moved: Moved) -> Moved:
     """Returns the sites with only those fields that pollerd takes; the report names what was left out, by site."""
     sites, report = list[dict[str, object]](), list(moved.report)
-    for given in moved.sites:
-        site = dict(given)
+    for moved_site in moved.sites:
+        site = dict(moved_site)
         url = str(site["url"])
         if site.pop("method", "GET") == "POST":
             site.setdefault("body", "")  # a body is what makes pollerd post
@@ -50,5 +50,5 @@ def sendable(moved: Moved) -> Moved:
     return Moved(sites, report)
 
 
-def _table(given: object) -> Mapping[str, Any]:
-    return given if isinstance(given, Mapping) else {}
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

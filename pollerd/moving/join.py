@@ -42,40 +42,40 @@ def _site(group: list[Draft]) -> dict[str, object]:
 
 
 def _merge(site: dict[str, object], draft: Draft, first: str) -> None:
-    given = draft.fields
-    tags = [tag for field in (site, given) for tag in _tags(field)]
+    fields = draft.fields
+    tags = [tag for field in (site, fields) for tag in _tags(field)]
     if tags:
         site["tags"] = list(dict.fromkeys(tags))
     for name in ("render", "browser"):
-        if name in given and name not in site:
-            site[name] = given[name]
+        if name in fields and name not in site:
+            site[name] = fields[name]
             draft.report.approximated(name, f"now for all selections of {first}")
     for name in _FIRST_WINS:
-        if name in given and name not in site:
-            site[name] = given[name]
-        elif name in given and given[name] != site[name]:
+        if name in fields and name not in site:
+            site[name] = fields[name]
+        elif name in fields and fields[name] != site[name]:
             draft.report.not_carried(name, f"{first} has another, and a site has one")
     for name in ("min_interval", "max_interval"):
-        if name in given:
-            site[name] = min(_number(given[name]), _number(site.get(name, given[name])))
-    if bool(given.get("paused")) != bool(site.get("paused")):
+        if name in fields:
+            site[name] = min(_number(fields[name]), _number(site.get(name, fields[name])))
+    if bool(fields.get("paused")) != bool(site.get("paused")):
         site["paused"] = False
-        how = f"{first} has the same URL and is {'not ' if given.get('paused') else ''}paused: the site is not"
+        how = f"{first} has the same URL and is {'not ' if fields.get('paused') else ''}paused: the site is not"
         draft.report.approximated("paused", how)
 
 
-def _tags(given: dict[str, object]) -> list[str]:
-    tags = given.get("tags")
+def _tags(fields: dict[str, object]) -> list[str]:
+    tags = fields.get("tags")
     return tags if isinstance(tags, list) else []
 
 
-def _number(given: object) -> float:
-    return given if isinstance(given, int | float) else 0.0
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) else 0.0
 
 
-def _free(wanted: str, taken: dict[str, dict[str, object]]) -> str:
+def _free(text: str, taken: dict[str, dict[str, object]]) -> str:
     """Returns a name for a selection: small letters, digits and dashes, not taken yet."""
-    base = re.sub(r"[^a-z0-9]+", "-", wanted.lower()).strip("-")[:_MAX_NAME].strip("-")
+    base = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_MAX_NAME].strip("-")
     number = len(taken) + 1
     if not base or base.isdecimal():
         base = f"selection-{base or number}"

@@ -98,8 +98,8 @@ class Moved:
 
     def counts(self) -> dict[Fate, int]:
         """Returns the number of lines of each fate."""
-        found = Counter(line.fate for line in self.report)
-        return {fate: found[fate] for fate in Fate}
+        by_fate = Counter(line.fate for line in self.report)
+        return {fate: by_fate[fate] for fate in Fate}
 
     def losses(self) -> Sequence[ReportLine]:
         """Returns the lines that one has to read: what is approximated or not carried."""

@@ -40,15 +40,15 @@ def lacking(pattern: str) -> str | None:
     for sign, name in _LACKING:
         if sign.search(outside):
             return f"{name} cannot run in linear time, or is unknown to RE2"
-    if any(int(number or 0) > _MAX_REPEATS for found in _REPEAT.findall(outside) for number in found):
+    if any(int(number or 0) > _MAX_REPEATS for numbers in _REPEAT.findall(outside) for number in numbers):
         return f"a repeat above {_MAX_REPEATS} is too much for RE2"
     return None
 
 
 def of_slashes(text: str) -> str | None:
     """Returns `/pattern/flags` with its flags inside (i without any); None for a text without slashes."""
-    found = _PERL.fullmatch(text)
-    return None if found is None else f"(?{found[2] or 'i'}){found[1]}"
+    match = _PERL.fullmatch(text)
+    return None if match is None else f"(?{match[2] or 'i'}){match[1]}"
 
 
 def groups(pattern: str) -> int:

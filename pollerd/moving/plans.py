@@ -42,19 +42,19 @@ def windows_as_sites_have_them(windows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _step(step: Mapping[str, Any]) -> dict[str, Any] | None:
-    action, given = next(iter(step.items()))
-    match action, given:
+    action, argument = next(iter(step.items()))
+    match action, argument:
         case "click", str():
-            return {"click_if_exists" if step.get("optional") else "click": given}
+            return {"click_if_exists" if step.get("optional") else "click": argument}
         case "type", {"into": into, "text": text}:
             return {"type": into, "secret": text}  # it may be a password
         case "select", {"in": where, "label": label}:
             return {"select": where, "value": label}
         case "scroll", _:
-            pixels = int(given) if str(given).isdecimal() else 0
+            pixels = int(argument) if str(argument).isdecimal() else 0
             return {"scroll": min(pixels, PIXELS_MOST) or "bottom"}
         case "wait", {"text": text}:
             return {"wait_for_text": text}
         case (("wait" | "press" | "remove"), _):
-            return {action: given}
+            return {action: argument}
     return None

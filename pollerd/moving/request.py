@@ -25,15 +25,15 @@ _VALUE = re.compile(r"([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?")
 _PROXY = re.compile(r"https?://", re.IGNORECASE)
 
 
-def set_url(draft: Draft, key: str, given: object) -> bool:
+def set_url(draft: Draft, key: str, value: object) -> bool:
     """Sets the URL, spelled as it is; user name and password in it become credentials. False, with a line, if it
     cannot be.
     """
-    if not isinstance(given, str):
-        draft.report.not_carried(key, f"must be a text; it is a {type(given).__name__}: the whole entry is left out")
+    if not isinstance(value, str):
+        draft.report.not_carried(key, f"must be a text; it is a {type(value).__name__}: the whole entry is left out")
         return False
     try:
-        bare, user = _without_user(given.strip())
+        bare, user = _without_user(value.strip())
         normal = normalise_url(bare)
         draft.url = spelling_of(bare, normal) or normal
     except (InvalidValueError, ValueError) as error:
@@ -60,14 +60,14 @@ def _without_user(url: str) -> tuple[str, dict[str, str] | None]:
     return urlunsplit(parts._replace(netloc=place)), {"username": unquote(user), "password": unquote(password)}
 
 
-def set_headers(draft: Draft, key: str, given: object) -> None:
+def set_headers(draft: Draft, key: str, raw: object) -> None:
     """Adds headers from a mapping; names each that cannot be sent, and never a value."""
-    if not isinstance(given, Mapping):
-        draft.report.not_carried(key, f"must be a table of texts; it is a {type(given).__name__}")
+    if not isinstance(raw, Mapping):
+        draft.report.not_carried(key, f"must be a table of texts; it is a {type(raw).__name__}")
         return
-    if not given:
+    if not raw:
         draft.report.nothing_said(key)
-    for name, value in given.items():
+    for name, value in raw.items():
         add_header(draft, f"{key}.{name}", str(name), value)
 
 
@@ -99,37 +99,37 @@ def _wrong_header(name: str, value: str | None) -> str | None:
     return None if _VALUE.fullmatch(value) else "its value has other characters than printable ASCII"
 
 
-def set_cookies(draft: Draft, key: str, given: object) -> None:
+def set_cookies(draft: Draft, key: str, raw: object) -> None:
     """Adds a Cookie header from a mapping, or a list of texts as `name=value`."""
-    if isinstance(given, Mapping):
-        pairs = [f"{name}={value}" for name, value in given.items()]
-    elif isinstance(given, list):
-        pairs = [str(one) for one in given]
+    if isinstance(raw, Mapping):
+        pairs = [f"{name}={value}" for name, value in raw.items()]
+    elif isinstance(raw, list):
+        pairs = [str(item) for item in raw]
     else:
-        pairs = [str(given)]
+        pairs = [str(raw)]
     before = str(dict(_texts(draft.fields.get("headers"))).get("Cookie", ""))
     add_header(draft, key, "Cookie", "; ".join(filter(None, [before, *pairs])))
 
 
-def set_proxy(draft: Draft, key: str, given: object) -> None:
+def set_proxy(draft: Draft, key: str, value: object) -> None:
     """Sets the proxy if it is of a kind that pollerd can use."""
-    if isinstance(given, str) and _PROXY.match(given.strip()):
-        draft.fields["proxy"] = given.strip()
+    if isinstance(value, str) and _PROXY.match(value.strip()):
+        draft.fields["proxy"] = value.strip()
         draft.report.carried(key)
     else:
         draft.report.not_carried(key, "only http:// and https:// proxies can be used")
 
 
-def set_tags(draft: Draft, key: str, given: Iterable[object]) -> None:
+def set_tags(draft: Draft, key: str, values: Iterable[object]) -> None:
     """Adds tags, changed where pollerd's may not have their characters."""
-    found = [str(tag) for tag in given]
-    kept = [tag_of(tag) for tag in found]
+    names = [str(tag) for tag in values]
+    kept = [tag_of(tag) for tag in names]
     tags = list(dict.fromkeys([*_list(draft.fields.get("tags")), *filter(None, kept)]))
     if tags:
         draft.fields["tags"] = tags[:MOST_TAGS]
     if len(tags) > MOST_TAGS:
         draft.report.not_carried(key, f"only {MOST_TAGS} tags are kept")
-    elif [tag.strip() for tag in found] != kept:
+    elif [tag.strip() for tag in names] != kept:
         draft.report.approximated(key, f"tags have at most {MOST_TAG_LENGTH} printable characters, and no ';'")
     else:
         draft.report.carried(key)
@@ -141,9 +141,9 @@ def tag_of(text: str) -> str:
     return printable.strip()[:MOST_TAG_LENGTH].strip()
 
 
-def _texts(given: object) -> Mapping[str, str]:
-    return given if isinstance(given, Mapping) else {}
+def _texts(value: object) -> Mapping[str, str]:
+    return value if isinstance(value, Mapping) else {}
 
 
-def _list(given: object) -> list[str]:
-    return list(given) if isinstance(given, list) else []
+def _list(value: object) -> list[str]:
+    return list(value) if isinstance(value, list) else []

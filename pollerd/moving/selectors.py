@@ -62,12 +62,12 @@ def xpath_lacking(text: str) -> str | None:
     if not text.strip():
         return "is empty"
     plain = _STRING.sub('""', text)
-    found = _XPATH_2.search(plain)
-    if found:
-        return f'"{found[1]}" is XPath 2 or 3; XPath 1.0 is understood'
-    found = _EXSLT.search(plain)
-    if found:
-        return f'functions of "{found[1]}:" are extensions; XPath 1.0 is understood'
+    match = _XPATH_2.search(plain)
+    if match:
+        return f'"{match[1]}" is XPath 2 or 3; XPath 1.0 is understood'
+    match = _EXSLT.search(plain)
+    if match:
+        return f'functions of "{match[1]}:" are extensions; XPath 1.0 is understood'
     if "=>" in plain or "||" in plain or _SEQUENCE.match(plain):
         return "is XPath 2 or 3; XPath 1.0 is understood"
     return None
@@ -77,10 +77,10 @@ def jq_path(query: str) -> str | None:
     """Returns jq's path (`.a.b[0]`, `.a[]`, `.[] | .x`) as JSONPath; None for what is more than a path."""
     path = "$"
     for part in query.split("|"):
-        found = _path_of(part.strip())
-        if found is None:
+        keys = _path_of(part.strip())
+        if keys is None:
             return None
-        path += found
+        path += keys
     return path
 
 
@@ -89,12 +89,12 @@ def _path_of(part: str) -> str | None:
         return "" if part else None
     rest, path = part, ""
     while rest:
-        found = _JQ_PATH.match(rest)
-        if found is None:
+        match = _JQ_PATH.match(rest)
+        if match is None:
             return None
-        name = found["name"] if found["name"] is not None else found["quoted"]
-        path += f"[{json.dumps(name)}]" if name is not None else f"[{found['index'] or '*'}]"
-        rest = rest[found.end() :]
+        name = match["name"] if match["name"] is not None else match["quoted"]
+        path += f"[{json.dumps(name)}]" if name is not None else f"[{match['index'] or '*'}]"
+        rest = rest[match.end() :]
     return path
 
 
@@ -111,7 +111,7 @@ def jsonpath(text: str) -> tuple[str | None, str]:
     if not path.startswith("$"):
         path = f"$.{path}" if path[0] not in "[." else f"${path}"
         changed.append("$ put in front")
-    path, number = _FILTER_WITHOUT_AT.subn(lambda found: f"{found[0]}@.", path)
+    path, number = _FILTER_WITHOUT_AT.subn(lambda match: f"{match[0]}@.", path)
     if number:
         changed.append("@. put before the fields of filters")
     path, number = _REGEX_MATCH.subn(r"search(\1, \2\3\2)", path)

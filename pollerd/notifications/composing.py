@@ -126,7 +126,7 @@ class Composer:
             added=lines.added,
             removed=lines.removed,
             cut=lines.cut,
-            values={name: one.text for name, one in facts.values.items() if not one.problem},
+            values={name: reading.text for name, reading in facts.values.items() if not reading.problem},
         )
 
     async def _lines(self, facts: NoticeFacts, media: Media) -> CutLines:
@@ -136,10 +136,10 @@ class Composer:
         if len(before) + len(after) <= _HERE_BYTES:
             return lines_shown(before, after, media)
         try:
-            found: CutLines = await self.work(lines_shown, before, after, media)
+            lines: CutLines = await self.work(lines_shown, before, after, media)
         except TooHeavyError:
             return _NO_LINES
-        return found
+        return lines
 
 
 def lines_shown(before: bytes, after: bytes, media: Media) -> CutLines:

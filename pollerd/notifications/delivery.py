@@ -317,11 +317,11 @@ class DeliveryLoop:
 
     async def replace(self, rows: Iterable[StoredChannel]) -> None:
         """Puts these channels in place of those before. One whose settings are as before goes on undisturbed."""
-        wanted = {row.id: row for row in rows if row.spec.enabled}
-        gone = [one for one in self._senders.values() if not _same(wanted.get(one.row.id), one.row)]
+        enabled = {row.id: row for row in rows if row.spec.enabled}
+        gone = [running for running in self._senders.values() if not _same(enabled.get(running.row.id), running.row)]
         for sender in gone:
             await self._stop(self._senders.pop(sender.row.id))
-        for row in wanted.values():
+        for row in enabled.values():
             if row.id not in self._senders:
                 self._add(row)
         self._filled.set()

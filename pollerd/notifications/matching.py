@@ -46,8 +46,8 @@ class RuleSet:
         self.rules = tuple(sorted(rules, key=lambda rule: rule.id))
         compiled = [_CompiledRule(rule) for rule in self.rules if rule.enabled]
         self._listeners = {
-            kind: _Listeners([one for one in compiled if kind in one.rule.events])
-            for kind in {kind for one in compiled for kind in one.rule.events}
+            kind: _Listeners([candidate for candidate in compiled if kind in candidate.rule.events])
+            for kind in {kind for candidate in compiled for kind in candidate.rule.events}
         }
 
     def __bool__(self) -> bool:
@@ -67,7 +67,9 @@ class RuleSet:
         if listeners is None:
             return []
         lines = _Once(facts.lines)
-        return [one.rule for one in listeners.concerning(facts.site_id) if one.matches(facts, now, lines)]
+        return [
+            listener.rule for listener in listeners.concerning(facts.site_id) if listener.matches(facts, now, lines)
+        ]
 
 
 class _Once:
@@ -133,8 +135,8 @@ class _CompiledRule:
             return True
         if not self._added and not self._removed:
             return False
-        found = lines.get()
-        return _found(self._added, found.added) or _found(self._removed, found.removed)
+        cut = lines.get()
+        return _found(self._added, cut.added) or _found(self._removed, cut.removed)
 
 
 class _Listeners:
@@ -158,12 +160,12 @@ class _Listeners:
         return self._general if own is None else sorted([*self._general, *own], key=_by_id)
 
 
-def _by_id(one: _CompiledRule) -> int:
-    return one.rule.id
+def _by_id(compiled_rule: _CompiledRule) -> int:
+    return compiled_rule.rule.id
 
 
 def _compiled(field: str, patterns: Sequence[PatternSettings]) -> tuple[Pattern, ...]:
-    return tuple(compile_pattern(f"{field}[{place}]", one) for place, one in enumerate(patterns))
+    return tuple(compile_pattern(f"{field}[{place}]", pattern) for place, pattern in enumerate(patterns))
 
 
 def _found(patterns: Sequence[Pattern], lines: Sequence[str]) -> bool:

@@ -167,8 +167,8 @@ def _recovered(words: _Words) -> Description:
 
 
 def _gone(words: _Words) -> Description:
-    said = words.said("detail") or "The server says that the page was removed for good (410)."
-    return Description(f"{words.site} is gone", said, words.facts())
+    detail = words.said("detail") or "The server says that the page was removed for good (410)."
+    return Description(f"{words.site} is gone", detail, words.facts())
 
 
 def _moved(words: _Words) -> Description:
@@ -177,14 +177,14 @@ def _moved(words: _Words) -> Description:
 
 
 def _no_text(words: _Words) -> Description:
-    said = words.said("detail") or "The page has no text that could be compared."
-    return Description(f"{words.site} has no text", said, words.facts())
+    detail = words.said("detail") or "The page has no text that could be compared."
+    return Description(f"{words.site} has no text", detail, words.facts())
 
 
 def _nothing_selected(words: _Words) -> Description:
-    said = words.said("detail") or "The selection matches nothing on the page."
+    detail = words.said("detail") or "The selection matches nothing on the page."
     return Description(
-        f"{words.site}: the watched part is missing", said, words.facts(("selection", words.said("selection")))
+        f"{words.site}: the watched part is missing", detail, words.facts(("selection", words.said("selection")))
     )
 
 
@@ -200,8 +200,8 @@ def _over_budget(words: _Words) -> Description:
             words.said("detail") or "All maximum intervals can be kept.",
             words.facts(),
         )
-    said = words.said("detail") or "Some sites cannot be polled within their maximum interval."
-    return Description("The budget is too small for the maximum intervals", said, words.facts())
+    detail = words.said("detail") or "Some sites cannot be polled within their maximum interval."
+    return Description("The budget is too small for the maximum intervals", detail, words.facts())
 
 
 def _channel_down(words: _Words) -> Description:
@@ -211,8 +211,8 @@ def _channel_down(words: _Words) -> Description:
         return Description(
             f"{name} works again", words.said("detail") or "Queued messages are sent now.", words.facts()
         )
-    said = words.said("detail") or "Its credentials were rejected. Messages are queued until the channel works again."
-    return Description(f"{name} is down", said, words.facts())
+    detail = words.said("detail") or "Its credentials were rejected. Messages are queued until the channel works again."
+    return Description(f"{name} is down", detail, words.facts())
 
 
 def _test(words: _Words) -> Description:
@@ -268,8 +268,8 @@ def changed_lines(before: bytes | None, after: bytes, media: Media, mask: bytes 
 
 
 def _entries(changes: LineChanges, after: bytes) -> LineChanges:
-    there = {line.partition(b"\t")[0].decode("utf-8", "replace") for line in after.split(b"\n")}
-    edited = tuple(line for line in changes.removed if line.partition("\t")[0] in there)
+    ids = {line.partition(b"\t")[0].decode("utf-8", "replace") for line in after.split(b"\n")}
+    edited = tuple(line for line in changes.removed if line.partition("\t")[0] in ids)
     return LineChanges(tuple(map(_entry, changes.added)), tuple(map(_entry, edited)))
 
 
@@ -287,17 +287,17 @@ def cut_lines(changes: LineChanges, most: int = MAX_LINES, longest: int = LONGES
     added, removed = changes.added[:most], changes.removed[:most]
     starts = [0] * max(len(added), len(removed))
     if len(changes.added) == len(changes.removed):
-        starts = [_start(one, other, longest) for one, other in zip(added, removed, strict=True)]
+        starts = [_start(line, other, longest) for line, other in zip(added, removed, strict=True)]
     cut = max(len(changes.added), len(changes.removed)) > most
     cut = cut or any(len(line) > longest for line in (*added, *removed))
     return CutLines(_shown(added, starts, longest), _shown(removed, starts, longest), cut)
 
 
-def _start(one: str, other: str, longest: int) -> int:
+def _start(line: str, other: str, longest: int) -> int:
     """Returns from which character on two lines are shown: from a bit before they differ, if one is too long."""
-    if max(len(one), len(other)) <= longest:
+    if max(len(line), len(other)) <= longest:
         return 0
-    data = one.encode("utf-8", "replace"), other.encode("utf-8", "replace")
+    data = line.encode("utf-8", "replace"), other.encode("utf-8", "replace")
     same = common_affix_length(*data, 1)
     return max(0, len(data[0][:same].decode("utf-8", "ignore")) - _BEFORE_DIFFERENCE)
 

@@ -86,9 +86,9 @@ class Rule(Struct, frozen=True):
         return not self.enabled or (self.muted_until is not None and now < self.muted_until)
 
 
-def check_keys(field: str, given: Mapping[object, object], known: Sequence[str]) -> None:
+def check_keys(field: str, fields: Mapping[object, object], known: Sequence[str]) -> None:
     """Raises InvalidValueError for an unknown key; it names the known ones, and that which looks most like it."""
-    for key in given:
+    for key in fields:
         if key not in known:
             name = str(key)[:60]
             raise unknown_name(f"{field}.{name}", "field", name, known, f"known: {', '.join(known)}")
@@ -100,72 +100,72 @@ _HOURLY, _DAILY = ("every", "zone"), ("every", "at", "days", "zone")
 _NONE = "none"
 
 
-def digest_of(field: str, given: object) -> Digest | None:
+def digest_of(field: str, value: object) -> Digest | None:
     """Returns the digest of `{"every": "hour"}` or `{"every": "day", "at": "08:00", "zone": "Europe/Berlin"}`.
 
     "none" is none. Raises InvalidValueError.
     """
-    if given is None or given == _NONE:
+    if value is None or value == _NONE:
         return None
     allowed = '"none", {"every": "hour"} or {"every": "day", "at": "08:00", "zone": "Europe/Berlin"}'
-    if not isinstance(given, Mapping):
-        raise InvalidValueError(field, allowed, shown(given))
-    every = given.get("every")
+    if not isinstance(value, Mapping):
+        raise InvalidValueError(field, allowed, shown(value))
+    every = value.get("every")
     if every not in ("hour", "day"):
         raise InvalidValueError(f"{field}.every", "hour or day", shown(every))
-    check_keys(field, given, _HOURLY if every == "hour" else _DAILY)
+    check_keys(field, value, _HOURLY if every == "hour" else _DAILY)
     if every == "hour":
-        return Digest("hour", zone=_zone(f"{field}.zone", given.get("zone", "UTC")))
+        return Digest("hour", zone=_zone(f"{field}.zone", value.get("zone", "UTC")))
     for needed in ("at", "zone"):
-        if needed not in given:
+        if needed not in value:
             raise refusal(f"{field}.{needed}", "a daily digest needs it")
-    if not isinstance(given["at"], str):
-        raise InvalidValueError(f"{field}.at", "a time such as 08:00", shown(given["at"]))
-    clock_of(given["at"], f"{field}.at")
-    days = _days(f"{field}.days", given.get("days"))
-    return Digest("day", given["at"], days, _zone(f"{field}.zone", given["zone"]))
+    if not isinstance(value["at"], str):
+        raise InvalidValueError(f"{field}.at", "a time such as 08:00", shown(value["at"]))
+    clock_of(value["at"], f"{field}.at")
+    days = _days(f"{field}.days", value.get("days"))
+    return Digest("day", value["at"], days, _zone(f"{field}.zone", value["zone"]))
 
 
-def quiet_of(field: str, given: object) -> Windows | None:
+def quiet_of(field: str, value: object) -> Windows | None:
     """Returns quiet hours, `{"zone": "Europe/Berlin", "hours": [{"from": "22:00", "to": "07:00"}]}`.
 
     Raises InvalidValueError, also for hours that never end.
     """
-    if isinstance(given, Mapping):
-        check_keys(field, given, ("zone", "hours"))
-    found = windows_of(given, field, hours="hours")
-    if found is not None and not ends_some_time(found):
+    if isinstance(value, Mapping):
+        check_keys(field, value, ("zone", "hours"))
+    windows = windows_of(value, field, hours="hours")
+    if windows is not None and not ends_some_time(windows):
         raise InvalidValueError(f"{field}.hours", "hours that leave some time of the week", "the whole week")
-    return found
+    return windows
 
 
-def moment_of(field: str, given: object) -> float | None:
+def moment_of(field: str, value: object) -> float | None:
     """Returns epoch seconds, to the millisecond, of RFC 3339 with an offset, a TOML date-time, or epoch seconds.
 
     Raises InvalidValueError.
     """
-    if given is None:
+    if value is None:
         return None
-    if isinstance(given, datetime) and given.tzinfo is not None:
-        return round(given.timestamp(), 3)
-    if isinstance(given, str):
-        return round(parse_moment(field, given), 3)
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-        raise InvalidValueError(field, "a time such as 2026-01-31T12:00:00Z, or epoch seconds", shown(given))
-    return round(float(given), 3)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return round(value.timestamp(), 3)
+    if isinstance(value, str):
+        return round(parse_moment(field, value), 3)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidValueError(field, "a time such as 2026-01-31T12:00:00Z, or epoch seconds", shown(value))
+    return round(float(value), 3)
 
 
-def _zone(field: str, given: object) -> str:
-    if not isinstance(given, str):
-        raise InvalidValueError(field, "the name of a time zone, such as Europe/Berlin", shown(given))
-    zone_of(given, field)
-    return given
+def _zone(field: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidValueError(field, "the name of a time zone, such as Europe/Berlin", shown(value))
+    zone_of(value, field)
+    return value
 
 
-def _days(field: str, given: object) -> tuple[str, ...]:
-    if given is None:
+def _days(field: str, value: object) -> tuple[str, ...]:
+    if value is None:
         return DAYS
-    days = list_of(field, given, len(DAYS), f"days among {', '.join(DAYS)}")
+    days = list_of(field, value, len(DAYS), f"days among {', '.join(DAYS)}")
     for place, day in enumerate(days):
         if day not in DAYS:
             raise InvalidValueError(
@@ -194,115 +194,115 @@ _FAILURES = tuple(
 )
 
 
-def parse_rule(given: object, field: str = "rule", id: int = 0) -> Rule:
+def parse_rule(value: object, field: str = "rule", id: int = 0) -> Rule:
     """Returns the rule of an object.
 
     `{"name": "prices", "channels": ["mail"], "sites": {"tags": ["shop"]}, "words": {"added": [{"text": "sale"}]}}`; all
     but name and channels may be left out. Raises InvalidValueError with the place, what is allowed and what was given.
     """
-    found = _table(field, given, _KNOWN)
+    fields = _table(field, value, _KNOWN)
     for needed in ("name", "channels"):
-        if found.get(needed) is None:
+        if fields.get(needed) is None:
             raise refusal(f"{field}.{needed}", "is needed")
     return Rule(
-        name=_name(f"{field}.name", found["name"]),
-        channels=_names(f"{field}.channels", found["channels"], "names of channels"),
+        name=_name(f"{field}.name", fields["name"]),
+        channels=_names(f"{field}.channels", fields["channels"], "names of channels"),
         id=id,
-        events=_events(f"{field}.events", found.get("events")),
-        scope=_scope(f"{field}.sites", found.get("sites")),
-        matters=flag(f"{field}.matters", found.get("matters", True)),
-        words=_words(f"{field}.words", found.get("words")),
-        failing=_patience(f"{field}.failing", found.get("failing")),
-        digest=digest_of(f"{field}.digest", found.get("digest")),
-        quiet=quiet_of(f"{field}.quiet", found.get("quiet")),
-        muted_until=moment_of(f"{field}.muted_until", found.get("muted_until")),
-        enabled=flag(f"{field}.enabled", found.get("enabled", True)),
+        events=_events(f"{field}.events", fields.get("events")),
+        scope=_scope(f"{field}.sites", fields.get("sites")),
+        matters=flag(f"{field}.matters", fields.get("matters", True)),
+        words=_words(f"{field}.words", fields.get("words")),
+        failing=_patience(f"{field}.failing", fields.get("failing")),
+        digest=digest_of(f"{field}.digest", fields.get("digest")),
+        quiet=quiet_of(f"{field}.quiet", fields.get("quiet")),
+        muted_until=moment_of(f"{field}.muted_until", fields.get("muted_until")),
+        enabled=flag(f"{field}.enabled", fields.get("enabled", True)),
     )
 
 
-def _table(field: str, given: object, known: Sequence[str]) -> Mapping[str, Any]:
-    if isinstance(given, Mapping):
-        check_keys(field, given, known)
-    return known_table(field, given, known)
+def _table(field: str, value: object, known: Sequence[str]) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        check_keys(field, value, known)
+    return known_table(field, value, known)
 
 
-def _name(field: str, given: object) -> str:
-    name = text(field, given, LONGEST_NAME)
+def _name(field: str, value: object) -> str:
+    name = text(field, value, LONGEST_NAME)
     if not name.strip() or name != name.strip() or not name.isprintable():
         raise InvalidValueError(field, "a name of printable characters, without spaces around it", shown(name))
     return name
 
 
-def _names(field: str, given: object, things: str) -> tuple[str, ...]:
-    items = list_of(field, given, MAX_ITEMS, things)
-    return tuple(dict.fromkeys(_name(f"{field}[{place}]", one) for place, one in enumerate(items)))
+def _names(field: str, value: object, things: str) -> tuple[str, ...]:
+    items = list_of(field, value, MAX_ITEMS, things)
+    return tuple(dict.fromkeys(_name(f"{field}[{place}]", item) for place, item in enumerate(items)))
 
 
-def _among(field: str, given: object, allowed: Collection[str]) -> list[str]:
+def _among(field: str, value: object, allowed: Collection[str]) -> list[str]:
     """Returns a list of allowed words, each once."""
     words = list(allowed)
-    items = list_of(field, given, MAX_ITEMS, f"of {', '.join(words)}")
-    for place, one in enumerate(items):
-        if one not in words:
-            reason = with_nearest(f"one of {', '.join(words)}", str(one), words)
-            raise InvalidValueError(f"{field}[{place}]", reason, shown(one))
+    items = list_of(field, value, MAX_ITEMS, f"of {', '.join(words)}")
+    for place, word in enumerate(items):
+        if word not in words:
+            reason = with_nearest(f"one of {', '.join(words)}", str(word), words)
+            raise InvalidValueError(f"{field}[{place}]", reason, shown(word))
     return list(dict.fromkeys(str(item) for item in items))
 
 
-def _events(field: str, given: object) -> tuple[EventKind, ...]:
-    if given is None:
+def _events(field: str, value: object) -> tuple[EventKind, ...]:
+    if value is None:
         return (EventKind.CHANGED,)
-    kinds = tuple(EventKind(one) for one in _among(field, given, _EVENTS))
+    kinds = tuple(EventKind(kind) for kind in _among(field, value, _EVENTS))
     if EventKind.RECOVERED in kinds and EventKind.FAILING not in kinds:
         allowed = f"together with {EventKind.FAILING.value}: a rule tells of recoveries from what it told of"
         raise InvalidValueError(field, allowed, EventKind.RECOVERED.value)
     return kinds
 
 
-def _scope(field: str, given: object) -> RuleScope:
-    if given is None:
+def _scope(field: str, value: object) -> RuleScope:
+    if value is None:
         return RuleScope()
-    found = _table(field, given, _SITES)
+    fields = _table(field, value, _SITES)
     lists: dict[str, Any] = {}
     for key in _SITES:
-        if found.get(key) is None:
+        if fields.get(key) is None:
             continue
         where = f"{field}.{key}"
         if key == "ids":
-            ids = list_of(where, found[key], MAX_ITEMS, "ids of sites")
-            checked = (whole_number(f"{where}[{place}]", one, 1, 2**63 - 1) for place, one in enumerate(ids))
+            ids = list_of(where, fields[key], MAX_ITEMS, "ids of sites")
+            checked = (whole_number(f"{where}[{place}]", site_id, 1, 2**63 - 1) for place, site_id in enumerate(ids))
             lists[key] = tuple(dict.fromkeys(checked))
         elif key == "media":
-            lists[key] = tuple(Media(one) for one in _among(where, found[key], [one.value for one in Media]))
+            lists[key] = tuple(Media(media) for media in _among(where, fields[key], [media.value for media in Media]))
         else:
-            names = _names(where, found[key], key)
+            names = _names(where, fields[key], key)
             lists[key] = tuple(name.lower() for name in names) if key == "hosts" else names
     return RuleScope(**lists)
 
 
-def _words(field: str, given: object) -> Words:
-    if given is None:
+def _words(field: str, value: object) -> Words:
+    if value is None:
         return Words()
-    found = _table(field, given, _WORDS)
-    return Words(**{key: _patterns(f"{field}.{key}", found[key]) for key in _WORDS if found.get(key) is not None})
+    fields = _table(field, value, _WORDS)
+    return Words(**{key: _patterns(f"{field}.{key}", fields[key]) for key in _WORDS if fields.get(key) is not None})
 
 
-def _patterns(field: str, given: object) -> tuple[PatternSettings, ...]:
+def _patterns(field: str, raw: object) -> tuple[PatternSettings, ...]:
     patterns: list[PatternSettings] = []
-    for place, one in enumerate(list_of(field, given, MAX_PATTERNS, "patterns")):
-        compile_pattern(f"{field}[{place}]", one)
-        settings = {"text": one} if isinstance(one, str) else one
+    for place, pattern in enumerate(list_of(field, raw, MAX_PATTERNS, "patterns")):
+        compile_pattern(f"{field}[{place}]", pattern)
+        settings = {"text": pattern} if isinstance(pattern, str) else pattern
         assert isinstance(settings, Mapping)  # else it was no pattern
         patterns.append({key: value for key, value in settings.items() if (key, value) != ("case", False)})
     return tuple(patterns)
 
 
-def _patience(field: str, given: object) -> Patience:
-    if given is None:
+def _patience(field: str, value: object) -> Patience:
+    if value is None:
         return Patience()
-    found = _table(field, given, _FAILING)
-    polls, after = found.get("after_polls"), found.get("after")
-    excepted = found.get("except")
+    fields = _table(field, value, _FAILING)
+    polls, after = fields.get("after_polls"), fields.get("after")
+    excepted = fields.get("except")
     return Patience(
         after_polls=(
             whole_number(f"{field}.after_polls", polls, 1, MAX_POLLS)
@@ -313,23 +313,23 @@ def _patience(field: str, given: object) -> Patience:
         except_outcomes=(
             ()
             if excepted is None
-            else tuple(OutcomeKind(one) for one in _among(f"{field}.except", excepted, _FAILURES))
+            else tuple(OutcomeKind(kind) for kind in _among(f"{field}.except", excepted, _FAILURES))
         ),
     )
 
 
-def _seconds(field: str, given: object) -> float:
+def _seconds(field: str, value: object) -> float:
     """Returns a duration from 1 s to a year, given in seconds or as 6h."""
     allowed = f"{quantities.DURATION}, from 1 s to 365 d"
     try:
-        if isinstance(given, bool) or not isinstance(given, int | float | str):
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise ValueError(allowed)
-        found = quantities.seconds(given) if isinstance(given, str) else float(given)
+        duration = quantities.seconds(value) if isinstance(value, str) else float(value)
     except (ValueError, OverflowError) as error:
-        raise InvalidValueError(field, allowed, shown(given)) from error
-    if not 1 <= found <= LONGEST_PATIENCE_S:
-        raise InvalidValueError(field, allowed, shown(given))
-    return found
+        raise InvalidValueError(field, allowed, shown(value)) from error
+    if not 1 <= duration <= LONGEST_PATIENCE_S:
+        raise InvalidValueError(field, allowed, shown(value))
+    return duration
 
 
 # A rule as a JSON object, which `parse_rule` reads to the same rule. Defaults are left out.
@@ -357,15 +357,15 @@ def document_of(rule: Rule) -> dict[str, Any]:
 
 
 def _lists(of: msgspec.Struct) -> dict[str, Any]:
-    found: Mapping[str, Sequence[Any]] = msgspec.to_builtins(of)
-    return {key: list(some) for key, some in found.items() if some}
+    lists: Mapping[str, Sequence[Any]] = msgspec.to_builtins(of)
+    return {key: list(some) for key, some in lists.items() if some}
 
 
 def _patience_document(patience: Patience) -> dict[str, Any] | None:
     if patience == Patience():
         return None
-    found = {"after_polls": patience.after_polls, "after": patience.after}
-    document: dict[str, Any] = {key: value for key, value in found.items() if value is not None}
+    fields = {"after_polls": patience.after_polls, "after": patience.after}
+    document: dict[str, Any] = {key: value for key, value in fields.items() if value is not None}
     if patience.except_outcomes:
         document["except"] = [kind.value for kind in patience.except_outcomes]
     return document
@@ -383,4 +383,7 @@ def _digest(digest: Digest | None) -> dict[str, Any] | None:
 def _quiet(quiet: Windows | None) -> dict[str, Any] | None:
     if quiet is None:
         return None
-    return {"zone": quiet.zone, "hours": [msgspec.to_builtins(one) | {"days": list(one.days)} for one in quiet.open]}
+    return {
+        "zone": quiet.zone,
+        "hours": [msgspec.to_builtins(window) | {"days": list(window.days)} for window in quiet.open],
+    }

@@ -100,13 +100,13 @@ def _next_hour(rule_id: int, zone: tzinfo, now: float, told: Container[str]) -> 
 def _full_hour(zone: tzinfo, after: float) -> float:
     """Returns the first instant after `after` at which the zone's clocks reach a full hour, or skip one."""
     local = local_time(zone, after).replace(tzinfo=None)
-    wanted = local.replace(minute=0, second=0, microsecond=0) + _HOUR
-    straight = round(after + (wanted - local).total_seconds(), 3)
-    if local_time(zone, straight).replace(tzinfo=None) == wanted:
+    hour = local.replace(minute=0, second=0, microsecond=0) + _HOUR
+    straight = round(after + (hour - local).total_seconds(), 3)
+    if local_time(zone, straight).replace(tzinfo=None) == hour:
         return straight
     changed = offset_change(zone, int(after), int(straight) + 1)
     shown = local_time(zone, changed).replace(tzinfo=None)
-    reached = changed > after and (shown >= wanted or shown.minute == 0)
+    reached = changed > after and (shown >= hour or shown.minute == 0)
     return changed if reached else _full_hour(zone, max(changed, after))
 
 

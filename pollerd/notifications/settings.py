@@ -38,8 +38,8 @@ class NotificationSettings:
     @property
     def host(self) -> str:
         """Name of this daemon in mails: that of its public URL."""
-        found = None if self.public_url is None else URL(self.public_url).raw_host
-        return found or "pollerd.localhost"
+        host = None if self.public_url is None else URL(self.public_url).raw_host
+        return host or "pollerd.localhost"
 
     @property
     def base_url(self) -> str:

@@ -35,41 +35,41 @@ def checked_name(name: object) -> str:
     return name
 
 
-def channels_of(given: Sequence[Mapping[str, Any]]) -> list[ChannelSpec]:
+def channels_of(tables: Sequence[Mapping[str, Any]]) -> list[ChannelSpec]:
     """Returns the channels of the configuration file: name, kind and settings in one table each.
 
     Raises InvalidValueError, naming place and field; no name may stand twice.
     """
-    return _listed("channels", given, _channel)
+    return _listed("channels", tables, _channel)
 
 
-def rules_of(given: Sequence[Mapping[str, Any]]) -> list[RuleSpec]:
+def rules_of(tables: Sequence[Mapping[str, Any]]) -> list[RuleSpec]:
     """Returns the rules of the configuration file. Raises InvalidValueError, as `channels_of`."""
-    return _listed("rules", given, lambda one: rule_spec(one, Origin.FILE))
+    return _listed("rules", tables, lambda table: rule_spec(table, Origin.FILE))
 
 
-def _listed(section: str, given: Sequence[Mapping[str, Any]], made: Callable[[Mapping[str, Any]], Spec]) -> list[Spec]:
-    found: dict[str, Spec] = {}
-    for place, one in enumerate(given):
+def _listed(section: str, tables: Sequence[Mapping[str, Any]], made: Callable[[Mapping[str, Any]], Spec]) -> list[Spec]:
+    specs: dict[str, Spec] = {}
+    for place, table in enumerate(tables):
         try:
-            spec = made(one)
+            spec = made(table)
         except InvalidValueError as error:
             field = error.field.removeprefix("rule.")
             raise error.of(f"{section}[{place}].{field}") from error
-        if spec.name in found:
+        if spec.name in specs:
             raise refusal(f"{section}[{place}].name", f"{masked(spec.name)!r} is listed twice")
-        found[spec.name] = spec
-    return list(found.values())
+        specs[spec.name] = spec
+    return list(specs.values())
 
 
-def _channel(given: Mapping[str, Any]) -> ChannelSpec:
-    kind, enabled = given.get("kind"), given.get("enabled", True)
+def _channel(fields: Mapping[str, Any]) -> ChannelSpec:
+    kind, enabled = fields.get("kind"), fields.get("enabled", True)
     if not isinstance(kind, str):
         raise InvalidValueError("kind", "webhook, email, nats or apprise", None)
     if not isinstance(enabled, bool):
         raise InvalidValueError("enabled", "true or false", None)
-    if kind == WEBHOOK and "secret" not in given:
+    if kind == WEBHOOK and "secret" not in fields:
         allowed = "given, as secret_file or secret: nobody would be shown one that was made here"
         raise InvalidValueError("secret", allowed, NOT_SHOWN)
-    spec = ChannelSpec(checked_name(given.get("name")), kind, enabled=enabled, origin=Origin.FILE)
-    return with_settings(spec, {name: value for name, value in given.items() if name not in _NO_SETTINGS})
+    spec = ChannelSpec(checked_name(fields.get("name")), kind, enabled=enabled, origin=Origin.FILE)
+    return with_settings(spec, {name: value for name, value in fields.items() if name not in _NO_SETTINGS})

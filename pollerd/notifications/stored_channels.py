@@ -45,29 +45,29 @@ class DeliveryOptions(Struct, frozen=True):
 DEFAULT_OPTIONS = DeliveryOptions()
 
 
-def delivery_options(given: Mapping[str, Any] | None, field: str = "delivery") -> DeliveryOptions:
+def delivery_options(fields: Mapping[str, Any] | None, field: str = "delivery") -> DeliveryOptions:
     """Returns the options of a plain object; None: the defaults. Raises InvalidValueError.
 
     The template is not checked: that may take long, and is a worker's.
     """
-    if given is None:
+    if fields is None:
         return DEFAULT_OPTIONS
-    found = {
+    options = {
         name: value
-        for name, value in known_table(field, given, DeliveryOptions.__struct_fields__).items()
+        for name, value in known_table(field, fields, DeliveryOptions.__struct_fields__).items()
         if value is not None
     }
     usual = DEFAULT_OPTIONS
     return DeliveryOptions(
-        per_minute=whole_number(f"{field}.per_minute", found.get("per_minute", usual.per_minute), 1, 6_000),
-        group_from=whole_number(f"{field}.group_from", found.get("group_from", usual.group_from), 2, 1_000),
-        zone=_zone(f"{field}.zone", found.get("zone", usual.zone)),
-        template=text(f"{field}.template", found["template"], LONGEST_TEMPLATE) if found.get("template") else "",
+        per_minute=whole_number(f"{field}.per_minute", options.get("per_minute", usual.per_minute), 1, 6_000),
+        group_from=whole_number(f"{field}.group_from", options.get("group_from", usual.group_from), 2, 1_000),
+        zone=_zone(f"{field}.zone", options.get("zone", usual.zone)),
+        template=text(f"{field}.template", options["template"], LONGEST_TEMPLATE) if options.get("template") else "",
     )
 
 
-def _zone(field: str, given: object) -> str:
-    name = text(field, given)
+def _zone(field: str, value: object) -> str:
+    name = text(field, value)
     zone_of(name, field)
     return name
 
@@ -92,13 +92,13 @@ def opened(spec: ChannelSpec) -> OpenedChannel:
     return OpenedChannel(ParsedChannel(parse_channel(spec.kind, settings).settings, secrets), options)
 
 
-def with_settings(spec: ChannelSpec, given: Mapping[str, Any], before: ChannelSpec | None = None) -> ChannelSpec:
+def with_settings(spec: ChannelSpec, fields: Mapping[str, Any], before: ChannelSpec | None = None) -> ChannelSpec:
     """Returns the channel with settings and secrets from a plain object, checked.
 
     before: the channel as it is; secrets that are not given stay, unless its address changes, and without `delivery`
     how messages are sent. Raises InvalidValueError.
     """
-    rest = dict(given)
+    rest = dict(fields)
     own = rest.pop(_DELIVERY, None)
     options = delivery_options(own)
     parsed = parse_channel(spec.kind, rest)
@@ -119,13 +119,13 @@ def without_secrets(spec: ChannelSpec, settings: Mapping[str, Any]) -> ChannelSp
 
 def given_again(settings: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, Any]:
     """Returns stored settings and secrets as a user gives them, for `with_settings`."""
-    given = dict(settings)
+    merged = dict(settings)
     headers = {name.removeprefix(HEADER): value for name, value in secrets.items() if name.startswith(HEADER)}
-    given |= {name: value for name, value in secrets.items() if not name.startswith(HEADER)}
+    merged |= {name: value for name, value in secrets.items() if not name.startswith(HEADER)}
     if headers:
-        given["headers"] = headers
-    query = given.pop("query", None)
-    return given if query is None else {**given, "url": f"{given.get('url')}?{query}"}
+        merged["headers"] = headers
+    query = merged.pop("query", None)
+    return merged if query is None else {**merged, "url": f"{merged.get('url')}?{query}"}
 
 
 def with_new_secret(spec: ChannelSpec, *, until: float) -> ChannelSpec:

@@ -125,10 +125,10 @@ def _join(items: Iterable[Any], by: str = "", attribute: str | None = None) -> s
 
 def _replace(text: Any, old: str, new: str) -> str:
     """Replaces a part of a text wherever it is."""
-    found = str(text)
-    if len(found) + found.count(str(old)) * len(str(new)) > MAX_CHARACTERS:
+    result = str(text)
+    if len(result) + result.count(str(old)) * len(str(new)) > MAX_CHARACTERS:
         raise TemplateError(_TOO_LONG)
-    return found.replace(str(old), str(new))
+    return result.replace(str(old), str(new))
 
 
 def _round(number: float, places: Any = 0) -> float:
@@ -185,12 +185,12 @@ _REFUSED: tuple[tuple[type[nodes.Node], str], ...] = (
 def check_syntax(tree: nodes.Template, known: Collection[str]) -> None:
     """Raises TemplateError for what a template may not contain. known: names of the values that it is given."""
     for kind, tag in _REFUSED:
-        for found in tree.find_all(kind):
-            raise TemplateError(f"{tag} is not possible here", found.lineno)
+        for node in tree.find_all(kind):
+            raise TemplateError(f"{tag} is not possible here", node.lineno)
     _check_private(tree)
-    for one in tree.find_all(nodes.For):
-        if one.recursive:
-            raise TemplateError("recursive loops are not possible here", one.lineno)
+    for loop in tree.find_all(nodes.For):
+        if loop.recursive:
+            raise TemplateError("recursive loops are not possible here", loop.lineno)
     for used in tree.find_all(nodes.Filter):
         if used.name not in FILTERS:
             names = sorted(FILTERS)
@@ -304,8 +304,8 @@ def sandbox_for(medium: Medium) -> Sandbox:
 
 @pass_context
 def _counted(context: Context, items: Iterable[Any]) -> Iterable[Any]:
-    found: Iterable[Any] = context[STEPS].counted(items)
-    return found
+    counted: Iterable[Any] = context[STEPS].counted(items)
+    return counted
 
 
 def _escaping(medium: Medium) -> Callable[[Any], str]:
@@ -358,14 +358,14 @@ def context_of(message: Message, link: str = "", zone: tzinfo = UTC) -> dict[str
 
 
 def _event(event: Event, zone: tzinfo) -> dict[str, Any]:
-    said = describe(event, zone)
+    described = describe(event, zone)
     return {
         "id": event.id,
         "kind": event.kind.value,
         "at": rfc3339(event.at),
-        "title": said.title,
-        "summary": said.summary,
-        "facts": [{"name": name, "value": value} for name, value in said.facts],
+        "title": described.title,
+        "summary": described.summary,
+        "facts": [{"name": name, "value": value} for name, value in described.facts],
         "site": None if event.site is None else _site(event.site),
         "change": None if event.change is None else _change(event.change),
         "data": _plain(event.data, 0),

@@ -55,13 +55,13 @@ _SPACE = MessageRow(RowKind.SPACE)
 
 def rows_of_one(event: Event, most_lines: int, zone: tzinfo = UTC) -> Iterator[MessageRow]:
     """Yields the rows of an event that is told alone."""
-    said = describe(event, zone)
-    yield MessageRow(RowKind.SUMMARY, said.summary)
+    described = describe(event, zone)
+    yield MessageRow(RowKind.SUMMARY, described.summary)
     if event.site is not None:
         yield _site_row(event.site)
     yield from _difference(event, most_lines)
     yield _SPACE
-    for label, value in said.facts:
+    for label, value in described.facts:
         yield MessageRow(RowKind.FACT, value, label)
     if event.link:
         yield _SPACE
@@ -71,8 +71,8 @@ def rows_of_one(event: Event, most_lines: int, zone: tzinfo = UTC) -> Iterator[M
 def rows_of_group(events: Sequence[Event]) -> Iterator[MessageRow]:
     """Yields a row for each event, in their order."""
     for event in events:
-        said = describe(event, with_facts=False)
-        yield MessageRow(RowKind.ITEM, f"{said.title}: {said.summary}", url=event.link or _url(event))
+        described = describe(event, with_facts=False)
+        yield MessageRow(RowKind.ITEM, f"{described.title}: {described.summary}", url=event.link or _url(event))
 
 
 def rows_of_digest(events: Sequence[Event], most_lines: int, zone: tzinfo = UTC) -> Iterator[MessageRow]:
@@ -85,9 +85,9 @@ def rows_of_digest(events: Sequence[Event], most_lines: int, zone: tzinfo = UTC)
             yield _SPACE
             yield _site_row(some[0].site)
         for event in some:
-            said = describe(event, with_facts=False)
-            title = "" if event.change is not None else f"{said.title}: "
-            yield MessageRow(RowKind.ITEM, f"{moment(event.at, zone)} · {title}{said.summary}", url=event.link)
+            described = describe(event, with_facts=False)
+            title = "" if event.change is not None else f"{described.title}: "
+            yield MessageRow(RowKind.ITEM, f"{moment(event.at, zone)} · {title}{described.summary}", url=event.link)
             yield from _difference(event, most_lines)
 
 
@@ -380,10 +380,10 @@ _NOTHING = Written("", 0)
 
 def message_of_one(event: Event, look: Look = _DEFAULT_LOOK) -> Message:
     """Returns the message of one event. It has the id of the event."""
-    said = describe(event, look.zone)
+    described = describe(event, look.zone)
     rows = rows_of_one(event, look.limits.lines, look.zone)
     thread = "" if event.site is None else f"site-{event.site.id}"
-    return _written(event.id, (event,), said.title, rows, look, event.link or look.overview_url, thread)
+    return _written(event.id, (event,), described.title, rows, look, event.link or look.overview_url, thread)
 
 
 def message_of_group(events: Sequence[Event], look: Look = _DEFAULT_LOOK) -> Message:
@@ -407,7 +407,7 @@ def group_id(events: Sequence[Event]) -> str:
 
 def ids_hash(ids: Sequence[str]) -> str:
     """Returns the id of a message of the events with these ids."""
-    parts = (f"{len(one.encode())}:{one}" for one in sorted(set(ids)))
+    parts = (f"{len(event_id.encode())}:{event_id}" for event_id in sorted(set(ids)))
     return "g" + xxhash.xxh3_128_hexdigest("".join(parts).encode())
 
 

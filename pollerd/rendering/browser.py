@@ -292,8 +292,8 @@ async def _by_address(address: str) -> str:
     parts = urlsplit(address)
     if parts.scheme.lower() != "http" or parts.hostname is None:
         return address
-    found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
-    host = str(found[0][4][0])
+    addresses = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+    host = str(addresses[0][4][0])
     userinfo, at, _ = parts.netloc.rpartition("@")
     place = f"[{host}]" if ":" in host else host
     return parts._replace(netloc=f"{userinfo}{at}{place}:{parts.port or 80}").geturl()

@@ -298,18 +298,18 @@ class HostConnections:
     def _take_over(self, host: str, owner: object, *, impatient: bool) -> None:
         """Ends the longest silent connection of another page that has more than its share of the host."""
         held = self._held[host]
-        owners = {one.owner for one in held} | {owner}
+        owners = {connection.owner for connection in held} | {owner}
         share = max(1, self._most // len(owners))
         now = asyncio.get_running_loop().time()
         beyond = [
-            one
-            for one in held
-            if one.owner is not owner
-            and one.abort is not None
-            and sum(other.owner is one.owner for other in held) > share
-            and (impatient or now - one.active_at >= _SILENT_SECONDS)
+            connection
+            for connection in held
+            if connection.owner is not owner
+            and connection.abort is not None
+            and sum(other.owner is connection.owner for other in held) > share
+            and (impatient or now - connection.active_at >= _SILENT_SECONDS)
         ]
         if beyond:
-            longest = min(beyond, key=lambda one: one.active_at)
+            longest = min(beyond, key=lambda connection: connection.active_at)
             assert longest.abort is not None
             longest.abort()

@@ -63,10 +63,10 @@ def navigation_refusal(message: str) -> PageRefusedError:
     """Returns the refusal for Playwright's message about a page that could not be loaded."""
     if "Download is starting" in message:
         return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the answer is a download, not a page")
-    found = _NET_ERROR.search(message)
-    if found is None:
+    match = _NET_ERROR.search(message)
+    if match is None:
         return PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the page could not be loaded")
-    name = found[1]
+    name = match[1]
     if name.startswith(_OUR_PROXY):
         return browser_fault(f"it does not reach pollerd's proxy ({name})")
     kind = next((kind for start, kind in _KINDS if name.startswith(start)), OutcomeKind.PROTOCOL_ERROR)

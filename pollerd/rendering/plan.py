@@ -89,19 +89,19 @@ _OPEN, _CLOSE = "([", ")]"
 _ALLOWED = "a CSS selector"
 
 
-def checked_selector(field: str, given: object) -> str:
+def checked_selector(field: str, value: object) -> str:
     """Returns a CSS selector. Raises `InvalidValueError` naming field and character, counted from 1."""
-    if not isinstance(given, str) or not given.strip():
-        raise InvalidValueError(field, _ALLOWED, given)
-    if len(given) > MAX_SELECTOR_LENGTH:
-        raise InvalidValueError(field, f"{_ALLOWED} of at most {MAX_SELECTOR_LENGTH} characters", given)
-    found = _fault(given)
-    if found is not None:
-        position, reason = found
-        raise InvalidValueError(f"{field}, character {position + 1}", f"{_ALLOWED}: {reason}", given)
-    if not _readable(given):
-        raise InvalidValueError(field, _ALLOWED, given)
-    return given.strip()
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidValueError(field, _ALLOWED, value)
+    if len(value) > MAX_SELECTOR_LENGTH:
+        raise InvalidValueError(field, f"{_ALLOWED} of at most {MAX_SELECTOR_LENGTH} characters", value)
+    fault = _fault(value)
+    if fault is not None:
+        position, reason = fault
+        raise InvalidValueError(f"{field}, character {position + 1}", f"{_ALLOWED}: {reason}", value)
+    if not _readable(value):
+        raise InvalidValueError(field, _ALLOWED, value)
+    return value.strip()
 
 
 def _fault(text: str) -> tuple[int, str] | None:
@@ -162,39 +162,39 @@ def _readable(text: str) -> bool:
 # Checks of single values. Each function raises `InvalidValueError` naming the field.
 
 
-def checked_object(field: str, given: object, known: frozenset[str]) -> Mapping[str, Any]:
+def checked_object(field: str, value: object, known: frozenset[str]) -> Mapping[str, Any]:
     """Returns an object that has only known keys."""
     allowed = f"an object with keys of {', '.join(sorted(known))}"
-    if not isinstance(given, Mapping):
-        raise InvalidValueError(field, allowed, type(given).__name__)
-    unknown = [key for key in given if key not in known]
+    if not isinstance(value, Mapping):
+        raise InvalidValueError(field, allowed, type(value).__name__)
+    unknown = [key for key in value if key not in known]
     if unknown:
         raise refusal(f"{field}.{str(unknown[0])[:40]}", f"unknown field; {field} is {allowed}")
-    return given
+    return value
 
 
-def checked_number(field: str, given: object, name: str, *, whole: bool = False) -> float:
+def checked_number(field: str, value: object, name: str, *, whole: bool = False) -> float:
     """Returns a number in the range that is called `name`."""
     allowed = RENDER_PLAN[name]
     kinds = (int,) if whole else (int, float)
-    if isinstance(given, bool) or not isinstance(given, kinds) or not allowed.holds(given):
-        raise InvalidValueError(field, allowed.allowed, given)
-    return given
+    if isinstance(value, bool) or not isinstance(value, kinds) or not allowed.holds(value):
+        raise InvalidValueError(field, allowed.allowed, value)
+    return value
 
 
-def checked_flag(field: str, given: object) -> bool:
+def checked_flag(field: str, value: object) -> bool:
     """Returns true or false."""
-    if not isinstance(given, bool):
-        raise InvalidValueError(field, "true or false", given)
-    return given
+    if not isinstance(value, bool):
+        raise InvalidValueError(field, "true or false", value)
+    return value
 
 
-def checked_text(field: str, given: object, most: int, *, secret: bool = False) -> str:
+def checked_text(field: str, value: object, most: int, *, secret: bool = False) -> str:
     """Returns a text of 1 to `most` characters; a secret is not shown in the error."""
-    if not isinstance(given, str) or not 0 < len(given) <= most or "\0" in given:
-        shown = "(not shown)" if secret else given
+    if not isinstance(value, str) or not 0 < len(value) <= most or "\0" in value:
+        shown = "(not shown)" if secret else value
         raise InvalidValueError(field, f"a text of 1 to {most:,} characters", shown)
-    return given
+    return value
 
 
 # Steps of a render plan.
@@ -220,73 +220,73 @@ _BESIDE: Mapping[StepAction, frozenset[str]] = {
 _ACTIONS = ", ".join(StepAction)
 
 
-def compile_steps(field: str, given: object) -> tuple[RenderStep, ...]:
+def compile_steps(field: str, value: object) -> tuple[RenderStep, ...]:
     """Returns the steps. Raises `InvalidValueError` naming the step's position, from 0, and its key."""
-    if not isinstance(given, list | tuple) or len(given) > MAX_STEPS:
-        shown = f"{len(given)} steps" if isinstance(given, list | tuple) else type(given).__name__
+    if not isinstance(value, list | tuple) or len(value) > MAX_STEPS:
+        shown = f"{len(value)} steps" if isinstance(value, list | tuple) else type(value).__name__
         raise InvalidValueError(field, f"a list of at most {MAX_STEPS} steps", shown)
-    return tuple(_step(f"{field}[{position}]", one) for position, one in enumerate(given))
+    return tuple(_step(f"{field}[{position}]", step) for position, step in enumerate(value))
 
 
-def _step(field: str, given: object) -> RenderStep:
-    if not isinstance(given, Mapping):
-        raise InvalidValueError(field, f"an object with one of {_ACTIONS}", type(given).__name__)
-    actions = [action for action in StepAction if action in given]
+def _step(field: str, value: object) -> RenderStep:
+    if not isinstance(value, Mapping):
+        raise InvalidValueError(field, f"an object with one of {_ACTIONS}", type(value).__name__)
+    actions = [action for action in StepAction if action in value]
     if len(actions) != 1:
         shown = "none of them" if not actions else " and ".join(actions)
         raise InvalidValueError(field, f"an object with exactly one of {_ACTIONS}", shown)
     action = actions[0]
     beside = _BESIDE.get(action, frozenset())
-    unknown = [str(key)[:40] for key in given if key not in beside | {action, "timeout"}]
+    unknown = [str(key)[:40] for key in value if key not in beside | {action, "timeout"}]
     if unknown:
         also = ", ".join(sorted(beside | {"timeout"}))
         raise refusal(f"{field}.{unknown[0]}", f"unknown field; {action} can be combined with {also}")
     usual = _IF_EXISTS_SECONDS if action is StepAction.CLICK_IF_EXISTS else _STEP_SECONDS
-    timeout = checked_number(f"{field}.timeout", given.get("timeout", usual), "timeout")
-    return _COMPILERS.get(action, _by_selector)(f"{field}.{action}", field, action, given, timeout)
+    timeout = checked_number(f"{field}.timeout", value.get("timeout", usual), "timeout")
+    return _COMPILERS.get(action, _by_selector)(f"{field}.{action}", field, action, value, timeout)
 
 
-def _by_selector(place: str, _: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
-    return RenderStep(action, checked_selector(place, given[action]), timeout=timeout)
+def _by_selector(place: str, _: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+    return RenderStep(action, checked_selector(place, fields[action]), timeout=timeout)
 
 
-def _typing(place: str, field: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
-    selector = checked_selector(place, given[action])
-    if ("text" in given) == ("secret" in given):
-        raise InvalidValueError(field, "type with either text or secret", "both" if "text" in given else "neither")
-    key = "secret" if "secret" in given else "text"
-    value = checked_text(f"{field}.{key}", given[key], MAX_TYPED_LENGTH, secret=True)
+def _typing(place: str, field: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+    selector = checked_selector(place, fields[action])
+    if ("text" in fields) == ("secret" in fields):
+        raise InvalidValueError(field, "type with either text or secret", "both" if "text" in fields else "neither")
+    key = "secret" if "secret" in fields else "text"
+    value = checked_text(f"{field}.{key}", fields[key], MAX_TYPED_LENGTH, secret=True)
     return RenderStep(action, selector, value, timeout=timeout, secret=key == "secret")
 
 
-def _selecting(place: str, field: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
-    selector = checked_selector(place, given[action])
-    value = checked_text(f"{field}.value", given.get("value"), MAX_TYPED_LENGTH)
+def _selecting(place: str, field: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+    selector = checked_selector(place, fields[action])
+    value = checked_text(f"{field}.value", fields.get("value"), MAX_TYPED_LENGTH)
     return RenderStep(action, selector, value, timeout=timeout)
 
 
-def _pressing(place: str, field: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
-    key = given[action]
+def _pressing(place: str, field: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+    key = fields[action]
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise InvalidValueError(place, "a key, like Enter, Tab, a or Control+a", key)
-    selector = checked_selector(f"{field}.on", given["on"]) if "on" in given else ""
+    selector = checked_selector(f"{field}.on", fields["on"]) if "on" in fields else ""
     return RenderStep(action, selector, key, timeout=timeout)
 
 
-def _looking(place: str, _: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
-    return RenderStep(action, value=checked_text(place, given[action], 1_000), timeout=timeout)
+def _looking(place: str, _: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+    return RenderStep(action, value=checked_text(place, fields[action], 1_000), timeout=timeout)
 
 
-def _waiting(place: str, _: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
-    return RenderStep(action, number=checked_number(place, given[action], "seconds"), timeout=timeout)
+def _waiting(place: str, _: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+    return RenderStep(action, number=checked_number(place, fields[action], "seconds"), timeout=timeout)
 
 
-def _scrolling(place: str, _: str, action: StepAction, given: Mapping[str, Any], timeout: float) -> RenderStep:
-    if given[action] == "bottom":
+def _scrolling(place: str, _: str, action: StepAction, fields: Mapping[str, Any], timeout: float) -> RenderStep:
+    if fields[action] == "bottom":
         return RenderStep(action, timeout=timeout)
-    if isinstance(given[action], str):
-        raise InvalidValueError(place, "bottom, or a number of pixels", given[action])
-    return RenderStep(action, number=checked_number(place, given[action], "scroll", whole=True), timeout=timeout)
+    if isinstance(fields[action], str):
+        raise InvalidValueError(place, "bottom, or a number of pixels", fields[action])
+    return RenderStep(action, number=checked_number(place, fields[action], "scroll", whole=True), timeout=timeout)
 
 
 _Compile = Callable[[str, str, StepAction, Mapping[str, Any], float], RenderStep]
@@ -323,17 +323,17 @@ def compile_plan(field: str, document: object) -> RenderPlan:
     """
     if document is None:
         return DEFAULT_PLAN
-    given = checked_object(field, document, _KEYS)
-    viewport = checked_object(f"{field}.viewport", given.get("viewport", {}), frozenset({"width", "height"}))
+    fields = checked_object(field, document, _KEYS)
+    viewport = checked_object(f"{field}.viewport", fields.get("viewport", {}), frozenset({"width", "height"}))
     sizes = {
         name: int(checked_number(f"{field}.viewport.{name}", viewport.get(name, usual), name, whole=True))
         for name, usual in (("width", DEFAULT_PLAN.width), ("height", DEFAULT_PLAN.height))
     }
-    timeout = given.get("timeout")
+    timeout = fields.get("timeout")
     return RenderPlan(
-        wait=_wait(f"{field}.wait", given["wait"]) if "wait" in given else DEFAULT_PLAN.wait,
-        block=_block(f"{field}.block", given["block"]) if "block" in given else DEFAULT_PLAN.block,
-        steps=compile_steps(f"{field}.steps", given.get("steps", ())),
+        wait=_wait(f"{field}.wait", fields["wait"]) if "wait" in fields else DEFAULT_PLAN.wait,
+        block=_block(f"{field}.block", fields["block"]) if "block" in fields else DEFAULT_PLAN.block,
+        steps=compile_steps(f"{field}.steps", fields.get("steps", ())),
         timeout=None if timeout is None else checked_number(f"{field}.timeout", timeout, "timeout"),
         width=sizes["width"],
         height=sizes["height"],
@@ -341,22 +341,22 @@ def compile_plan(field: str, document: object) -> RenderPlan:
 
 
 def _wait(field: str, document: object) -> RenderWait:
-    given = checked_object(field, document, frozenset({"selector", "idle", "seconds"}))
+    fields = checked_object(field, document, frozenset({"selector", "idle", "seconds"}))
     return RenderWait(
-        idle=checked_flag(f"{field}.idle", given.get("idle", False)),
-        selector=checked_selector(f"{field}.selector", given["selector"]) if "selector" in given else None,
-        seconds=checked_number(f"{field}.seconds", given.get("seconds", 0), "seconds"),
+        idle=checked_flag(f"{field}.idle", fields.get("idle", False)),
+        selector=checked_selector(f"{field}.selector", fields["selector"]) if "selector" in fields else None,
+        seconds=checked_number(f"{field}.seconds", fields.get("seconds", 0), "seconds"),
     )
 
 
-def _block(field: str, given: object) -> frozenset[str]:
+def _block(field: str, value: object) -> frozenset[str]:
     allowed = f"a list of {', '.join(RESOURCE_TYPES)}"
-    if not isinstance(given, list | tuple):
-        raise InvalidValueError(field, allowed, type(given).__name__)
-    for position, one in enumerate(given):
-        if one not in RESOURCE_TYPES:
-            raise InvalidValueError(f"{field}[{position}]", f"one of {', '.join(RESOURCE_TYPES)}", one)
-    return frozenset(given)
+    if not isinstance(value, list | tuple):
+        raise InvalidValueError(field, allowed, type(value).__name__)
+    for position, resource_type in enumerate(value):
+        if resource_type not in RESOURCE_TYPES:
+            raise InvalidValueError(f"{field}[{position}]", f"one of {', '.join(RESOURCE_TYPES)}", resource_type)
+    return frozenset(value)
 
 
 # Secrets of a plan's document: taken out of it, so that they are sealed apart from it and shown to nobody.
@@ -379,10 +379,10 @@ def split_secrets(document: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[st
     if not positions:
         return dict(document), ()
     steps = [dict(step) for step in document["steps"]]
-    found = tuple(str(steps[at]["secret"]) for at in positions)
+    secrets = tuple(str(steps[at]["secret"]) for at in positions)
     for at in positions:
         steps[at]["secret"] = SEALED
-    return {**document, "steps": steps}, found
+    return {**document, "steps": steps}, secrets
 
 
 def join_secrets(document: Mapping[str, Any], secrets: Sequence[str]) -> dict[str, Any]:

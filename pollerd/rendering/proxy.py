@@ -87,7 +87,7 @@ class ProxySession:
         if host in self._failures:
             return self._failures[host]
         name = host.rpartition(":")[0]
-        return next((found for tried, found in self._failures.items() if tried.rpartition(":")[0] == name), None)
+        return next((failure for tried, failure in self._failures.items() if tried.rpartition(":")[0] == name), None)
 
     async def end(self) -> None:
         """Ends every connection of the page."""
@@ -219,11 +219,11 @@ class ForwardProxy:
     def _session_of(self, request: RequestHead) -> ProxySession | None:
         """Returns the page whose credentials the request shows."""
         shown = request.get(b"proxy-authorization") or b""
-        found = None
+        matching = None
         for session in self._sessions.values():  # as many as pages at once
             if hmac.compare_digest(session.authorization.encode("ascii"), shown):
-                found = session
-        return found
+                matching = session
+        return matching
 
 
 class _Exchange:
@@ -321,9 +321,11 @@ class _Exchange:
             if dialled.via is not None and status_of(head) == 407:
                 raise PageRefusedError(OutcomeKind.CONNECT_ERROR, proxy_refusal(407))
             self._session.connected(host)
-            found = status_of(head)
-            status = 200 if found is None else found
-            passed = (head if found is None or 100 <= found < 200 else ending(head)) + (b"" if status < 200 else rest)
+            status_read = status_of(head)
+            status = 200 if status_read is None else status_read
+            passed = (head if status_read is None or 100 <= status_read < 200 else ending(head)) + (
+                b"" if status < 200 else rest
+            )
             self._session.count(len(passed))
             self._writer.write(passed)
 

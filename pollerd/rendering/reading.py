@@ -34,12 +34,12 @@ async def read_html(session: CDPSession, most_bytes: int, secrets: tuple[str, ..
 
     Raises `PageRefusedError` where it is larger, and Playwright's errors.
     """
-    found = await _evaluated(session, _READ % most_bytes)
-    if not isinstance(found, str):
+    html = await _evaluated(session, _READ % most_bytes)
+    if not isinstance(html, str):
         raise _too_large(most_bytes)
     for secret in secrets:
-        found = found.replace(secret, _HIDDEN).replace(markup.escape(secret), _HIDDEN)
-    body = found.encode("utf-8", "replace")
+        html = html.replace(secret, _HIDDEN).replace(markup.escape(secret), _HIDDEN)
+    body = html.encode("utf-8", "replace")
     if len(body) > most_bytes:
         raise _too_large(most_bytes)
     return body
@@ -65,8 +65,8 @@ async def _evaluated(session: CDPSession, expression: str) -> object:
         try:
             frame = (await session.send("Page.getFrameTree"))["frameTree"]["frame"]["id"]
             world = await session.send("Page.createIsolatedWorld", {"frameId": frame, "worldName": "pollerd"})
-            given = {"expression": expression, "contextId": world["executionContextId"], "returnByValue": True}
-            answer = await session.send("Runtime.evaluate", given)
+            parameters = {"expression": expression, "contextId": world["executionContextId"], "returnByValue": True}
+            answer = await session.send("Runtime.evaluate", parameters)
         except Error:
             if tried == _TRIES:
                 raise

@@ -79,8 +79,10 @@ UNTIL_RESTART = ("browser", "browser_no_sandbox", "browser_proxy")
 
 def how_to_install() -> str:
     """Returns the command that installs Playwright where this process finds it, in the tried versions."""
-    wanted = [requirement.partition(";")[0].strip() for requirement in importlib.metadata.requires("pollerd") or ()]
-    package = next((one for one in wanted if one.startswith("playwright")), "playwright")
+    requirements = [
+        requirement.partition(";")[0].strip() for requirement in importlib.metadata.requires("pollerd") or ()
+    ]
+    package = next((name for name in requirements if name.startswith("playwright")), "playwright")
     return f"{sys.executable} -m pip install '{package}'"
 
 

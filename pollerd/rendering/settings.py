@@ -84,5 +84,5 @@ def _check_browser(browser: str) -> None:
         if not known:
             raise InvalidValueError("browser", _BROWSER, "(not shown)")
     elif "://" in browser or not browser.strip() or not Path(browser).is_absolute():
-        given = "(not shown)" if "://" in browser else browser
-        raise InvalidValueError("browser", f"{_BROWSER}; a path is absolute", given)
+        shown = "(not shown)" if "://" in browser else browser
+        raise InvalidValueError("browser", f"{_BROWSER}; a path is absolute", shown)

@@ -89,15 +89,15 @@ def totals(
     uniform_settings = not believed and sites.is_default("min_interval") and sites.is_default("cost")
     demand, spent, live = np.zeros(hosts.size), np.zeros(hosts.size), 0
     for part in _pieces(sites.size):
-        there = sites.in_force(part) & sites.open_now(part)
-        host = sites.host[part][there]
+        eligible = sites.in_force(part) & sites.open_now(part)
+        host = sites.host[part][eligible]
         live += len(host)
         if uniform_settings:
             demand = _added(demand, np.bincount(host) / max(settings.min_interval_seconds, _NO_INTERVAL))
         else:
-            often = 1.0 / np.maximum(_intervals(sites, settings, part, believed)[0][there], _NO_INTERVAL)
+            often = 1.0 / np.maximum(_intervals(sites, settings, part, believed)[0][eligible], _NO_INTERVAL)
             demand = _added(demand, np.bincount(host, often))
-            spent = _added(spent, np.bincount(host, often * sites.cost[part][there]))
+            spent = _added(spent, np.bincount(host, often * sites.cost[part][eligible]))
         yield
     by_host = np.maximum(demand * hosts.interval(slice(0, len(demand))), 1.0)
     total = float(((demand if uniform_settings else spent) / by_host).sum()) if live else np.inf
@@ -303,8 +303,8 @@ def waiting(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, no
 def _median_saving(sites: SiteTable, settings: SchedulingSettings, slots: NDArray[np.int64]) -> float:
     if not len(slots):
         return 0.0
-    given = least_savings(sites.min_saving[slots], sites.min_yield[slots], settings.min_saving_seconds)
-    return float(np.median(given))
+    savings = least_savings(sites.min_saving[slots], sites.min_yield[slots], settings.min_saving_seconds)
+    return float(np.median(savings))
 
 
 def at_private_addresses(sites: SiteTable) -> NDArray[np.bool_]:

@@ -244,8 +244,8 @@ class Chooser:
                 self._end_turns(open_hosts)
             return choice
         n = self.sites.size
-        wanted = self.hosts.robots_wanted(now)
-        turn = _Turn(self.sites.host[:n], wanted, mask, choice, k, robots_room)
+        due = self.hosts.robots_wanted(now)
+        turn = _Turn(self.sites.host[:n], due, mask, choice, k, robots_room)
         turn.take(np.flatnonzero(mask & self.sites.asap[:n]))
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
         eligibility, long = self.sites.eligibility, self.sites.eligibility.is_kept

@@ -34,7 +34,7 @@ _TINY, _FEW = 1e-300, 1e-4
 _CERTAIN = 1.0 - 2.0**-53
 _PARTS = np.linspace(0.0, 1.0, POINTS)
 _STEPS = np.array(
-    [np.interp(np.linspace(0.0, 1.0, _BETWEEN * (POINTS - 1) + 1), _PARTS, one) for one in np.eye(POINTS)]
+    [np.interp(np.linspace(0.0, 1.0, _BETWEEN * (POINTS - 1) + 1), _PARTS, unit) for unit in np.eye(POINTS)]
 )
 """float64[POINTS, m]: times values at the points, float64[k, POINTS], these and `_BETWEEN` - 1 between each two."""
 
@@ -63,12 +63,12 @@ class Bounds:
         return Bounds(self.saving[rows], self.min_yield[rows], self.longest[rows])
 
 
-def least_savings(given: NDArray[np.float64], min_yield: NDArray[np.float64], usual: float) -> NDArray[np.float64]:
+def least_savings(savings: NDArray[np.float64], min_yield: NDArray[np.float64], usual: float) -> NDArray[np.float64]:
     """Returns the min_saving in force, float64[k] s, of sites with these settings, float64[k] each, nan: the default.
 
     A min_yield of 0 without a min_saving says that a site may always be polled: it did before there was one.
     """
-    return np.where(np.isnan(given), np.where(min_yield == 0.0, 0.0, usual), given)
+    return np.where(np.isnan(savings), np.where(min_yield == 0.0, 0.0, usual), savings)
 
 
 def first_waits(polls: NDArray[np.int32], saving: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -87,11 +87,11 @@ def waits(
     float64[k] each, 0 without a belief, or if nothing is to be saved and there is no min_yield.
     """
     wait, bar = np.zeros((2, len(slots)))
-    wanted = np.flatnonzero((bounds.saving > 0) | (bounds.min_yield > 0))
-    if wanted.size:
-        some = bounds.of(wanted)
+    indices = np.flatnonzero((bounds.saving > 0) | (bounds.min_yield > 0))
+    if indices.size:
+        some = bounds.of(indices)
         first = np.where(some.saving > 0, some.saving, SHORTEST_SECONDS)
-        wait[wanted], bar[wanted] = chances(believer, slots[wanted], first, some.longest).waits(some)
+        wait[indices], bar[indices] = chances(believer, slots[indices], first, some.longest).waits(some)
     return wait, bar
 
 
@@ -169,9 +169,9 @@ def _until_saved(
     missing = np.maximum(saving - saved[rows, low], 0.0)
     slope = (chance[rows, low + 1] - at) / width  # the chance is a straight line within a step
     beyond = 2.0 * missing / np.maximum(at + np.sqrt(at * at + 2.0 * slope * missing), _TINY)
-    found = np.minimum(gaps[rows, low] + beyond, longest)
+    times = np.minimum(gaps[rows, low] + beyond, longest)
     waits_for_it = (saving > 0) & ~np.isnan(expected[:, 0])
-    return np.where(waits_for_it, found, 0.0), np.where(waits_for_it, at + slope * np.minimum(beyond, width), 0.0)
+    return np.where(waits_for_it, times, 0.0), np.where(waits_for_it, at + slope * np.minimum(beyond, width), 0.0)
 
 
 def _crossing(
@@ -187,10 +187,10 @@ def _crossing(
         slope = (y[rows, high] - y[rows, low]) / (log_gaps[rows, high] - log_gaps[rows, low])
         between = log_gaps[rows, low] + (at - y[rows, low]) / slope
         below = log_gaps[:, 0] + at - y[:, 0]
-        found = np.exp(np.where(after == 0, below, between))
-    found[after == POINTS] = np.inf
-    found[np.isnan(found)] = 0.0
-    return found
+        ratio = np.exp(np.where(after == 0, below, between))
+    ratio[after == POINTS] = np.inf
+    ratio[np.isnan(ratio)] = 0.0
+    return ratio
 
 
 # The limit of sites that change at nearly every poll: the uniform share, and proofs of their changes.

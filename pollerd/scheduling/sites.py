@@ -191,11 +191,11 @@ class SiteTable(Columns):
 
     def half_lives(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """Returns float64[k]: half-lives in force, s: those that users gave, else learned from reads; nan: neither."""
-        given = self.half_life[slots]
+        configured = self.half_life[slots]
         return (
-            given
+            configured
             if self.is_default("learned_half_life")
-            else np.where(np.isnan(given), self.learned_half_life[slots], given)
+            else np.where(np.isnan(configured), self.learned_half_life[slots], configured)
         )
 
     def occupied(self) -> NDArray[np.bool_]:
@@ -258,15 +258,15 @@ class SiteTable(Columns):
     def in_force(self, slots: NDArray[np.int64] | slice | None = None) -> NDArray[np.bool_]:
         """Returns bool[k]: which of `slots` (None: all) hold sites that share the budget: watched and not gone."""
         part = slice(0, self.size) if slots is None else slots
-        there = self.watched(part)
-        there &= self.state[part] != _GONE
-        return there
+        eligible = self.watched(part)
+        eligible &= self.state[part] != _GONE
+        return eligible
 
     def watched(self, part: NDArray[np.int64] | slice) -> NDArray[np.bool_]:
         """Returns bool[k]: which of those rows hold sites that are not paused; one that is gone is polled rarely."""
-        there: NDArray[np.bool_] = self.site_id[part] >= 0
-        there &= ~self.paused[part]
-        return there
+        eligible: NDArray[np.bool_] = self.site_id[part] >= 0
+        eligible &= ~self.paused[part]
+        return eligible
 
     def pollable(self, now: float, default_min_interval: float) -> NDArray[np.bool_]:
         """Returns bool[size]: sites that may be polled now by their own limits.

@@ -39,10 +39,10 @@ def is_clock(text: str) -> bool:
 
 def clock_of(text: str, field: str) -> time:
     """Returns the time of day of a text as 08:00. Raises InvalidValueError."""
-    found = _CLOCK.match(text)
-    if found is None:
+    match = _CLOCK.match(text)
+    if match is None:
         raise InvalidValueError(field, "a time such as 08:00", text[:32])
-    return time(int(found[1]), int(found[2]))
+    return time(int(match[1]), int(match[2]))
 
 
 def first_instant(zone: tzinfo, day: date, clock: time) -> float:
@@ -133,7 +133,7 @@ class OpeningTimes:
     def __init__(self, windows: Windows) -> None:
         """Raises InvalidValueError for a zone or a time that is none."""
         self._zone = zone_of(windows.zone, "windows.zone")
-        self._hours = tuple(_hours(one) for one in windows.open)
+        self._hours = tuple(_hours(window) for window in windows.open)
 
     def is_open(self, at: float) -> bool:
         """Whether `at` lies in a window."""
@@ -191,15 +191,15 @@ def opening_times(windows: Windows) -> OpeningTimes:
     return OpeningTimes(windows)
 
 
-def windows_of(given: object, field: str = "windows", *, hours: str = "open") -> Windows | None:
+def windows_of(document: object, field: str = "windows", *, hours: str = "open") -> Windows | None:
     """Returns checked windows from a JSON document; None: none. hours: name of the list of windows in it.
 
     `{"zone": "Europe/Berlin", "open": [{"days": ["mon", "fri"], "from": "08:00", "to": "18:00"}]}`; without `days`:
     every day; `to` may be "24:00". Raises InvalidValueError, naming the place.
     """
-    if given is None or isinstance(given, Windows):
-        return given
-    fields = _fields(given, field, ("zone", hours))
+    if document is None or isinstance(document, Windows):
+        return document
+    fields = _fields(document, field, ("zone", hours))
     zone = fields["zone"]
     if not isinstance(zone, str):
         raise InvalidValueError(f"{field}.zone", "the name of a time zone, such as Europe/Berlin", _kind(zone))
@@ -207,11 +207,11 @@ def windows_of(given: object, field: str = "windows", *, hours: str = "open") ->
     some = fields[hours]
     if not isinstance(some, list) or not 0 < len(some) <= MAX_WINDOWS:
         raise InvalidValueError(f"{field}.{hours}", f"a list of 1 to {MAX_WINDOWS} windows", _kind(some))
-    return Windows(zone, tuple(_window(one, f"{field}.{hours}[{place}]") for place, one in enumerate(some)))
+    return Windows(zone, tuple(_window(window, f"{field}.{hours}[{place}]") for place, window in enumerate(some)))
 
 
-def _window(given: object, field: str) -> DayWindow:
-    fields = _fields(given, field, ("from", "to"), ("days",))
+def _window(document: object, field: str) -> DayWindow:
+    fields = _fields(document, field, ("from", "to"), ("days",))
     days = fields.get("days")
     if days is None:
         days = list(DAYS)
@@ -228,16 +228,16 @@ def _window(given: object, field: str) -> DayWindow:
     return DayWindow(tuple(day for day in DAYS if day in days), fields["from"], fields["to"])
 
 
-def _fields(given: object, field: str, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> Mapping[str, Any]:
+def _fields(document: object, field: str, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> Mapping[str, Any]:
     """Returns an object that has all fields needed and none but these. Raises InvalidValueError."""
-    if not isinstance(given, Mapping):
-        raise InvalidValueError(field, f"an object of {', '.join((*needed, *more))}", _kind(given))
-    for name in given.keys() - {*needed, *more}:
+    if not isinstance(document, Mapping):
+        raise InvalidValueError(field, f"an object of {', '.join((*needed, *more))}", _kind(document))
+    for name in document.keys() - {*needed, *more}:
         raise unknown_name(f"{field}.{str(name)[:32]}", "field", str(name)[:32], (*needed, *more))
     for name in needed:
-        if name not in given:
+        if name not in document:
             raise refusal(f"{field}.{name}", "is needed")
-    return given
+    return document
 
 
 def _hours(window: DayWindow) -> _Hours:
@@ -249,8 +249,8 @@ def _hours(window: DayWindow) -> _Hours:
     return _Hours(days, begins, ends, window.ends == _MIDNIGHT or ends <= begins)
 
 
-def _kind(given: object) -> str:
-    return f"{len(given)} of them" if isinstance(given, list) else type(given).__name__
+def _kind(document: object) -> str:
+    return f"{len(document)} of them" if isinstance(document, list) else type(document).__name__
 
 
 # The timetable. Sites without windows cost one comparison per choice.
@@ -328,7 +328,9 @@ class Timetable:
         if not self._free:
             used = np.unique(self._sites.hours[: self._sites.size])
             self._free = sorted(set(range(1, len(self._times))) - set(used.tolist()), reverse=True)
-            self._windows = {one: number for one, number in self._windows.items() if number not in set(self._free)}
+            self._windows = {
+                window: number for window, number in self._windows.items() if number not in set(self._free)
+            }
             self._turns_at[self._free] = math.inf
         if not self._free:
             rows = len(self._times)

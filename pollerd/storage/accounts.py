@@ -225,9 +225,9 @@ class AccountStore(Subject):
         Raises `DuplicateError`, also where names differ in case only, and `InvalidValueError`.
         """
         name, role = check_name(name), _of_users(role)
-        found = self.user.within(connection, name)
-        if found is not None:
-            raise DuplicateError("user", found.user.name, found.user.id)
+        account = self.user.within(connection, name)
+        if account is not None:
+            raise DuplicateError("user", account.user.name, account.user.id)
         values = {
             "name": name,
             "key": name_key(name),
@@ -241,9 +241,9 @@ class AccountStore(Subject):
     @writes
     def add_first_user(self, connection: Connection, name: str, password_hash: str, now: float) -> User:
         """Adds a user who may do everything, if there is none yet. Raises `DuplicateError`, `InvalidValueError`."""
-        there = self.users.within(connection)
-        if there:
-            raise DuplicateError("user", there[0].name, there[0].id)
+        users = self.users.within(connection)
+        if users:
+            raise DuplicateError("user", users[0].name, users[0].id)
         return self.add_user.within(connection, name, Role.WRITE, password_hash, now)
 
     @writes
@@ -279,10 +279,10 @@ class AccountStore(Subject):
         connection.execute(delete(user_account).where(_USER.id == user.id))
 
     def _named(self, connection: Connection, name: str) -> User:
-        found = self.user.within(connection, name)
-        if found is None:
+        account = self.user.within(connection, name)
+        if account is None:
             raise NotFoundError("user", name)
-        return found.user
+        return account.user
 
     # Sessions.
 

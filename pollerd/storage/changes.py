@@ -33,8 +33,8 @@ Range = tuple[int, int]
 def seen_ranges(connection: Connection, reader: str) -> list[Range]:
     """Returns the ranges of ids, both ends included, ascending."""
     c = seen_range.c
-    found = connection.execute(select(c.first, c.last).where(c.reader == reader).order_by(c.first))
-    return [(int(first), int(last)) for first, last in found]
+    rows = connection.execute(select(c.first, c.last).where(c.reader == reader).order_by(c.first))
+    return [(int(first), int(last)) for first, last in rows]
 
 
 def merged(ranges: Sequence[Range], more: Iterable[Range]) -> list[Range]:
@@ -126,7 +126,7 @@ class ChangesRead:
     """Whether there are no more."""
 
 
-def _changes(wanted: ChangeFilter) -> Select[Any]:
+def _changes(change_filter: ChangeFilter) -> Select[Any]:
     c = change.c
     statement = (
         # Ids from the joined contents: a pruned one is None.
@@ -149,26 +149,33 @@ def _changes(wanted: ChangeFilter) -> Select[Any]:
         .outerjoin(_AFTER, _AFTER.c.id == c.after_content_id)
         .where(~is_soft_deleted(c.site_id))
     )
-    if wanted.since is not None:
-        statement = statement.where(c.detected_at >= wanted.since)
-    if wanted.site_id is not None:
-        statement = statement.where(c.site_id == wanted.site_id)
-    if wanted.tag is not None:
-        statement = statement.where(c.site_id.in_(select(site_tag.c.site_id).where(site_tag.c.tag == wanted.tag)))
-    if wanted.matters is not None:
-        statement = statement.where(c.matters.is_(wanted.matters))
-    if wanted.selection is not None:
-        statement = statement.where(of_selection(wanted.selection))
-    if wanted.unseen_by is not None:
-        statement = statement.where(is_unseen(wanted.unseen_by))
-    if wanted.words is not None:
+    if change_filter.since is not None:
+        statement = statement.where(c.detected_at >= change_filter.since)
+    if change_filter.site_id is not None:
+        statement = statement.where(c.site_id == change_filter.site_id)
+    if change_filter.tag is not None:
         statement = statement.where(
-            or_(c.summary.icontains(wanted.words, autoescape=True), site.c.url.icontains(wanted.words, autoescape=True))
+            c.site_id.in_(select(site_tag.c.site_id).where(site_tag.c.tag == change_filter.tag))
         )
-    if wanted.after is not None:
-        statement = statement.where(c.id > wanted.after)
-    if wanted.rule_id is not None:
-        statement = statement.where(exists().where(outbox.c.change_id == c.id, outbox.c.rule_id == wanted.rule_id))
+    if change_filter.matters is not None:
+        statement = statement.where(c.matters.is_(change_filter.matters))
+    if change_filter.selection is not None:
+        statement = statement.where(of_selection(change_filter.selection))
+    if change_filter.unseen_by is not None:
+        statement = statement.where(is_unseen(change_filter.unseen_by))
+    if change_filter.words is not None:
+        statement = statement.where(
+            or_(
+                c.summary.icontains(change_filter.words, autoescape=True),
+                site.c.url.icontains(change_filter.words, autoescape=True),
+            )
+        )
+    if change_filter.after is not None:
+        statement = statement.where(c.id > change_filter.after)
+    if change_filter.rule_id is not None:
+        statement = statement.where(
+            exists().where(outbox.c.change_id == c.id, outbox.c.rule_id == change_filter.rule_id)
+        )
     return statement
 
 
@@ -180,8 +187,8 @@ def of_selection(name: str) -> ColumnElement[bool]:
 
 def changes_by_id(connection: Connection, sql: Statements, change_ids: Sequence[int]) -> list[Change]:
     """Returns the changes with these ids that there are."""
-    wanted = _changes(ALL_CHANGES).where(sql.in_list(change.c.id, "ids"))
-    return [_change(*row) for row in connection.execute(wanted, {"ids": sql.id_list(change_ids)})]
+    statement = _changes(ALL_CHANGES).where(sql.in_list(change.c.id, "ids"))
+    return [_change(*row) for row in connection.execute(statement, {"ids": sql.id_list(change_ids)})]
 
 
 def _change(  # noqa: PLR0913 (the columns of a row)
@@ -225,7 +232,7 @@ class ChangeStore(Subject):
     def page(
         self,
         connection: Connection,
-        wanted: ChangeFilter = ALL_CHANGES,
+        change_filter: ChangeFilter = ALL_CHANGES,
         limit: int = 100,
         cursor: str | None = None,
         order: Order | None = None,
@@ -236,9 +243,9 @@ class ChangeStore(Subject):
         `InvalidValueError` for a bad cursor, an order that differs from the cursor's, or a bad limit (1 to 1000).
         """
         position = Position.of("c", cursor, order, unnamed=Order.OLDEST)
-        statement = position.select(_changes(wanted), change.c.id, limit)
-        found = [_change(*row) for row in connection.execute(statement)]
-        return position.page(found, limit)
+        statement = position.select(_changes(change_filter), change.c.id, limit)
+        changes = [_change(*row) for row in connection.execute(statement)]
+        return position.page(changes, limit)
 
     @reads
     def get(self, connection: Connection, change_id: int) -> Change:
@@ -249,18 +256,18 @@ class ChangeStore(Subject):
         return _change(*row)
 
     @reads
-    def after(self, connection: Connection, wanted: ChangeFilter, after: int, limit: int = 100) -> ChangesRead:
+    def after(self, connection: Connection, change_filter: ChangeFilter, after: int, limit: int = 100) -> ChangesRead:
         """Returns matching changes with ids above `after`, oldest first, `limit` (1 to 1000) at most.
 
         To follow the changes without a gap, continue from `reached` each time, and wait with `news` once it is `whole`.
         """
         # The limit is read first: a change committed in between belongs to the next reading.
         newest = self.last_id.within(connection)
-        statement = _changes(wanted).where(change.c.id > after, change.c.id <= newest)
+        statement = _changes(change_filter).where(change.c.id > after, change.c.id <= newest)
         rows = connection.execute(statement.order_by(change.c.id).limit(encoding.check_limit(limit)))
-        found = [_change(*row) for row in rows]
-        whole = len(found) < limit
-        return ChangesRead(found, max(after, newest) if whole else found[-1].id or 0, whole)
+        changes = [_change(*row) for row in rows]
+        whole = len(changes) < limit
+        return ChangesRead(changes, max(after, newest) if whole else changes[-1].id or 0, whole)
 
     @reads
     def last_id(self, connection: Connection) -> int:

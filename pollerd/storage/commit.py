@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, func, select, update
 
@@ -15,13 +15,15 @@ from pollerd.events import EventKind, Notice
 from pollerd.model import DEFAULT_SELECTION, Baseline, Poll, Redirect, SiteState
 from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.encoding import Packed, encode_header, pack, storable, storable_word, window_columns
-from pollerd.storage.node_values import NodeInfo
 from pollerd.storage.notices import notice_row
 from pollerd.storage.schema import allocation
 from pollerd.storage.schema import poll as poll_table
 from pollerd.storage.selection_states import load_selection_states, reading_rows, state_row
 from pollerd.storage.statements import CHANGE, Statements, run, run_each, run_together
 from pollerd.storage.values import Batch, ChangeDraft, CommitResult, CommittedChange, PollRecord
+
+if TYPE_CHECKING:
+    from pollerd.storage.node_session import NodeSession
 
 # The state by which lists of sites are sorted: written only if a poll changed it.
 
@@ -72,14 +74,20 @@ def write_notices(
     rows: list[tuple[Any, ...]] = []
     for i, record in records:
         url = record.context.url
-        for one in record.notices:
-            tells = one.kind is EventKind.CHANGED
-            rows.append(notice_row(one, url, changes.get((i, one.selection or DEFAULT_SELECTION)) if tells else None))
-    rows += [notice_row(one) for one in others]
+        for notice in record.notices:
+            tells = notice.kind is EventKind.CHANGED
+            rows.append(
+                notice_row(notice, url, changes.get((i, notice.selection or DEFAULT_SELECTION)) if tells else None)
+            )
+    rows += [notice_row(notice) for notice in others]
     run_each(connection, sql.insert_notice, rows)
     closed = [(rule_id, r.poll.site_id) for _, r in records for rule_id in r.incidents_closed]
     run_each(connection, sql.close_incident, closed)
-    opened = [(one.rule_id, one.site_id, one.id, one.since) for _, r in records for one in r.incidents_opened]
+    opened = [
+        (incident.rule_id, incident.site_id, incident.id, incident.since)
+        for _, r in records
+        for incident in r.incidents_opened
+    ]
     run_each(connection, sql.open_incident, opened)
 
 
@@ -93,14 +101,6 @@ RunKey = tuple[str, int | None]
 """Who writes (empty: the only one), and its run; None: none was started."""
 _SELECTION = CHANGE.index("selection")
 _BYTES_AT_ONCE = 64 * 1024 * 1024
-
-
-class PartitionHolder(Protocol):
-    """One of several nodes that write."""
-
-    info: NodeInfo
-    held: set[int]
-    """Units whose locks the writing session holds."""
 
 
 def check_batch(batch: Batch) -> None:
@@ -165,7 +165,7 @@ class Commit:
         robots: dict[int, bytes],
         run: RunKey,
         write_pages: PageCommit,
-        node: PartitionHolder | None = None,
+        node: NodeSession | None = None,
     ) -> None:
         """node: which of several writes; None: there is one."""
         self._sql, self._write_pages, self._node = sql, write_pages, node
@@ -181,12 +181,12 @@ class Commit:
         """
         batch, sql = self._batch, self._sql
         _, run_id = self._run
-        last_batch, last_run, found = self._begin(connection)
+        last_batch, last_run, polled = self._begin(connection)
         if run_id is not None and last_run != run_id:
             raise DatabaseInUseError(f"another daemon (run {last_run}) took over from this one ({run_id})")
         if last_batch == batch.id:
-            return self._recall(connection, found)
-        current, listed, living, with_content = self._living(found)
+            return self._recall(connection, polled)
+        current, listed, living, with_content = self._living(polled)
         contents, selected = dict[ContentKey, int](), dict[tuple[int, str], int]()
         if with_content:
             contents = self._write_contents(connection, with_content, current)
@@ -266,9 +266,9 @@ class Commit:
                 is_current = record.context.content_id == current[record.poll.site_id]
                 packed = _stored_content(record.content, self._bodies[i, 0], is_current)
                 rows.append(_content_row(record, record.context.baseline, packed))
-            for n, one in enumerate(record.selections, 1):
-                if one.content is not None:
-                    rows.append(_content_row(record, one.state.baseline, self._bodies[i, n]))
+            for n, selection in enumerate(record.selections, 1):
+                if selection.content is not None:
+                    rows.append(_content_row(record, selection.state.baseline, self._bodies[i, n]))
         if not rows:
             return {}
         shown = [record for _, record in living if record.screenshot is not None and _renews(record)]
@@ -290,8 +290,12 @@ class Commit:
         prints |= {
             selection.state.baseline.fingerprint for selection in record.selections if selection.content is not None
         }
-        found = {ids[record.poll.site_id, print_ or b""] for print_ in prints}
-        run_each(connection, self._sql.insert_screenshot, [(i, record.screenshot) for i in sorted(found) if i > last])
+        screenshot_ids = {ids[record.poll.site_id, print_ or b""] for print_ in prints}
+        run_each(
+            connection,
+            self._sql.insert_screenshot,
+            [(i, record.screenshot) for i in sorted(screenshot_ids) if i > last],
+        )
 
     def _write_selections(
         self, connection: Connection, living: list[tuple[int, PollRecord]], contents: dict[ContentKey, int]
@@ -428,7 +432,7 @@ class Commit:
         changes: tuple[CommittedChange, ...],
     ) -> None:
         names = (row[_SELECTION] or DEFAULT_SELECTION for _, row in drafts)
-        ids = {(one.record, name): one.id for one, name in zip(changes, names, strict=True)}
+        ids = {(row.record, name): row.id for row, name in zip(changes, names, strict=True)}
         write_notices(connection, self._sql, living, ids, self._batch.notices)
 
     def _new_change_ids(self, connection: Connection, drafts: list[tuple[int, tuple[Any, ...]]]) -> list[int]:
@@ -479,7 +483,7 @@ class Commit:
         if rows:
             run_each(connection, self._sql.update_robots, rows)
 
-    def _recall(self, connection: Connection, found: list[tuple[Any, ...]]) -> CommitResult:
+    def _recall(self, connection: Connection, polled: list[tuple[Any, ...]]) -> CommitResult:
         """Returns the result of this batch's first, successful commit, whose answer was lost."""
         records = self._batch.records
         if not records:
@@ -491,9 +495,9 @@ class Commit:
         keys: list[tuple[int, tuple[int, float, str | None]]] = []
         for i, r in enumerate(records):
             names: list[str | None] = [None] if r.change is not None else []
-            names += [one.state.name for one in r.selections if one.change is not None]
+            names += [selection.state.name for selection in r.selections if selection.change is not None]
             keys += [(i, (r.poll.site_id, _answered_at(r.poll), name)) for name in names]
-        current, _, living, _ = self._living(found)
+        current, _, living, _ = self._living(polled)
         fresh = {r.poll.site_id: id_ for _, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None}
         return CommitResult(
             changes=tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids),

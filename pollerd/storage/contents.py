@@ -65,8 +65,8 @@ class ContentStore(Subject):
     @reads
     def current_screenshot(self, connection: Connection, site_id: int) -> bytes:
         """Returns the PNG of the page kept with the site's current content. Raises `NotFoundError`."""
-        s, one = site_state.c, screenshot.c
-        statement = select(one.body).join_from(site_state, screenshot, one.content_id == s.content_id)
+        s, image = site_state.c, screenshot.c
+        statement = select(image.body).join_from(site_state, screenshot, image.content_id == s.content_id)
         body = connection.execute(statement.where(s.site_id == site_id)).scalar()
         if body is None:
             raise NotFoundError("screenshot of the current content of site", site_id)
@@ -77,8 +77,8 @@ class ContentStore(Subject):
         packed = await self.packed(content_ids)
         # Like compression, decompression releases the GIL.
         kept = await asyncio.to_thread(unpack_all, packed) if packed else {}
-        self._bases.update({content_id: one.base for content_id, one in kept.items()})
-        return {content_id: one.content for content_id, one in kept.items()}
+        self._bases.update({content_id: stored.base for content_id, stored in kept.items()})
+        return {content_id: stored.content for content_id, stored in kept.items()}
 
     @reads
     def packed(self, connection: Connection, content_ids: Sequence[int]) -> list[PackedRow]:
@@ -90,15 +90,15 @@ class ContentStore(Subject):
         """Returns the stored contents that changes of a selection led to, newest first."""
         ids = await self._versions(site_id, selection, limit)
         contents = await self.load(list(dict.fromkeys(ids))) if ids else {}
-        return [contents[one] for one in ids if one in contents]
+        return [contents[content_id] for content_id in ids if content_id in contents]
 
     async def dated_versions(self, site_id: int, limit: int) -> list[tuple[float, bytes]]:
         """Returns the contents that the last changes of a page without selections led to, and when they were found
         (epoch s), newest first; fewer if one of them is no longer stored.
         """
-        found = await self._dated_versions(site_id, limit)
-        contents = await self.load([content_id for _, content_id in found]) if found else {}
-        kept = takewhile(lambda one: one[1] in contents, found)
+        rows = await self._dated_versions(site_id, limit)
+        contents = await self.load([content_id for _, content_id in rows]) if rows else {}
+        kept = takewhile(lambda row: row[1] in contents, rows)
         return [(at, contents[content_id]) for at, content_id in kept]
 
     @reads

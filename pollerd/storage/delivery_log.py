@@ -53,27 +53,29 @@ def facts_of(notices: Iterable[StoredNotice], rows: FactRows) -> list[NoticeFact
     def content(content_id: int | None) -> bytes | None:
         return kept[content_id].content if content_id in kept else None
 
-    found = []
+    facts = []
     for notice in notices:
         place = None if notice.site_id is None else rows.sites.get(notice.site_id)
         change = None if notice.change_id is None else rows.changes.get(notice.change_id)
         if change is None:
-            found.append(NoticeFacts(notice, place))
+            facts.append(NoticeFacts(notice, place))
             continue
         before, after = content(change.before_content_id), content(change.after_content_id)
-        found.append(NoticeFacts(notice, place, change, before, after, rows.values.get(change.id or 0, {})))
-    return found
+        facts.append(NoticeFacts(notice, place, change, before, after, rows.values.get(change.id or 0, {})))
+    return facts
 
 
 def _values(connection: Connection, sql: Statements, changes: dict[int, Change]) -> dict[int, dict[str, StoredReading]]:
     """Returns the values of each change's selection, as read last at its time, by change id."""
     if not changes:
         return {}
-    asked = [(key, one.site_id, one.selection, one.detected_at + _SLACK_SECONDS) for key, one in changes.items()]
-    found: dict[int, dict[str, StoredReading]] = defaultdict(dict)
+    asked = [
+        (key, change.site_id, change.selection, change.detected_at + _SLACK_SECONDS) for key, change in changes.items()
+    ]
+    readings: dict[int, dict[str, StoredReading]] = defaultdict(dict)
     for key, name, *value in connection.execute(*_last_readings(sql, asked)):
-        found[key][name] = StoredReading(*value)
-    return found
+        readings[key][name] = StoredReading(*value)
+    return readings
 
 
 def _last_readings(sql: Statements, asked: list[tuple[int, int, str, float]]) -> tuple[Any, dict[str, Any]]:
@@ -81,17 +83,17 @@ def _last_readings(sql: Statements, asked: list[tuple[int, int, str, float]]) ->
     if sql.is_sqlite:
         rows: Any = func.json_each(bindparam("asked", type_=Text)).table_valued("value")
         key, site_id, selection, at = (func.json_extract(rows.c.value, f"$[{place}]") for place in range(4))
-        given: dict[str, Any] = {"asked": json.dumps(asked)}
+        parameters: dict[str, Any] = {"asked": json.dumps(asked)}
     else:
         rows = columns_of({"key": BigInteger(), "of_site": BigInteger(), "named": Text(), "until": Double()})
         key, site_id, selection, at = rows.c
-        given = dict(zip(("key", "of_site", "named", "until"), map(list, zip(*asked, strict=True)), strict=True))
+        parameters = dict(zip(("key", "of_site", "named", "until"), map(list, zip(*asked, strict=True)), strict=True))
     r = reading.c
     same = and_(r.site_id == site_id, r.selection == selection, r.at <= at)
     last = select(key.label("change"), func.max(r.id).label("last")).select_from(rows).join(reading, same)
     newest = last.group_by(key, r.name).subquery()
     statement = select(newest.c.change, r.name, r.text, r.number, r.moment, r.currency, r.problem)
-    return statement.join_from(newest, reading, r.id == newest.c.last), given
+    return statement.join_from(newest, reading, r.id == newest.c.last), parameters
 
 
 class DeliveryLog(Subject):
@@ -121,7 +123,7 @@ class DeliveryLog(Subject):
     def notices(
         self,
         connection: Connection,
-        wanted: NoticeFilter = ALL_NOTICES,
+        notice_filter: NoticeFilter = ALL_NOTICES,
         limit: int = 100,
         cursor: str | None = None,
         order: Order | None = None,
@@ -133,14 +135,14 @@ class DeliveryLog(Subject):
         """
         statement = select(outbox)
         for name in _PLAIN:
-            value: Any = getattr(wanted, name)
+            value: Any = getattr(notice_filter, name)
             if value is not None:
                 statement = statement.where(outbox.c[name] == value)
-        if wanted.state is NoticeState.DEAD:
+        if notice_filter.state is NoticeState.DEAD:
             statement = statement.where(IS_DEAD)
-        elif wanted.state is not None:
-            statement = statement.where(outbox.c.state == wanted.state.value)
-        if wanted.state in (NoticeState.WAITING, NoticeState.SENDING):
+        elif notice_filter.state is not None:
+            statement = statement.where(outbox.c.state == notice_filter.state.value)
+        if notice_filter.state in (NoticeState.WAITING, NoticeState.SENDING):
             statement = statement.where(outbox.c.ended_at.is_(None))
         position = Position.of("o", cursor, order, unnamed=Order.NEWEST)
         rows = connection.execute(position.select(statement, outbox.c.id, limit))
@@ -183,18 +185,18 @@ class DeliveryLog(Subject):
         ids = dict.fromkeys(notice.change_id for notice in notices if notice.change_id is not None)
         changes = {change.id or 0: change for change in changes_by_id(connection, sql, list(ids))} if ids else {}
         shown = [changes[notice.change_id] for notice in notices[:contents_of] if notice.change_id in changes]
-        between = {key for one in shown for key in (one.before_content_id, one.after_content_id) if key is not None}
+        between = {key for item in shown for key in (item.before_content_id, item.after_content_id) if key is not None}
         contents = self._contents.packed.within(connection, sorted(between)) if between else []
         return FactRows(sites, changes, contents, _values(connection, sql, changes))
 
     def _sites(self, connection: Connection, ids: set[int]) -> dict[int, NoticeSite]:
         if not ids:
             return {}
-        given = self._sql.id_list(ids)
+        id_list = self._sql.id_list(ids)
         tags: defaultdict[int, list[str]] = defaultdict(list)
-        for site_id, name in run(connection, self._statements.tags, given):
+        for site_id, name in run(connection, self._statements.tags, id_list):
             tags[site_id].append(name)
-        rows = run(connection, self._statements.sites, given)
+        rows = run(connection, self._statements.sites, id_list)
         return {key: NoticeSite(key, url, title or "", tuple(tags[key])) for key, url, title in rows}
 
 

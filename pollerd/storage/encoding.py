@@ -150,11 +150,11 @@ class Position:
         if cursor is None:
             return cls(kind, order or Order.NEWEST, None)
         text = _opened(cursor)
-        named = next((one for one in Order if text.startswith(kind + one[0])), None)
-        found, prefix = (unnamed, kind) if named is None else (named, kind + named[0])
-        position = cls(kind, found, _id_in(text, prefix, cursor))
-        if order not in (None, found):
-            raise refusal("order", f"the cursor is of another order: leave order out, or give {found}", order)
+        named = next((candidate for candidate in Order if text.startswith(kind + candidate[0])), None)
+        chosen, prefix = (unnamed, kind) if named is None else (named, kind + named[0])
+        position = cls(kind, chosen, _id_in(text, prefix, cursor))
+        if order not in (None, chosen):
+            raise refusal("order", f"the cursor is of another order: leave order out, or give {chosen}", order)
         return position
 
     def select(self, rows: Select[Any], column: Column[int], limit: int) -> Select[Any]:
@@ -167,10 +167,10 @@ class Position:
             rows = rows.where(column < self.last_id if newest else column > self.last_id)
         return rows.order_by(column.desc() if newest else column).limit(check_limit(limit) + 1)
 
-    def page(self, found: Sequence[T], limit: int) -> ListPage[T]:
+    def page(self, rows: Sequence[T], limit: int) -> ListPage[T]:
         """Returns the rows found by `select` as a page, with the cursor of the next."""
-        items = list(found[:limit])
-        more = encode(self.kind + self.order[0], items[-1].id or 0) if len(found) > limit else None
+        items = list(rows[:limit])
+        more = encode(self.kind + self.order[0], items[-1].id or 0) if len(rows) > limit else None
         return ListPage(items, more)
 
 

@@ -51,11 +51,11 @@ class Encryption:
 
     def decrypt(self, sealed: bytes) -> Access:
         """Returns the decrypted access. Raises `ConfigError` if the key is missing or wrong."""
-        found = json.loads(self.decrypt_text(sealed))
-        credentials = None if found["credentials"] is None else Credentials(**found["credentials"])
-        headers = tuple((name, value) for name, value in found["headers"])
-        more = (found.get("body"), tuple(found.get("typed", ())), found.get("pdf_password"))
-        return Access(headers, credentials, found["proxy"], *more)
+        document = json.loads(self.decrypt_text(sealed))
+        credentials = None if document["credentials"] is None else Credentials(**document["credentials"])
+        headers = tuple((name, value) for name, value in document["headers"])
+        more = (document.get("body"), tuple(document.get("typed", ())), document.get("pdf_password"))
+        return Access(headers, credentials, document["proxy"], *more)
 
     def decrypt_text(self, sealed: bytes) -> str:
         """Returns the decrypted text. Raises `ConfigError` if the key is missing or wrong."""

@@ -130,9 +130,9 @@ def is_ours(sqlstate: str) -> bool:
 
 def _cause(error: BaseException) -> BaseException:
     """Returns the driver's error behind SQLAlchemy's."""
-    found = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    behind = found.__cause__
-    return behind if isinstance(behind, _connection() + _of_driver(_REFUSED)) else found
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    behind = cause.__cause__
+    return behind if isinstance(behind, _connection() + _of_driver(_REFUSED)) else cause
 
 
 def _is_ours(cause: BaseException) -> bool:
@@ -335,10 +335,10 @@ class Database:
         if self.path is None:
             return None
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except OSError as error:
             raise DatabaseUnavailableError(f"{self.path}: {error.strerror}") from error
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     async def close(self) -> None:
         """Closes every connection, then releases the lock. May be called twice; does not wait for a dead server."""

@@ -158,19 +158,19 @@ def settled(
     return GrantAnswer(grant, target, price, budget), after
 
 
-def _seen(row: GrantRow, there: bool, now: float) -> GrantRow:
-    if there:
+def _seen(row: GrantRow, present: bool, now: float) -> GrantRow:
+    if present:
         return replace(row, gone_at=None)
     return row if row.gone_at is not None else replace(row, gone_at=now)
 
 
 def _targets(rows: Mapping[str, GrantRow], budget: float, divide: Divide) -> tuple[float, dict[str, float]]:
     """Returns the price, and what each node that is there is to have; nodes in the order of their names."""
-    there = [rows[name] for name in sorted(rows) if rows[name].gone_at is None]
-    held = np.array([math.nan if row.target is None else row.target for row in there])
-    able = np.array([math.inf if row.able is None else row.able for row in there])
-    price, targets = divide(budget, np.array([row.cost for row in there]), [row.curve for row in there], held, able)
-    return price, dict(zip((row.node for row in there), targets.tolist(), strict=True))
+    present = [rows[name] for name in sorted(rows) if rows[name].gone_at is None]
+    held = np.array([math.nan if row.target is None else row.target for row in present])
+    able = np.array([math.inf if row.able is None else row.able for row in present])
+    price, targets = divide(budget, np.array([row.cost for row in present]), [row.curve for row in present], held, able)
+    return price, dict(zip((row.node for row in present), targets.tolist(), strict=True))
 
 
 def _down(value: float) -> float:
@@ -297,20 +297,20 @@ class GrantStore(Subject):
         joined = select(shared_budget.c.budget, *_GRANT_COLUMNS).select_from(
             shared_budget.outerjoin(budget_grant, shared_budget.c.id == _ROW)
         )
-        found = connection.execute(joined.order_by(budget_grant.c.node)).all()
-        budget = float(found[0][0]) if found else None
-        nodes = tuple(GrantRow(*row[1:]) for row in found if row[1] is not None)
+        rows = connection.execute(joined.order_by(budget_grant.c.node)).all()
+        budget = float(rows[0][0]) if rows else None
+        nodes = tuple(GrantRow(*row[1:]) for row in rows if row[1] is not None)
         in_force = max(budget or 0.0, sum(row.reserved for row in nodes))
         return BudgetStatus(budget, in_force, nodes, self._clock(connection))
 
 
 def _locked(connection: Connection, first: float) -> float:
     """Returns the budget, with its row locked until the transaction ends; stores the first one where there is none."""
-    wanted = select(shared_budget.c.budget).where(shared_budget.c.id == _ROW).with_for_update()
-    budget = connection.execute(wanted).scalar_one_or_none()
+    statement = select(shared_budget.c.budget).where(shared_budget.c.id == _ROW).with_for_update()
+    budget = connection.execute(statement).scalar_one_or_none()
     if budget is None:
         connection.execute(_FIRST, {"id": _ROW, "budget": first})
-        budget = connection.execute(wanted).scalar_one()
+        budget = connection.execute(statement).scalar_one()
     return float(budget)
 
 

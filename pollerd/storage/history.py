@@ -157,8 +157,8 @@ class HistoryStore(Subject):
         """
         position = Position.of("p", cursor, order, unnamed=Order.NEWEST)
         statement = position.select(select(poll).where(poll.c.site_id == site_id), poll.c.id, limit)
-        found = [_poll(dict(row)) for row in connection.execute(statement).mappings()]
-        return position.page(found, limit)
+        polls = [_poll(dict(row)) for row in connection.execute(statement).mappings()]
+        return position.page(polls, limit)
 
     @reads
     def last_poll_id(self, connection: Connection) -> int:
@@ -168,8 +168,8 @@ class HistoryStore(Subject):
     @reads
     def last_poll_at(self, connection: Connection) -> float | None:
         """Returns when the last committed poll began (epoch s); None: there is none."""
-        found = connection.execute(select(poll.c.at).order_by(poll.c.id.desc()).limit(1)).scalar()
-        return None if found is None else float(found)
+        newest = connection.execute(select(poll.c.at).order_by(poll.c.id.desc()).limit(1)).scalar()
+        return None if newest is None else float(newest)
 
     @reads
     def strip(self, connection: Connection, site_id: int, since: float) -> StripColumns:
@@ -181,7 +181,7 @@ class HistoryStore(Subject):
         return StripColumns(
             at=np.array(at, np.float64),
             changed=np.array(changed, np.bool_),
-            failed=np.array([one in _FAILED for one in outcome], np.bool_),
+            failed=np.array([kind in _FAILED for kind in outcome], np.bool_),
         )
 
     async def recent_polls(
@@ -236,8 +236,8 @@ class HistoryStore(Subject):
         c = yield_minute.c
         sums = [func.coalesce(func.sum(column), 0.0) for column in (c.seconds, c.scheduled, c.uniform, c.best)]
         expected = connection.execute(select(*sums).where(c.minute >= since // _MINUTE)).one()
-        found = connection.execute(select(func.count()).select_from(change).where(change.c.detected_at >= since))
-        return YieldSum(int(found.scalar_one()), *map(float, expected))
+        count = connection.execute(select(func.count()).select_from(change).where(change.c.detected_at >= since))
+        return YieldSum(int(count.scalar_one()), *map(float, expected))
 
     # Selections.
 
@@ -246,7 +246,7 @@ class HistoryStore(Subject):
         self,
         connection: Connection,
         site_id: int,
-        wanted: ReadingFilter,
+        reading_filter: ReadingFilter,
         limit: int = 100,
         cursor: str | None = None,
         order: Order | None = None,
@@ -257,12 +257,12 @@ class HistoryStore(Subject):
         """
         c = reading.c
         statement = select(reading).where(c.site_id == site_id)
-        if wanted.since is not None:
-            statement = statement.where(c.at >= wanted.since)
-        if wanted.selection is not None:
-            statement = statement.where(c.selection == wanted.selection)
-        if wanted.name is not None:
-            statement = statement.where(c.name == wanted.name)
+        if reading_filter.since is not None:
+            statement = statement.where(c.at >= reading_filter.since)
+        if reading_filter.selection is not None:
+            statement = statement.where(c.selection == reading_filter.selection)
+        if reading_filter.name is not None:
+            statement = statement.where(c.name == reading_filter.name)
         position = Position.of("v", cursor, order, unnamed=Order.NEWEST)
         rows = connection.execute(position.select(statement, c.id, limit)).mappings()
         return position.page([_recorded(row) for row in rows], limit)

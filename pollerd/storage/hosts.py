@@ -46,8 +46,8 @@ class HostStore(Subject):
     @reads
     def among(self, connection: Connection, host_ids: Sequence[int]) -> list[HostRow]:
         """Returns those of these hosts that are there, by id."""
-        wanted = select(host.c.id, host.c.name).where(self._sql.in_list(host.c.id, "hosts")).order_by(host.c.id)
-        plain = connection.execute(wanted, {"hosts": self._sql.id_list(host_ids)}).all()
+        statement = select(host.c.id, host.c.name).where(self._sql.in_list(host.c.id, "hosts")).order_by(host.c.id)
+        plain = connection.execute(statement, {"hosts": self._sql.id_list(host_ids)}).all()
         return _with_what_is_known(connection, plain, host.c.id.in_([row[0] for row in plain]))
 
     @reads
@@ -81,26 +81,26 @@ class HostStore(Subject):
         statement = select(*_FIELDS).where(host.c.id > last).order_by(host.c.id)
         if q:
             statement = statement.where(host.c.name.icontains(q, autoescape=True))
-        wanted = encoding.check_limit(limit) + 1
+        count = encoding.check_limit(limit) + 1
         if ids is None:
-            found = [KnownHost(*row) for row in connection.execute(statement.limit(wanted))]
+            hosts = [KnownHost(*row) for row in connection.execute(statement.limit(count))]
         else:
-            found = self._among(connection, statement, np.sort(ids[ids > last]), wanted)
-        more = len(found) > limit
-        return ListPage(found[:limit], encoding.encode("h", found[limit - 1].id) if more else None)
+            hosts = self._among(connection, statement, np.sort(ids[ids > last]), count)
+        more = len(hosts) > limit
+        return ListPage(hosts[:limit], encoding.encode("h", hosts[limit - 1].id) if more else None)
 
     def _among(
-        self, connection: Connection, statement: Select[Any], ids: NDArray[np.int64], wanted: int
+        self, connection: Connection, statement: Select[Any], ids: NDArray[np.int64], count: int
     ) -> list[KnownHost]:
         """Returns the statement's first rows with these ids; usually reads only a few of a million ids."""
         statement = statement.where(self._sql.in_list(host.c.id, "ids"))
-        found: list[KnownHost] = []
+        hosts: list[KnownHost] = []
         for start in range(0, len(ids), PIECE):
             rows = connection.execute(statement, {"ids": self._sql.id_list(ids[start : start + PIECE])})
-            found += [KnownHost(*row) for row in rows]
-            if len(found) >= wanted:
+            hosts += [KnownHost(*row) for row in rows]
+            if len(hosts) >= count:
                 break
-        return found[:wanted]
+        return hosts[:count]
 
     @writes
     def override(

@@ -102,7 +102,7 @@ class JobStore(Subject):
         """Stores a new job. Raises `InvalidValueError` for a filter with too many words."""
         newest = connection.execute(select(func.coalesce(func.max(site.c.id), 0))).scalar_one()
         total, exact = self._total(connection, spec)
-        given = insert(job).values(
+        statement = insert(job).values(
             action=spec.action.value,
             value=msgspec.json.encode(spec.value).decode(),
             filter=None if spec.filter is None else msgspec.json.encode(spec.filter).decode(),
@@ -115,7 +115,7 @@ class JobStore(Subject):
             created_at=now,
             undo_until=None if spec.action is JobAction.POLL else now + UNDO_SECONDS,
         )
-        [job_id] = connection.execute(given.returning(job.c.id)).scalars()
+        [job_id] = connection.execute(statement.returning(job.c.id)).scalars()
         return self.get.within(connection, job_id)
 
     def _total(self, connection: Connection, spec: JobSpec) -> tuple[int, bool]:
@@ -147,16 +147,16 @@ class JobStore(Subject):
         statement = select(job.c.id).where(job.c.ended_at.is_(None)).order_by(job.c.id)
         return list(connection.execute(statement).scalars())
 
-    async def next_sites(self, one: Job) -> list[int]:
+    async def next_sites(self, bulk_job: Job) -> list[int]:
         """Returns ids of the sites that come next, ascending; fewer than `BATCH`: there are no more."""
-        if one.ids is not None:
-            return [site_id for site_id in one.ids if one.position < site_id <= one.newest_id][:BATCH]
-        return await self._next_fitting(one)
+        if bulk_job.ids is not None:
+            return [site_id for site_id in bulk_job.ids if bulk_job.position < site_id <= bulk_job.newest_id][:BATCH]
+        return await self._next_fitting(bulk_job)
 
     @reads
-    def _next_fitting(self, connection: Connection, one: Job) -> list[int]:
-        wanted = one.filter or SiteFilter()
-        return self._listing.ids_after(connection, wanted, one.position, one.newest_id, BATCH)
+    def _next_fitting(self, connection: Connection, bulk_job: Job) -> list[int]:
+        site_filter = bulk_job.filter or SiteFilter()
+        return self._listing.ids_after(connection, site_filter, bulk_job.position, bulk_job.newest_id, BATCH)
 
     async def keep(self, job_id: int, before: Sequence[SiteBefore]) -> None:
         """Keeps what sites were, before they are changed. Those kept already stay, and are not counted twice."""
@@ -165,33 +165,37 @@ class JobStore(Subject):
 
     @writes
     def _keep(self, connection: Connection, job_id: int, before: Sequence[SiteBefore]) -> None:
-        ids = self._sql.id_list(one.site_id for one in before)
+        ids = self._sql.id_list(entry.site_id for entry in before)
         c = job_change.c
         statement = select(c.site_id).where(c.job_id == job_id, self._sql.in_list(c.site_id, "sites"))
         kept = set(connection.execute(statement, {"sites": ids}).scalars())
         rows = [
-            (job_id, one.site_id, msgspec.json.encode(one.before).decode()) for one in before if one.site_id not in kept
+            (job_id, entry.site_id, msgspec.json.encode(entry.before).decode())
+            for entry in before
+            if entry.site_id not in kept
         ]
         run_each(connection, self._sql.insert_job_change, rows)
         changed = job.c.changed + len(rows)
         connection.execute(update(job).where(job.c.id == job_id).values(changed=changed))
 
     @writes
-    def advance(self, connection: Connection, one: Job, position: int, *, seen: int, refused: int, detail: str) -> Job:
+    def advance(
+        self, connection: Connection, bulk_job: Job, position: int, *, seen: int, refused: int, detail: str
+    ) -> Job:
         """Notes that sites up to `position` were seen, and how many of them. Returns the job as it is then."""
         values = {"position": position, "seen": job.c.seen + seen, "refused": job.c.refused + refused}
-        mine = update(job).where(job.c.id == one.id)
-        connection.execute(mine.values(**values, detail=one.detail or detail))
+        mine = update(job).where(job.c.id == bulk_job.id)
+        connection.execute(mine.values(**values, detail=bulk_job.detail or detail))
         # Sites that were changed just before a kill may not fit the filter any more.
         connection.execute(mine.where(job.c.seen < job.c.changed).values(seen=job.c.changed))
-        return self.get.within(connection, one.id)
+        return self.get.within(connection, bulk_job.id)
 
     @writes
-    def end(self, connection: Connection, one: Job, state: JobState, now: float, detail: str | None = None) -> Job:
+    def end(self, connection: Connection, bulk_job: Job, state: JobState, now: float, detail: str | None = None) -> Job:
         """Ends the job in this state."""
         more = {} if detail is None else {"detail": detail}
-        values = {"state": state.value, "ended_at": now, "seen": max(one.seen, one.changed), **more}
-        return self._change(connection, one.id, values)
+        values = {"state": state.value, "ended_at": now, "seen": max(bulk_job.seen, bulk_job.changed), **more}
+        return self._change(connection, bulk_job.id, values)
 
     @writes
     def begin_undo(self, connection: Connection, job_id: int) -> Job:
@@ -199,17 +203,17 @@ class JobStore(Subject):
         return self._change(connection, job_id, {"state": JobState.UNDOING.value, "ended_at": None, "position": 0})
 
     @reads
-    def next_changes(self, connection: Connection, one: Job) -> list[SiteBefore]:
+    def next_changes(self, connection: Connection, bulk_job: Job) -> list[SiteBefore]:
         """Returns what is undone next, by site id; none: that was all."""
         c = job_change.c
-        statement = select(c.site_id, c.before).where(c.job_id == one.id, c.site_id > one.position)
+        statement = select(c.site_id, c.before).where(c.job_id == bulk_job.id, c.site_id > bulk_job.position)
         rows = connection.execute(statement.order_by(c.site_id).limit(BATCH))
         return [SiteBefore(site_id, msgspec.json.decode(before)) for site_id, before in rows]
 
     @writes
-    def advance_undo(self, connection: Connection, one: Job, position: int, *, restored: int) -> Job:
+    def advance_undo(self, connection: Connection, bulk_job: Job, position: int, *, restored: int) -> Job:
         """Notes that changes of sites up to `position` are undone, and of how many."""
-        return self._change(connection, one.id, {"position": position, "restored": job.c.restored + restored})
+        return self._change(connection, bulk_job.id, {"position": position, "restored": job.c.restored + restored})
 
     async def forget_expired(self, now: float) -> None:
         """Forgets what jobs changed that can no longer be undone, some at a time, and old jobs."""

@@ -25,6 +25,6 @@ def keys_of(text: str) -> MultiFernet:
     from cryptography.fernet import Fernet, MultiFernet
 
     try:
-        return MultiFernet([Fernet(one.strip()) for one in text.split(",")])
+        return MultiFernet([Fernet(key.strip()) for key in text.split(",")])
     except ValueError as error:
         raise InvalidValueError("secret_key", _ALLOWED, "(not shown)") from error

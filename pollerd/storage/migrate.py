@@ -121,7 +121,7 @@ async def upgrade_beside_others(url: str, settings: StorageSettings) -> None:
     Leaves a newer schema as it is if it supports this program. Raises `DatabaseInUseError` if the database is held for
     longer, as by a daemon that runs alone, or by nodes that would not work with the new schema.
     """
-    until, said = time.monotonic() + _OTHERS_MIGRATE_SECONDS, ""
+    until, reason = time.monotonic() + _OTHERS_MIGRATE_SECONDS, ""
     while True:
         try:
             if await _supports_this_program(url, settings):
@@ -130,9 +130,9 @@ async def upgrade_beside_others(url: str, settings: StorageSettings) -> None:
         except DatabaseInUseError as error:
             if time.monotonic() > until:
                 raise
-            if str(error) != said:
-                said = str(error)
-                structlog.get_logger("pollerd.storage").warning("migration_waits", reason=said)
+            if str(error) != reason:
+                reason = str(error)
+                structlog.get_logger("pollerd.storage").warning("migration_waits", reason=reason)
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         else:
             return
@@ -195,11 +195,11 @@ def config(connection: Connection | None = None) -> Config:
     """Returns Alembic's configuration; `migrations/env.py` uses `connection`."""
     from alembic.config import Config  # Alembic takes 11 MB permanently, and is needed only for a migration
 
-    found = Config(attributes={"connection": connection})
+    alembic_config = Config(attributes={"connection": connection})
     # Alembic interpolates this value: a path may contain a per cent sign.
-    found.set_main_option("script_location", str(folder()).replace("%", "%%"))
-    found.set_main_option("path_separator", "os")
-    return found
+    alembic_config.set_main_option("script_location", str(folder()).replace("%", "%%"))
+    alembic_config.set_main_option("path_separator", "os")
+    return alembic_config
 
 
 async def current(url: str) -> str | None:
@@ -239,7 +239,7 @@ def folder() -> Path:
 
 def known_revisions() -> set[str]:
     """Returns the known revisions, from the names of their files. Raises `SchemaError` if there are none."""
-    found = {step[1] for file in (folder() / "versions").glob("*.py") if (step := _STEP.fullmatch(file.name))}
-    if not found:
+    revisions = {step[1] for file in (folder() / "versions").glob("*.py") if (step := _STEP.fullmatch(file.name))}
+    if not revisions:
         raise SchemaError("this installation has no migrations")
-    return found
+    return revisions

@@ -90,14 +90,14 @@ def create_triggers(connection: Connection, locks: WriterLocks) -> None:
 
     Where it does already nothing is written: a trigger's creation waits for every transaction on its table.
     """
-    wanted = set(NewsTable) - _WITHOUT_TRIGGER
-    there = "SELECT count(*) FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid WHERE tgname = 'pollerd_news'"
-    there += " AND c.relnamespace = current_schema()::regnamespace"
-    if connection.execute(text(there)).scalar_one() == len(wanted):
+    tables = set(NewsTable) - _WITHOUT_TRIGGER
+    statement = "SELECT count(*) FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid WHERE tgname = 'pollerd_news'"
+    statement += " AND c.relnamespace = current_schema()::regnamespace"
+    if connection.execute(text(statement)).scalar_one() == len(tables):
         return
     locks.make_triggers(connection)
     connection.execute(text(_FUNCTION))
-    for table in sorted(wanted):
+    for table in sorted(tables):
         key = _KEYS.get(table, "id")
         connection.execute(text(f"DROP TRIGGER IF EXISTS pollerd_news ON {table.value}"))
         when = "INSERT" if table in _MADE_ONLY else "INSERT OR UPDATE OR DELETE"

@@ -150,13 +150,13 @@ class NodeSession(SessionLock):
         ahead = clock_ahead(before, server, after)
         if abs(ahead) < _CLOCK_WARNS_SECONDS:
             return
-        said = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} that of the database's server"
+        clock_offset = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} that of the database's server"
         if abs(ahead) > _CLOCK_REFUSES_SECONDS and not self.node_id:
             raise ConfigError(
-                f"node {self.info.name}: the clock of this machine is {said}; nodes may differ by"
+                f"node {self.info.name}: the clock of this machine is {clock_offset}; nodes may differ by"
                 f" {_CLOCK_REFUSES_SECONDS:g} s: synchronise the clocks (NTP), and start the node again"
             )
-        structlog.get_logger("pollerd.cluster").warning("clock_differs", node=self.info.name, clock=said)
+        structlog.get_logger("pollerd.cluster").warning("clock_differs", node=self.info.name, clock=clock_offset)
 
     async def _introduce(self, connection: asyncpg.Connection, place: str) -> None:
         """Adds the node's row, and takes its lock before anybody sees the row: a row without lock is a dead node's."""

@@ -205,18 +205,18 @@ class ClusterStore(Subject):
         table = self._session.look(connection)
         sizes = connection.execute(select(partition_size.c.partition, partition_size.c.sites)).all()
         living = self.living.within(connection, sorted(table.nodes))
-        older = frozenset(one.id for one in living if one.revision is None)
+        older = frozenset(member.id for member in living if member.revision is None)
         self.older_there = bool(older)
         return replace(
             table,
-            drained=frozenset(one.id for one in living if one.drained),
+            drained=frozenset(member.id for member in living if member.drained),
             older=older,
             sites=dict(sizes),
         )
 
     def living_names(self, connection: Connection) -> set[str]:
         """Returns the living nodes by the names under which they have grants: their ids as text."""
-        return {str(one) for one in self._session.look(connection).nodes}
+        return {str(node_id) for node_id in self._session.look(connection).nodes}
 
     @reads
     def living(self, connection: Connection, ids: Sequence[int]) -> list[LivingNode]:
@@ -237,15 +237,15 @@ class ClusterStore(Subject):
         # Two that drain the last two nodes at once would both see the other one.
         connection.execute(text("LOCK TABLE drained_node IN SHARE ROW EXCLUSIVE MODE"))
         living = self.living.within(connection, sorted(self._session.look(connection).nodes))
-        if all(one.name != name for one in living):
+        if all(member.name != name for member in living):
             raise NotFoundError("node", name)
-        older = [f"{one.name} ({one.version})" for one in living if one.revision is None]
+        older = [f"{member.name} ({member.version})" for member in living if member.revision is None]
         if older:
             raise ConflictError(
                 f"{', '.join(older)} would not take what node {name} hands over: upgrade it first, or stop node {name}"
                 " instead"
             )
-        if all(one.drained or one.name == name for one in living):
+        if all(member.drained or member.name == name for member in living):
             raise ConflictError(
                 f"node {name} is the only one that polls: start another node first, or stop this one to end polling"
             )
@@ -258,7 +258,7 @@ class ClusterStore(Subject):
         if connection.execute(delete(drained_node).where(drained_node.c.name == name)).rowcount:
             return
         living = self.living.within(connection, sorted(self._session.look(connection).nodes))
-        if all(one.name != name for one in living):
+        if all(member.name != name for member in living):
             raise NotFoundError("node", name)
 
     @writes
@@ -266,7 +266,7 @@ class ClusterStore(Subject):
         """Stores how many sites partitions have, by partition."""
         upsert = self._sql.insert_for(partition_size)
         new = upsert.on_conflict_do_update(index_elements=["partition"], set_={"sites": upsert.excluded.sites})
-        connection.execute(new, [{"partition": one, "sites": sites} for one, sites in sorted(sizes.items())])
+        connection.execute(new, [{"partition": number, "sites": sites} for number, sites in sorted(sizes.items())])
 
     @writes
     def _count_sites(self, connection: Connection) -> None:
@@ -359,8 +359,8 @@ class ClusterStore(Subject):
 
     async def holder(self, site_id: int) -> LivingNode | None:
         """Returns the node that holds a site's partition; None: no node does, or there is no such site."""
-        found = (await self.partitions_of_sites([site_id])).get(site_id)
-        holder = None if found is None else (await self.look()).holders.get(found)
+        partition = (await self.partitions_of_sites([site_id])).get(site_id)
+        holder = None if partition is None else (await self.look()).holders.get(partition)
         living = [] if holder is None else await self.living([holder])
         return living[0] if living else None
 
@@ -381,16 +381,16 @@ class ClusterStore(Subject):
     @reads
     def _partition_of(self, connection: Connection, name: str) -> int:
         """Returns the stored partition of a host, or that which it would get."""
-        found = select(host_partition.c.partition).join(host, host.c.id == host_partition.c.host_id)
-        stored = connection.execute(found.where(host.c.name == name)).scalar_one_or_none()
+        statement = select(host_partition.c.partition).join(host, host.c.id == host_partition.c.host_id)
+        stored = connection.execute(statement.where(host.c.name == name)).scalar_one_or_none()
         return partition_of(name, self.partitions.number.within(connection)) if stored is None else int(stored)
 
     @reads
     def partitions_of_sites(self, connection: Connection, site_ids: Sequence[int]) -> dict[int, int]:
         """Returns site id -> partition, of those of these sites that are there."""
         c, sql = host_partition.c, self._sql
-        found = select(site.c.id, c.partition).join(host_partition, c.host_id == site.c.host_id)
-        rows = connection.execute(found.where(sql.in_list(site.c.id, "sites")), {"sites": sql.id_list(site_ids)})
+        statement = select(site.c.id, c.partition).join(host_partition, c.host_id == site.c.host_id)
+        rows = connection.execute(statement.where(sql.in_list(site.c.id, "sites")), {"sites": sql.id_list(site_ids)})
         return dict(rows.all())
 
     @reads
@@ -399,8 +399,8 @@ class ClusterStore(Subject):
         c = site.c
         changed = select(c.id, c.settings_changed_at).where(self._sql.in_list(c.id, "sites"))
         changed = changed.where(c.settings_changed_at.is_not(None))
-        given = {"sites": self._sql.id_list(site_ids)}
-        return dict(connection.execute(changed, given).all())
+        parameters = {"sites": self._sql.id_list(site_ids)}
+        return dict(connection.execute(changed, parameters).all())
 
     @reads
     def load_common(self, connection: Connection, allocator: str) -> bytes | None:

@@ -119,9 +119,9 @@ class OutboxStatements:
         urgent = select(_C.message_id).where(_mine("a"), IN_MESSAGE, IS_WAITING, _due("at_a"), _C.kind != FIRST_SEEN)
         again = select(_C.message_id).where(_mine("b"), IN_MESSAGE, IS_WAITING, _due("at_b"))
         digest = select(_C.digest).where(_mine("c"), FREE, _C.digest != NO_DIGEST, _due("at_c"))
-        first = (_at_most(one.order_by(_C.due_at, _C.id), literal_column("1")) for one in (urgent, again, digest))
-        given = [f"{at}{one}" for one in "abc" for at in ("", "at_")]
-        self.first = sql.compiled(select(*(one.scalar_subquery() for one in first)), given)
+        first = (_at_most(query.order_by(_C.due_at, _C.id), literal_column("1")) for query in (urgent, again, digest))
+        labels = [f"{at}{letter}" for letter in "abc" for at in ("", "at_")]
+        self.first = sql.compiled(select(*(query.scalar_subquery() for query in first)), labels)
         """Message that is to be tried again and does not tell of first sights alone, any message that is to be tried
         again, key of the digest that is due: channel and now, three times.
         """
@@ -188,10 +188,10 @@ class OutboxStatements:
         )
 
 
-def _alone(wanted: ColumnElement[bool], *holds: ColumnElement[bool]) -> Select[Any]:
+def _alone(condition: ColumnElement[bool], *holds: ColumnElement[bool]) -> Select[Any]:
     return (
         select(outbox)
-        .where(_mine(), FREE, _C.digest == NO_DIGEST, wanted, _due(), ~_earlier(or_(*holds)))
+        .where(_mine(), FREE, _C.digest == NO_DIGEST, condition, _due(), ~_earlier(or_(*holds)))
         .order_by(_C.id)
     )
 
@@ -213,11 +213,11 @@ _DUE_PARTS: tuple[tuple[str, tuple[ColumnElement[bool], ...]], ...] = (
 """In parts, each with an index of its own: none has all open ones. Names are those of `DueTimes`."""
 
 
-def next_due(*wanted: ColumnElement[bool]) -> Select[Any]:
+def next_due(*conditions: ColumnElement[bool]) -> Select[Any]:
     """Selects when each channel has something to send, by its kind: of each site only the first notice counts."""
     parts = (
-        select(_C.channel_id, literal_column(f"'{name}'").label("name"), _C.due_at).where(*part, *wanted)
+        select(_C.channel_id, literal_column(f"'{name}'").label("name"), _C.due_at).where(*part, *conditions)
         for name, part in _DUE_PARTS
     )
-    found = union_all(*parts).subquery().c
-    return select(found.channel_id, found.name, func.min(found.due_at)).group_by(found.channel_id, found.name)
+    due = union_all(*parts).subquery().c
+    return select(due.channel_id, due.name, func.min(due.due_at)).group_by(due.channel_id, due.name)

@@ -60,8 +60,8 @@ class Outbox(Subject):
         """
         ids = {notice.site_id for notice in notices if notice.site_id is not None}
         statement = select(site.c.id, site.c.url).where(self._sql.in_list(site.c.id, "ids"))
-        found = connection.execute(statement, {"ids": self._sql.id_list(ids)}) if ids else ()
-        urls: dict[int | None, str] = dict(map(tuple, found))
+        result = connection.execute(statement, {"ids": self._sql.id_list(ids)}) if ids else ()
+        urls: dict[int | None, str] = dict(map(tuple, result))
         rows = [notice_row(notice, urls.get(notice.site_id)) for notice in notices]
         self._sql.locks.number_events(connection)
         run_each(connection, self._sql.insert_notice, rows)
@@ -92,16 +92,16 @@ class Outbox(Subject):
         return await _with_facts(*await self._claim(_Choice(channel_id, now, limit, group_from, begins)))
 
     @writes
-    def _claim(self, connection: Connection, wanted: _Choice) -> tuple[ClaimedMessage | None, FactRows | None]:
+    def _claim(self, connection: Connection, choice: _Choice) -> tuple[ClaimedMessage | None, FactRows | None]:
         """Returns a message, and the facts of a single notice: those of many are not read while commits wait."""
-        claimed = self._chosen(connection, wanted)
+        claimed = self._chosen(connection, choice)
         if claimed is None or len(claimed.notices) > 1:
             return claimed, None
         return claimed, self._log.read_facts.within(connection, claimed.notices, 1)
 
-    def _chosen(self, connection: Connection, wanted: _Choice) -> ClaimedMessage | None:
+    def _chosen(self, connection: Connection, choice: _Choice) -> ClaimedMessage | None:
         """Returns what the channel sends now, noted as being sent."""
-        sql, (channel_id, now, limit, group_from, begins) = self._statements, wanted
+        sql, (channel_id, now, limit, group_from, begins) = self._statements, choice
         urgent, again, key = run(connection, sql.first, *[channel_id, now] * 3)[0]
         most = 1 if group_from is None else max(limit, group_from)
 
@@ -125,8 +125,8 @@ class Outbox(Subject):
     def _with_first_sights(self, connection: Connection, channel_id: int, rows: Sequence[Row]) -> Sequence[Row]:
         """Returns the rows with the first sights of their sites, by id; instead of a single one, what goes before."""
         sql, last = self._statements, {row[SITE_ID]: row[0] for row in rows if row[SITE_ID] is not None}
-        found = run(connection, sql.first_sights, channel_id, sql.id_list(last)) if last else ()
-        before = [row for row in found if row[0] < last[row[SITE_ID]]]
+        result = run(connection, sql.first_sights, channel_id, sql.id_list(last)) if last else ()
+        before = [row for row in result if row[0] < last[row[SITE_ID]]]
         return before[:1] or rows if len(rows) == 1 else sorted([*before, *rows], key=lambda row: row[0])
 
     def _noted(self, connection: Connection, rows: Sequence[Row], message_id: str | None = None) -> ClaimedMessage:
@@ -148,10 +148,10 @@ class Outbox(Subject):
     @writes
     def _part(self, connection: Connection, claimed: ClaimedMessage, first: int) -> ClaimedMessage:
         sql, kept, rest = self._statements, claimed.notices[:first], claimed.notices[first:]
-        message_id = message_id_of([one.event_id for one in kept])
-        run(connection, sql.free, sql.id_list(one.id for one in rest))
-        run(connection, sql.note, message_id, sql.id_list(one.id for one in kept))
-        sent = tuple(msgspec.structs.replace(one, message_id=message_id) for one in kept)
+        message_id = message_id_of([notice.event_id for notice in kept])
+        run(connection, sql.free, sql.id_list(notice.id for notice in rest))
+        run(connection, sql.note, message_id, sql.id_list(notice.id for notice in kept))
+        sent = tuple(msgspec.structs.replace(notice, message_id=message_id) for notice in kept)
         return dataclasses.replace(claimed, message_id=message_id, notices=sent)
 
     @writes
@@ -175,10 +175,10 @@ class Outbox(Subject):
             rows = run(connection, self._statements.next_due)
         else:
             rows = run(connection, self._statements.next_due_of, *[channel_id] * self._statements.channels_named)
-        found: defaultdict[int, dict[str, float]] = defaultdict(dict)
+        due: defaultdict[int, dict[str, float]] = defaultdict(dict)
         for its, name, due_at in rows:
-            found[its][name] = due_at
-        return {its: DueTimes(**times) for its, times in found.items()}
+            due[its][name] = due_at
+        return {its: DueTimes(**times) for its, times in due.items()}
 
     @reads
     def digests_sent(self, connection: Connection, since: float) -> list[str]:
@@ -226,15 +226,15 @@ class Outbox(Subject):
         """
         _check_end(end)
         _check_limit(limit)
-        wanted = _Choice(claimed.channel_id, now, limit, group_from, begins)
-        return await _with_facts(*await self._end_and_claim(claimed.message_id, end, notices, wanted))
+        choice = _Choice(claimed.channel_id, now, limit, group_from, begins)
+        return await _with_facts(*await self._end_and_claim(claimed.message_id, end, notices, choice))
 
     @writes
     def _end_and_claim(
-        self, connection: Connection, message_id: str, end: AttemptEnd, notices: Sequence[Notice], wanted: _Choice
+        self, connection: Connection, message_id: str, end: AttemptEnd, notices: Sequence[Notice], choice: _Choice
     ) -> tuple[ClaimedMessage | None, FactRows | None]:
-        self._end.within(connection, wanted.channel_id, message_id, wanted.now, end, notices)
-        return self._claim.within(connection, wanted)
+        self._end.within(connection, choice.channel_id, message_id, choice.now, end, notices)
+        return self._claim.within(connection, choice)
 
     @writes
     def _end(
@@ -249,8 +249,8 @@ class Outbox(Subject):
         if notices:
             self._sql.locks.number_events(connection)
         times = (end.due_at, None) if end.state is NoticeState.WAITING else (None, now)
-        given = (end.state.value, storable_word(end.detail), *times, channel_id, message_id)
-        events = connection.exec_driver_sql(self._statements.end, given).rowcount
+        values = (end.state.value, storable_word(end.detail), *times, channel_id, message_id)
+        events = connection.exec_driver_sql(self._statements.end, values).rowcount
         self._write_attempt(connection, channel_id, message_id, now, events, end)
         run_each(connection, self._sql.insert_notice, [notice_row(notice) for notice in notices])
         return events
@@ -290,16 +290,16 @@ class Outbox(Subject):
 
     @writes
     def _resend(self, connection: Connection, now: float, ids: Sequence[int] | None, channel_id: int | None) -> int:
-        wanted = [IS_DEAD, _C.channel_id.in_(select(channel.c.id))]
-        given: dict[str, Any] = {}
+        conditions = [IS_DEAD, _C.channel_id.in_(select(channel.c.id))]
+        parameters: dict[str, Any] = {}
         if ids is not None:
-            wanted.append(self._sql.in_list(_C.id, "ids"))
-            given["ids"] = self._sql.id_list(ids)
+            conditions.append(self._sql.in_list(_C.id, "ids"))
+            parameters["ids"] = self._sql.id_list(ids)
         if channel_id is not None:
-            wanted.append(_C.channel_id == channel_id)
+            conditions.append(_C.channel_id == channel_id)
         anew = {"state": WAITING, "message_id": None, "attempts": 0, "ended_at": None}
-        again = update(outbox).where(*wanted).values({**anew, "due_at": now, "waits_since": now})
-        return connection.execute(again, given).rowcount
+        again = update(outbox).where(*conditions).values({**anew, "due_at": now, "waits_since": now})
+        return connection.execute(again, parameters).rowcount
 
     async def expire(self, before: float, now: float) -> dict[int, int]:
         """Ends notices that wait since before that time as dead; returns their numbers by channel.
@@ -332,19 +332,19 @@ class Outbox(Subject):
     @reads
     def counts(self, connection: Connection) -> dict[int, QueueCounts]:
         """Returns what each channel has in the outbox; channels without any are missing."""
-        found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+        counts: defaultdict[int, dict[str, Any]] = defaultdict(dict)
         numbers = select(_C.channel_id, _C.state, func.count(), func.min(_C.waits_since)).group_by(
             _C.channel_id, _C.state
         )
         still_open = union_all(numbers.where(FREE), numbers.where(OF_CHANNELS))
         for channel_id, state, number, oldest in connection.execute(still_open):
-            of_channel = found[channel_id]
+            of_channel = counts[channel_id]
             of_channel[state] = of_channel.get(state, 0) + number
             of_channel["oldest"] = min(oldest, of_channel.get("oldest", oldest))
         dead = select(_C.channel_id, func.count()).where(IS_DEAD).group_by(_C.channel_id)
         for channel_id, number in connection.execute(dead):
-            found[channel_id][DEAD] = number
-        return {channel_id: QueueCounts(**given) for channel_id, given in found.items()}
+            counts[channel_id][DEAD] = number
+        return {channel_id: QueueCounts(**fields) for channel_id, fields in counts.items()}
 
 
 class _Choice(NamedTuple):

@@ -170,14 +170,14 @@ class DayPartitions(Subject):
     @reads
     def partitions(self, connection: Connection) -> list[PollPartition]:
         """Returns all partitions but the default one, in order."""
-        found = []
+        partitions = []
         for name, bounds, estimate in connection.exec_driver_sql(_PARTITIONS):
             # NULL: another node is dropping it at this moment.
             match = None if bounds is None else _BOUNDS.fullmatch(bounds)
             if match is not None:
                 start = float("-inf") if match[1] is None else float(match[1])
-                found.append(PollPartition(name, start, float(match[2]), estimate))
-        return sorted(found, key=lambda one: one.start)
+                partitions.append(PollPartition(name, start, float(match[2]), estimate))
+        return sorted(partitions, key=lambda partition: partition.start)
 
     @reads
     def _days_by_default(self, connection: Connection) -> list[int]:
@@ -198,10 +198,10 @@ class DayPartitions(Subject):
         # default partition, empty as a rule, is closed to all.
         connection.exec_driver_sql("LOCK TABLE site IN SHARE ROW EXCLUSIVE MODE")
         connection.exec_driver_sql("LOCK TABLE poll IN SHARE UPDATE EXCLUSIVE MODE")
-        there = self.partitions.within(connection)
-        missing = [day for day in sorted(days) if not is_covered(there, day)]
+        partitions = self.partitions.within(connection)
+        missing = [day for day in sorted(days) if not is_covered(partitions, day)]
         if not missing:
-            return there
+            return partitions
         connection.exec_driver_sql(f"LOCK TABLE {DEFAULT_PARTITION} IN ACCESS EXCLUSIVE MODE")
         for day in missing:
             _make(connection, day)
@@ -229,7 +229,11 @@ class DayPartitions(Subject):
     @writes
     def prune_mixed(self, connection: Connection, before: float) -> int:
         """Deletes up to `PIECE` polls made before that time from partitions of many days; returns how many."""
-        mixed = [one.name for one in self.partitions.within(connection) if not one.is_day and one.start < before]
+        mixed = [
+            partition.name
+            for partition in self.partitions.within(connection)
+            if not partition.is_day and partition.start < before
+        ]
         for name in [*mixed, DEFAULT_PARTITION]:
             oldest = f"SELECT ctid FROM {name} WHERE at < {before!r} ORDER BY at LIMIT {PIECE}"
             deleted = connection.exec_driver_sql(f"DELETE FROM {name} WHERE ctid = ANY (ARRAY({oldest}))").rowcount

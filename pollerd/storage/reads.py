@@ -153,9 +153,9 @@ class ReadStore(Subject):
         """Returns what is known of the reads of a site's changes; None: none were told."""
         r = site_reads.c
         columns = (r.reads, r.changes, r.last_read_at, r.half_life, r.half_life_low, r.half_life_high)
-        wanted = select(*columns, interest.c.learned_half_life)
-        wanted = wanted.outerjoin_from(site_reads, interest, interest.c.site_id == r.site_id)
-        row = connection.execute(wanted.where(r.site_id == site_id)).one_or_none()
+        statement = select(*columns, interest.c.learned_half_life)
+        statement = statement.outerjoin_from(site_reads, interest, interest.c.site_id == r.site_id)
+        row = connection.execute(statement.where(r.site_id == site_id)).one_or_none()
         if row is None or not row.reads:
             return None
         half_life = None
@@ -168,8 +168,8 @@ class ReadStore(Subject):
         """Returns the learned half-lives in force of those of these sites that have one, s."""
         c = interest.c
         statement = select(c.site_id, c.learned_half_life).where(self._sql.in_list(c.site_id, "sites"))
-        given = {"sites": self._sql.id_list(site_ids)}
-        return {row.site_id: row.learned_half_life for row in connection.execute(statement, given)}
+        parameters = {"sites": self._sql.id_list(site_ids)}
+        return {row.site_id: row.learned_half_life for row in connection.execute(statement, parameters)}
 
     @writes
     def forget(self, connection: Connection, site_id: int) -> None:
@@ -180,10 +180,10 @@ class ReadStore(Subject):
 
     def _living(self, connection: Connection, site_ids: Collection[int]) -> dict[int, int]:
         """Returns the hosts' ids of those of the sites that are there, by site id; they stay until the commit."""
-        wanted = select(site.c.id, site.c.host_id).where(self._sql.in_list(site.c.id, "sites"))
-        wanted = wanted.where(site.c.id.not_in(select(site_mark.c.site_id))).order_by(site.c.id)
+        statement = select(site.c.id, site.c.host_id).where(self._sql.in_list(site.c.id, "sites"))
+        statement = statement.where(site.c.id.not_in(select(site_mark.c.site_id))).order_by(site.c.id)
         rows = connection.execute(
-            wanted.with_for_update(read=True, key_share=True), {"sites": self._sql.id_list(site_ids)}
+            statement.with_for_update(read=True, key_share=True), {"sites": self._sql.id_list(site_ids)}
         )
         return {row.id: row.host_id for row in rows}
 
@@ -200,9 +200,9 @@ class ReadStore(Subject):
             return {}
         insert = self._sql.insert_for(site_reads).on_conflict_do_nothing()
         connection.execute(insert, [{"site_id": id_} for id_ in sorted(site_ids)])
-        wanted = select(site_reads).where(self._sql.in_list(site_reads.c.site_id, "sites"))
-        wanted = wanted.order_by(site_reads.c.site_id).with_for_update()
-        rows = connection.execute(wanted, {"sites": self._sql.id_list(site_ids)})
+        statement = select(site_reads).where(self._sql.in_list(site_reads.c.site_id, "sites"))
+        statement = statement.order_by(site_reads.c.site_id).with_for_update()
+        rows = connection.execute(statement, {"sites": self._sql.id_list(site_ids)})
         return {row.site_id: _site_reads(row) for row in rows}
 
     def _changes(
@@ -213,33 +213,33 @@ class ReadStore(Subject):
         Of each site: the newest that was read and the one after it; the last that was detected before the report's
         oldest read; all that were detected later, which alone may be dated before a read.
         """
-        oldest = min((one.at for some in reads.values() for one in some), default=0.0)
+        oldest = min((read.at for some in reads.values() for read in some), default=0.0)
         opened = {site.open.id: site.open.published_at for site in sites.values() if site.open is not None}
-        given = {"sites": self._sql.id_list(sites), "oldest": oldest}
-        rows = {row.id: row for row in self._edges(connection, given)}
-        rows |= {row.id: row for row in connection.execute(self._later(), given)}
+        parameters = {"sites": self._sql.id_list(sites), "oldest": oldest}
+        rows = {row.id: row for row in self._edges(connection, parameters)}
+        rows |= {row.id: row for row in connection.execute(self._later(), parameters)}
         if len(rows) > MAX_CHANGES:
             raise InvalidValueError("reads", f"of at most {MAX_CHANGES:,} changes of their sites", f"of {len(rows):,}")
-        found: defaultdict[int, list[PublishedChange]] = defaultdict(list)
+        changes: defaultdict[int, list[PublishedChange]] = defaultdict(list)
         for id_ in sorted(rows):
             row = rows[id_]
-            known, detected = found[row.site_id], row.detected_at
+            known, detected = changes[row.site_id], row.detected_at
             before = min(detected if row.previous_poll_at is None else row.previous_poll_at, detected)
             polled = detected if row.poll_at is None else row.poll_at
             dated = None if row.age is None else min(max(polled - row.age, before), detected)
             earliest = known[-1].published_at if known else -math.inf
             begun = opened.get(id_, max(detected if dated is None else dated, earliest))
             known.append(PublishedChange(id_, begun, before if dated is None else dated))
-        return found
+        return changes
 
-    def _edges(self, connection: Connection, given: Mapping[str, Any]) -> Sequence[Any]:
+    def _edges(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
         """Returns the last change before `oldest` of each site, the newest that was read, and the first after that."""
         near, r = change.c, site_reads.c
         of_site = (near.site_id == r.site_id) & near.matters
         last = select(near.id).where(of_site, near.detected_at <= bindparam("oldest")).order_by(near.id.desc())
         following = select(near.id).where(of_site, near.id > r.newest_id).order_by(near.id)
-        chosen = [one.limit(1).correlate(site_reads).scalar_subquery() for one in (last, following)]
-        rows = connection.execute(select(*chosen, r.newest_id).where(self._sql.in_list(r.site_id, "sites")), given)
+        chosen = [query.limit(1).correlate(site_reads).scalar_subquery() for query in (last, following)]
+        rows = connection.execute(select(*chosen, r.newest_id).where(self._sql.in_list(r.site_id, "sites")), parameters)
         ids = {id_ for row in rows for id_ in row if id_ is not None}
         statement = select(*(near[name] for name in _OF_CHANGE), literal(None).label("age"))
         return connection.execute(
@@ -256,10 +256,12 @@ class ReadStore(Subject):
             of_site = (poll.c.site_id == c.site_id) & self._sql.in_list(poll.c.site_id, "sites")
         since = bindparam("oldest", type_=Double) - literal_column(str(_LONGEST_POLL_SECONDS))
         same = of_site & (poll.c.at == func.coalesce(c.poll_at, c.detected_at)) & (poll.c.at > since)
-        wanted = select(*(c[name] for name in _OF_CHANGE), poll.c.age)
-        wanted = wanted.outerjoin_from(change, poll, same)
-        wanted = wanted.where(self._sql.in_list(c.site_id, "sites"), c.detected_at > bindparam("oldest"), c.matters)
-        return wanted.limit(MAX_CHANGES + 1)
+        statement = select(*(c[name] for name in _OF_CHANGE), poll.c.age)
+        statement = statement.outerjoin_from(change, poll, same)
+        statement = statement.where(
+            self._sql.in_list(c.site_id, "sites"), c.detected_at > bindparam("oldest"), c.matters
+        )
+        return statement.limit(MAX_CHANGES + 1)
 
     def _learn(
         self,
@@ -272,21 +274,26 @@ class ReadStore(Subject):
         """Stores what is kept of the sites, and learned; returns the half-lives that moved noticeably."""
         if not sites:
             return {}
-        evidence = {id_: rules.evidence(one) for id_, one in sites.items()}
-        self._update(connection, [_row(id_, one, evidence[id_]) for id_, one in sites.items()])
+        evidence = {id_: rules.evidence(stored_reads) for id_, stored_reads in sites.items()}
+        self._update(connection, [_row(id_, stored_reads, evidence[id_]) for id_, stored_reads in sites.items()])
         of_host = self._of_hosts(connection, set(host_of.values()))
         learned: dict[int, HalfLife] = {}
-        for id_, one in sites.items():
+        for id_, stored_reads in sites.items():
             others = of_host.get(host_of[id_], NO_EVIDENCE).without(evidence[id_])
-            learned[id_] = rules.estimate(one, report.given.get(id_), others)
+            learned[id_] = rules.estimate(stored_reads, report.given.get(id_), others)
         self._update(
             connection,
             [
-                {"of_site": id_, "half_life": one.value, "half_life_low": one.low, "half_life_high": one.high}
-                for id_, one in learned.items()
+                {
+                    "of_site": id_,
+                    "half_life": half_life.value,
+                    "half_life_low": half_life.low,
+                    "half_life_high": half_life.high,
+                }
+                for id_, half_life in learned.items()
             ],
         )
-        return self._put_in_force(connection, {id_: one.value for id_, one in learned.items()}, rules)
+        return self._put_in_force(connection, {id_: half_life.value for id_, half_life in learned.items()}, rules)
 
     def _put_in_force(self, connection: Connection, learned: Mapping[int, float], rules: ReadRules) -> dict[int, float]:
         c = interest.c
@@ -304,10 +311,10 @@ class ReadStore(Subject):
     def _of_hosts(self, connection: Connection, host_ids: Collection[int]) -> dict[int, HostEvidence]:
         """Returns the evidence of all sites of each host, by its id."""
         r = site_reads.c
-        wanted = select(site.c.host_id, func.sum(r.precision), func.sum(r.weighted))
-        wanted = wanted.join_from(site_reads, site, site.c.id == r.site_id).group_by(site.c.host_id)
+        statement = select(site.c.host_id, func.sum(r.precision), func.sum(r.weighted))
+        statement = statement.join_from(site_reads, site, site.c.id == r.site_id).group_by(site.c.host_id)
         rows = connection.execute(
-            wanted.where(self._sql.in_list(site.c.host_id, "hosts")), {"hosts": self._sql.id_list(host_ids)}
+            statement.where(self._sql.in_list(site.c.host_id, "hosts")), {"hosts": self._sql.id_list(host_ids)}
         )
         return {host: HostEvidence(float(precision), float(weighted)) for host, precision, weighted in rows}
 
@@ -338,15 +345,15 @@ def _log_dropped(site_id: int, column: str, error: Exception) -> None:
     log.warning("reads_unusable", site_id=site_id, dropped=column, reason=str(error), instead="counting anew")
 
 
-def _row(site_id: int, one: SiteReads, evidence: HostEvidence) -> dict[str, Any]:
+def _row(site_id: int, stored_reads: SiteReads, evidence: HostEvidence) -> dict[str, Any]:
     return {
         "of_site": site_id,
-        "reads": one.reads,
-        "changes": one.changes,
-        "newest_id": one.newest,
-        "last_read_at": one.last_read_at,
-        "open_change": None if one.open is None else msgspec.json.encode(one.open).decode(),
-        "statistics": one.statistics.to_bytes(),
+        "reads": stored_reads.reads,
+        "changes": stored_reads.changes,
+        "newest_id": stored_reads.newest,
+        "last_read_at": stored_reads.last_read_at,
+        "open_change": None if stored_reads.open is None else msgspec.json.encode(stored_reads.open).decode(),
+        "statistics": stored_reads.statistics.to_bytes(),
         "precision": evidence.precision,
         "weighted": evidence.weighted,
     }

@@ -152,7 +152,7 @@ def _held(connection: Connection, sql: Statements, removals: Mapping[int, _Remov
     """
     free = select(site.c.id).where(sql.in_list(site.c.id, "sites")).with_for_update(skip_locked=True)
     held = set(connection.execute(free, {"sites": sql.id_list(removals)}).scalars())
-    return {site_id: one for site_id, one in removals.items() if site_id in held}
+    return {site_id: removal for site_id, removal in removals.items() if site_id in held}
 
 
 def _loss(
@@ -177,19 +177,19 @@ def _loss(
     return _Loss([row.id for row in gone], sum(row.size for row in gone), through, due_at)
 
 
-def _oldest(connection: Connection, sql: Statements, wanted: Mapping[int, int]) -> dict[int, list[_Row]]:
+def _oldest(connection: Connection, sql: Statements, counts: Mapping[int, int]) -> dict[int, list[_Row]]:
     """Returns the oldest contents of each site, as many as wanted, oldest first.
 
     In one statement, as each costs an iteration of the loop; as text, since compiling would block the loop.
     """
-    of_each = (_OLDEST.format(*(("?", "?") if sql.is_sqlite else (f"${n}", f"${n + 1}"))) for n in _odd(len(wanted)))
-    found: dict[int, list[_Row]] = {site_id: [] for site_id in wanted}
-    parameters = tuple(number for pair in wanted.items() for number in pair)
+    of_each = (_OLDEST.format(*(("?", "?") if sql.is_sqlite else (f"${n}", f"${n + 1}"))) for n in _odd(len(counts)))
+    contents: dict[int, list[_Row]] = {site_id: [] for site_id in counts}
+    parameters = tuple(number for pair in counts.items() for number in pair)
     for site_id, *row in connection.exec_driver_sql(" UNION ALL ".join(of_each), parameters):
-        found[site_id].append(_Row(*row))
-    for rows in found.values():
+        contents[site_id].append(_Row(*row))
+    for rows in contents.values():
         rows.sort()
-    return found
+    return contents
 
 
 def _odd(count: int) -> range:
@@ -217,10 +217,10 @@ def _leaning(connection: Connection, sql: Statements, sites: dict[str, Any]) -> 
         .where(sql.in_list(c.site_id, "sites"), c.base_id.is_not(None))
         .group_by(c.site_id, c.base_id)
     )
-    found: defaultdict[int, dict[int, float]] = defaultdict(dict)
+    weights: defaultdict[int, dict[int, float]] = defaultdict(dict)
     for site_id, base_id, last in connection.execute(statement, sites):
-        found[site_id][base_id] = last
-    return found
+        weights[site_id][base_id] = last
+    return weights
 
 
 def _noting(**more: Any) -> Update:
@@ -365,10 +365,10 @@ class Pruning(Subject):
         while (dropped := await self._expire(before, keep)).sites:
             contents, freed = contents + dropped.contents, freed + dropped.bytes
         excess = await self._excess_bytes(settings.content_cap_bytes)
-        given = 0
-        while given < excess and (dropped := await self._give_way(excess - given)).sites:
-            contents, given = contents + dropped.contents, given + dropped.bytes
-        return contents, freed + given
+        dropped_bytes = 0
+        while dropped_bytes < excess and (dropped := await self._give_way(excess - dropped_bytes)).sites:
+            contents, dropped_bytes = contents + dropped.contents, dropped_bytes + dropped.bytes
+        return contents, freed + dropped_bytes
 
     @writes
     def _count_new(self, connection: Connection, keep: int, through: int | None) -> bool:

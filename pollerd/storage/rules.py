@@ -35,16 +35,16 @@ from pollerd.storage.transactions import Subject, reads, writes
 def naming(connection: Connection, name: str) -> list[StoredRule]:
     """Returns the rules that name this channel."""
     rules = map(_rule, connection.execute(select(rule).order_by(rule.c.id)))
-    return [one for one in rules if name in channels_of(one.spec)]
+    return [stored for stored in rules if name in channels_of(stored.spec)]
 
 
 def rename(connection: Connection, old: str, new: str | None) -> None:
     """Puts another name of a channel into all rules, or takes it out."""
-    for one in naming(connection, old):
-        settings = json.loads(one.spec.settings)
+    for stored in naming(connection, old):
+        settings = json.loads(stored.spec.settings)
         named = [new if name == old else name for name in settings["channels"]]
         settings["channels"] = [name for name in named if name is not None]
-        connection.execute(update(rule).where(rule.c.id == one.id).values(settings=json.dumps(settings)))
+        connection.execute(update(rule).where(rule.c.id == stored.id).values(settings=json.dumps(settings)))
 
 
 def channels_of(spec: RuleSpec) -> Sequence[str]:
@@ -69,9 +69,9 @@ def _require_channels(connection: Connection, spec: RuleSpec) -> None:
 
 
 def _require_new_name(connection: Connection, name: str) -> None:
-    there = connection.execute(select(rule.c.id).where(rule.c.name == name)).scalar_one_or_none()
-    if there is not None:
-        raise DuplicateError("rule", name, there)
+    existing = connection.execute(select(rule.c.id).where(rule.c.name == name)).scalar_one_or_none()
+    if existing is not None:
+        raise DuplicateError("rule", name, existing)
 
 
 def _values(spec: RuleSpec) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Channels(Subject):
             rename(connection, name, None)
         named = naming(connection, name)
         if named:
-            names = ", ".join(one.spec.name for one in named)
+            names = ", ".join(stored.spec.name for stored in named)
             raise InvalidValueError("channel", f"named by no rule; named by {names}", name)
         c = outbox.c
         ended = {"state": NoticeState.DEAD.value, "ended_at": now, "last_detail": "its channel was deleted"}
@@ -170,9 +170,9 @@ class Channels(Subject):
 
     @staticmethod
     def _require_new_name(connection: Connection, name: str) -> None:
-        there = connection.execute(select(channel.c.id).where(channel.c.name == name)).scalar_one_or_none()
-        if there is not None:
-            raise DuplicateError("channel", name, there)
+        existing = connection.execute(select(channel.c.id).where(channel.c.name == name)).scalar_one_or_none()
+        if existing is not None:
+            raise DuplicateError("channel", name, existing)
 
     def _values(self, spec: ChannelSpec) -> dict[str, Any]:
         return {
@@ -281,7 +281,7 @@ class Rules(Subject):
         gone_channels = _gone(self._channels.all.within(connection), channels)
         for unlisted in gone_channels:
             self._channels.delete.within(connection, unlisted.id, now)
-        removed = [one.spec.name for one in (*gone_channels, *gone_rules)]
+        removed = [stored.spec.name for stored in (*gone_channels, *gone_rules)]
         return FileResult((*first[0], *second[0]), (*first[1], *second[1]), tuple(removed))
 
     @writes
@@ -298,9 +298,9 @@ class Rules(Subject):
         """
         first, second = self._put_all(connection, channels, tuple(rules), now, Origin.API)
         muted = {spec.name: until for spec, until in rules.items()}
-        for one in self.all.within(connection):
-            if one.spec.name in muted and one.muted_until != muted[one.spec.name]:
-                self.mute.within(connection, one.id, muted[one.spec.name])
+        for stored in self.all.within(connection):
+            if stored.spec.name in muted and stored.muted_until != muted[stored.spec.name]:
+                self.mute.within(connection, stored.id, muted[stored.spec.name])
         return FileResult((*first[0], *second[0]), (*first[1], *second[1]), ())
 
     def _put_all(
@@ -344,16 +344,16 @@ class _Writers:
 
 def _put(
     stored: Sequence[StoredChannel | StoredRule],
-    given: Sequence[ChannelSpec | RuleSpec],
+    specs: Sequence[ChannelSpec | RuleSpec],
     writers: _Writers,
     origin: Origin,
 ) -> tuple[list[str], list[str]]:
     """Adds and updates; returns the names of those added, and of those changed."""
-    there = {one.spec.name: one for one in stored}
+    existing = {row.spec.name: row for row in stored}
     added, changed, seen = [], [], set()
-    for spec in given:
+    for spec in specs:
         ours = replace(spec, origin=origin)
-        known = there.get(spec.name)
+        known = existing.get(spec.name)
         if spec.name in seen:
             raise InvalidValueError(f"{writers.section}.{spec.name}", "there once", spec.name)
         seen.add(spec.name)
@@ -369,6 +369,6 @@ def _put(
     return added, changed
 
 
-def _gone(stored: Sequence[Any], given: Sequence[ChannelSpec | RuleSpec]) -> list[Any]:
-    names = {spec.name for spec in given}
-    return [one for one in stored if one.spec.origin is Origin.FILE and one.spec.name not in names]
+def _gone(stored: Sequence[Any], specs: Sequence[ChannelSpec | RuleSpec]) -> list[Any]:
+    names = {spec.name for spec in specs}
+    return [row for row in stored if row.spec.origin is Origin.FILE and row.spec.name not in names]

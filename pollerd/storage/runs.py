@@ -6,12 +6,11 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from pollerd.errors import InvalidValueError
-from pollerd.storage.commit import PartitionHolder
 from pollerd.storage.encoding import split_names
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.history import HistoryStore
@@ -22,6 +21,9 @@ from pollerd.storage.settings import StorageSettings
 from pollerd.storage.statements import Statements, run, run_each
 from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.values import AllocationRow, RunInfo
+
+if TYPE_CHECKING:
+    from pollerd.storage.node_session import NodeSession
 
 _PIECE = 2_000
 
@@ -70,9 +72,7 @@ class Runs(Subject):
 class AllocationStore(Subject):
     """The current allocation, and what its allocator has learned."""
 
-    def __init__(
-        self, *, database: Database, sql: Statements, history: HistoryStore, node: PartitionHolder | None
-    ) -> None:
+    def __init__(self, *, database: Database, sql: Statements, history: HistoryStore, node: NodeSession | None) -> None:
         """node: this one, if it is one of several."""
         self._database, self._sql, self._history, self._node = database, sql, history, node
 
@@ -164,11 +164,11 @@ async def raise_numbers(url: str, by: int) -> dict[str, int]:
 def _raise(connection: Connection, by: int) -> dict[str, int]:
     # Nobody must be between drawing a number and its commit: a reader could see a later one first.
     WriterLocks(place_of(connection)).number_events(connection)
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for table in metadata.sorted_tables:
         if "id" in table.c and (sequence := _scalar(connection, _SEQUENCE, table.name)) is not None:
-            found[table.name] = int(_scalar(connection, _RAISE, sequence, by))
-    return found
+            counts[table.name] = int(_scalar(connection, _RAISE, sequence, by))
+    return counts
 
 
 def _scalar(connection: Connection, sql: str, *parameters: Any) -> Any:

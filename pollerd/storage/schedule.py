@@ -78,9 +78,9 @@ class ScheduleStore(Subject):
         else:
             columns |= {field.name: np.empty(0, field.kind) for field in (*of_site, *_OF_STATE, *_OF_INTEREST)}
         windows = read.of_sites(columns["site_id"], columns.pop("windows"))
-        found = ScheduleRows(**columns, windows=windows)
-        with_inherited(connection, found, self._tags.in_force)
-        return found, faults
+        schedule = ScheduleRows(**columns, windows=windows)
+        with_inherited(connection, schedule, self._tags.in_force)
+        return schedule, faults
 
     @reads
     def of(self, connection: Connection, site_ids: Sequence[int]) -> tuple[ScheduleRows, dict[int, str]]:
@@ -92,15 +92,15 @@ class ScheduleStore(Subject):
             self._sql.in_list(site.c.id, "sites"), ~is_soft_deleted(site.c.id)
         )
         rows = connection.execute(statement.order_by(site.c.id), {"sites": self._sql.id_list(site_ids)}).all()
-        ids, given = list(zip(*rows, strict=True)) or [(), ()]
-        columns = {"site_id": np.array(ids, np.int64), "host_id": _HOST.column(given, ids, faults)}
+        ids, host_ids = list(zip(*rows, strict=True)) or [(), ()]
+        columns = {"site_id": np.array(ids, np.int64), "host_id": _HOST.column(host_ids, ids, faults)}
         tables = ((of_site, site.c.id), (_OF_STATE, site_state.c.site_id), (_OF_INTEREST, interest.c.site_id))
         for fields, key in tables:
             columns |= _unusual(connection, fields, key, columns["site_id"], key.in_(ids), faults)
         windows = read.of_sites(columns["site_id"], columns.pop("windows"))
-        found = ScheduleRows(**columns, windows=windows)
-        with_inherited(connection, found, self._tags.in_force)
-        return found, faults
+        schedule = ScheduleRows(**columns, windows=windows)
+        with_inherited(connection, schedule, self._tags.in_force)
+        return schedule, faults
 
     def learned(self, allocator: str) -> AsyncIterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
         """Yields site ids [m] and the allocator's states [m, width], ordered by id, in pieces.
@@ -142,8 +142,8 @@ class ScheduleStore(Subject):
     @reads
     def announced_ttls_of(self, connection: Connection, site_ids: Sequence[int]) -> StoredTtls:
         """Returns what these sites announced."""
-        wanted = _TTLS.where(self._sql.in_list(site_state.c.site_id, "sites"))
-        return _ttls(connection.execute(wanted, {"sites": self._sql.id_list(site_ids)}).all())
+        statement = _TTLS.where(self._sql.in_list(site_state.c.site_id, "sites"))
+        return _ttls(connection.execute(statement, {"sites": self._sql.id_list(site_ids)}).all())
 
 
 def _ids_and_hosts(connection: Connection, after: int, faults: dict[int, str]) -> dict[str, NDArray[Any]]:
@@ -162,8 +162,8 @@ def _ids_and_hosts(connection: Connection, after: int, faults: dict[int, str]) -
         if not spoiled:  # else they are read below, which reports the faults
             return {"site_id": _numbers(ids), "host_id": _numbers(hosts)}
     rows = rows_after(connection, statement, site.c.id, after)
-    ids, given = list(zip(*rows, strict=True)) or [(), ()]
-    return {"site_id": np.array(ids, np.int64), "host_id": _HOST.column(given, ids, faults)}
+    ids, host_ids = list(zip(*rows, strict=True)) or [(), ()]
+    return {"site_id": np.array(ids, np.int64), "host_id": _HOST.column(host_ids, ids, faults)}
 
 
 def _numbers(text: str | None) -> NDArray[np.int64]:
@@ -188,19 +188,19 @@ def _unusual(
     with connection.execute(select(key, *columns).where(among, unusual).order_by(key)) as result:
         rows = result.cursor.fetchall()
     rows = _of(site_ids, rows)
-    found, *values = list(zip(*rows, strict=True)) or [()] * (1 + len(fields))
-    places = np.searchsorted(site_ids, np.array(found, np.int64))
+    ids, *values = list(zip(*rows, strict=True)) or [()] * (1 + len(fields))
+    places = np.searchsorted(site_ids, np.array(ids, np.int64))
     out = {}
-    for field, given in zip(fields, values, strict=True):
+    for field, cells in zip(fields, values, strict=True):
         out[field.name] = np.repeat(field.column([_USUAL.get(field.name)], [0], faults), len(site_ids))
-        out[field.name][places] = field.column(given, found, faults)
+        out[field.name][places] = field.column(cells, ids, faults)
     return out
 
 
 def _of(site_ids: NDArray[np.int64], rows: Sequence[Any]) -> Sequence[Any]:
     """Returns the rows, by site id, of these sites."""
-    there = np.isin(np.array([row[0] for row in rows], np.int64), site_ids)
-    return rows if there.all() else list(compress(rows, there))
+    listed = np.isin(np.array([row[0] for row in rows], np.int64), site_ids)
+    return rows if listed.all() else list(compress(rows, listed))
 
 
 def _with_states(connection: Connection, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -209,8 +209,8 @@ def _with_states(connection: Connection, columns: dict[str, NDArray[Any]]) -> di
     among = key.between(int(ids[0]), int(ids[-1]))
     if connection.execute(select(func.count()).select_from(site_state).where(among)).scalar_one() == len(ids):
         return columns
-    there = np.isin(ids, np.array(connection.execute(select(key).where(among)).scalars().all(), np.int64))
-    return {name: values[there] for name, values in columns.items()}
+    listed = np.isin(ids, np.array(connection.execute(select(key).where(among)).scalars().all(), np.int64))
+    return {name: values[listed] for name, values in columns.items()}
 
 
 def _ttls(rows: Sequence[Any]) -> StoredTtls:

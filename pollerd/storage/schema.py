@@ -116,7 +116,7 @@ _TYPES: Mapping[Kind, type[TypeEngine[Any]]] = {
 
 def setting_columns(settings: Mapping[str, Setting]) -> list[Column[Any]]:
     """Returns the columns of settings; migrations state them for themselves, and a test compares both."""
-    return [Column(name, _TYPES[one.kind]) for name, one in settings.items()]
+    return [Column(name, _TYPES[setting.kind]) for name, setting in settings.items()]
 
 
 site = Table(

@@ -25,12 +25,12 @@ def load_selection_states(
     connection: Connection, sql: Statements, site_ids: Sequence[int]
 ) -> dict[int, tuple[SelectionState, ...]]:
     """Returns the states by site id. A damaged one is left out: its selection begins anew."""
-    found: defaultdict[int, list[SelectionState]] = defaultdict(list)
+    by_site: defaultdict[int, list[SelectionState]] = defaultdict(list)
     for site_id, *row in run(connection, sql.selection_states, sql.id_list(site_ids)):
         state = _state(*row)
         if state is not None:
-            found[site_id].append(state)
-    return {site_id: tuple(states) for site_id, states in found.items()}
+            by_site[site_id].append(state)
+    return {site_id: tuple(states) for site_id, states in by_site.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +109,13 @@ def reading_rows(site_id: int, at: float, record: SelectionRecord) -> list[tuple
             state.name,
             name,
             at,
-            storable_word(one.text),
-            one.number,
-            one.moment,
-            one.currency,
-            storable_word(one.problem),
+            storable_word(reading.text),
+            reading.number,
+            reading.moment,
+            reading.currency,
+            storable_word(reading.problem),
         )
-        for name, one in read
+        for name, reading in read
     ]
 
 

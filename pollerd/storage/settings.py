@@ -79,6 +79,6 @@ class CurrentSettings:
         )
 
 
-def _require(field: str, holds: bool, allowed: str, given: object) -> None:
+def _require(field: str, holds: bool, allowed: str, value: object) -> None:
     if not holds:
-        raise InvalidValueError(field, allowed, given)
+        raise InvalidValueError(field, allowed, value)

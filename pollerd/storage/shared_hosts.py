@@ -183,10 +183,10 @@ class SharedHostStore(Subject):
     def partitions_of(self, connection: Connection, names: Collection[str] | None) -> dict[str, int]:
         """Returns name -> partition of those of these hosts that are shared; None: of all."""
         c = shared_host.c
-        wanted = select(c.name, c.partition)
+        statement = select(c.name, c.partition)
         if names is not None:
-            wanted = wanted.where(c.name.in_(sorted(names)))
-        return dict(connection.execute(wanted).all())
+            statement = statement.where(c.name.in_(sorted(names)))
+        return dict(connection.execute(statement).all())
 
     @writes
     def turn(self, connection: Connection, turn: HostTurn) -> HostTurnResult:
@@ -196,32 +196,32 @@ class SharedHostStore(Subject):
             connection.execute(_ADD, _columns(turn.missing))
         names = [use.name for use in (*turn.confirmed, *turn.claimed, *turn.renewed, *turn.released)] + turn.unwanted
         locked = frozenset(connection.execute(_LOCK, {"names": names}).scalars()) if names else frozenset[str]()
-        result, given = HostTurnResult(locked=locked), {"mine": mine}
+        result, parameters = HostTurnResult(locked=locked), {"mine": mine}
         if of := _columns(turn.released, locked):
-            result.released = dict(connection.execute(_RELEASE, of | given).all())
+            result.released = dict(connection.execute(_RELEASE, of | parameters).all())
         if of := _columns(turn.renewed, locked):
-            result.renewed = frozenset(connection.execute(_RENEW, of | given | self._times).scalars())
+            result.renewed = frozenset(connection.execute(_RENEW, of | parameters | self._times).scalars())
         if of := _columns(turn.confirmed, locked):
-            result.confirmed = frozenset(connection.execute(_CONFIRM, of | given).scalars())
+            result.confirmed = frozenset(connection.execute(_CONFIRM, of | parameters).scalars())
         if of := _columns(turn.claimed, locked):
-            rows = connection.execute(_CLAIM, of | given | self._times)
+            rows = connection.execute(_CLAIM, of | parameters | self._times)
             result.claims = {row[0]: ClaimAnswer(*row[1:]) for row in rows}
         unwanted = sorted(locked.intersection(turn.unwanted))
         if unwanted:
-            rows = connection.execute(_END, {"names": unwanted, "unwanted": self._unwanted, **given})
+            rows = connection.execute(_END, {"names": unwanted, "unwanted": self._unwanted, **parameters})
             result.ended = {name: ClaimAnswer(True, True, wait, until, left, 0.0) for name, wait, until, left in rows}
         return result
 
 
 def _columns(uses: Sequence[HostUse], locked: Collection[str] | None = None) -> dict[str, Any]:
     """Returns the uses, those of `locked` hosts, as the arrays that `_USES` makes rows of; empty: there are none."""
-    there = [use for use in uses if locked is None or use.name in locked]
-    if not there:
+    locked_uses = [use for use in uses if locked is None or use.name in locked]
+    if not locked_uses:
         return {}
     return {
-        "names": [use.name for use in there],
-        "partitions": [use.partition for use in there],
-        "spacing": [use.spacing for use in there],
-        "gaps": [use.gap for use in there],
-        "paused": [use.paused for use in there],
+        "names": [use.name for use in locked_uses],
+        "partitions": [use.partition for use in locked_uses],
+        "spacing": [use.spacing for use in locked_uses],
+        "gaps": [use.gap for use in locked_uses],
+        "paused": [use.paused for use in locked_uses],
     }

@@ -141,9 +141,9 @@ class SignalStore(Subject):
     @reads
     def some(self, connection: Connection, source_ids: Collection[int]) -> list[SignalSource]:
         """Returns those of the signal sources that are there, by id."""
-        wanted = _sources().where(self._sql.in_list(signal_source.c.id, "ids"))
-        given = {"ids": self._sql.id_list(source_ids)}
-        return [_source(row) for row in connection.execute(wanted, given)]
+        statement = _sources().where(self._sql.in_list(signal_source.c.id, "ids"))
+        parameters = {"ids": self._sql.id_list(source_ids)}
+        return [_source(row) for row in connection.execute(statement, parameters)]
 
     @reads
     def get(self, connection: Connection, source_id: int) -> SignalSource:
@@ -156,10 +156,10 @@ class SignalStore(Subject):
     @reads
     def named(self, connection: Connection, name: str) -> int:
         """Returns the id of the pushed source of this name. Raises `InvalidValueError`."""
-        found = connection.execute(select(signal_source.c.id).where(signal_source.c.name == name)).scalar()
-        if found is None:
+        source_id = connection.execute(select(signal_source.c.id).where(signal_source.c.name == name)).scalar()
+        if source_id is None:
             raise InvalidValueError("source", "the name of a signal source of kind push", name)
-        return int(found)
+        return int(source_id)
 
     @writes
     def add(
@@ -178,9 +178,9 @@ class SignalStore(Subject):
         """
         c = signal_source.c
         same = c.site_id == spec.site_id if spec.site_id is not None else c.name == spec.name
-        there = connection.execute(select(c.id).where(same)).scalar()
-        if there is not None:
-            raise DuplicateError("signal source", str(spec.name or spec.site_id), there)
+        existing = connection.execute(select(c.id).where(same)).scalar()
+        if existing is not None:
+            raise DuplicateError("signal source", str(spec.name or spec.site_id), existing)
         known = connection.execute(select(site.c.id).where(site.c.id == spec.site_id)).scalar()
         if spec.site_id is not None and known is None:
             raise InvalidValueError("site_id", "the id of a site", spec.site_id)
@@ -248,7 +248,7 @@ class SignalStore(Subject):
         joined = joined.outerjoin(site_state, site_state.c.site_id == c.site_id)
         statement = select(*columns).select_from(joined).where(c.site_id == site_id).order_by(c.source_id)
         rows = connection.execute(statement)
-        return [SourceOfSite(id_, of, said, at, waits(at, seen), n) for id_, of, said, at, n, seen in rows]
+        return [SourceOfSite(id_, of, date, at, waits(at, seen), n) for id_, of, date, at, n, seen in rows]
 
     @writes
     def note(
@@ -269,7 +269,7 @@ class SignalStore(Subject):
         only a later one is news, so that what is sent again brings none. A repeated call returns no news: it is stored.
         One transaction; no news if the source is gone.
         """
-        dates = {one.url: one.date for one in listed}
+        dates = {entry.url: entry.date for entry in listed}
         new, moved = list[StoredSignal](), list[StoredSignal]()
         for row in self._known(connection, source_id, dates):
             date = dates[row.url]
@@ -333,9 +333,9 @@ class SignalStore(Subject):
         if connection.execute(select(signal_source.c.id).where(signal_source.c.id == source_id)).scalar() is None:
             return []
         page = signal_page.c
-        said = (page.site_id == site.c.id) & (page.source_id == source_id)
+        condition = (page.site_id == site.c.id) & (page.source_id == source_id)
         columns = (site.c.id, site.c.url, site_state.c.last_seen_at, page.source_id, page.said, page.signalled_at)
-        joined = site.outerjoin(site_state, site_state.c.site_id == site.c.id).outerjoin(signal_page, said)
+        joined = site.outerjoin(site_state, site_state.c.site_id == site.c.id).outerjoin(signal_page, condition)
         statement = select(*columns).select_from(joined).where(self._sql.in_list(site.c.url, "urls"))
         return connection.execute(statement, {"urls": self._sql.text_list(urls)}).all()
 
@@ -348,22 +348,22 @@ class SignalStore(Subject):
             rows = [
                 {
                     "source_id": source_id,
-                    "site_id": one.site_id,
-                    "said": one.date,
-                    "signalled_at": one.signalled_at,
-                    "signals": int(one.signalled_at is not None),
+                    "site_id": row.site_id,
+                    "said": row.date,
+                    "signalled_at": row.signalled_at,
+                    "signals": int(row.signalled_at is not None),
                 }
-                for one in new
+                for row in new
             ]
             # Another node may read a push of the same source.
             connection.execute(self._sql.insert_for(signal_page).on_conflict_do_nothing(), rows)
         if moved:
             here = (c.source_id == source_id) & (c.site_id == bindparam("of_site"))
             values = {"said": bindparam("date"), "signalled_at": bindparam("now"), "signals": c.signals + 1}
-            rows = [{"of_site": one.site_id, "date": one.date, "now": one.signalled_at} for one in moved]
+            rows = [{"of_site": row.site_id, "date": row.date, "now": row.signalled_at} for row in moved]
             connection.execute(update(signal_page).where(here).values(values), rows)
-        news = [one for one in (*new, *moved) if one.signalled_at is not None]
-        return news, [one.site_id for one in new]
+        news = [row for row in (*new, *moved) if row.signalled_at is not None]
+        return news, [row.site_id for row in new]
 
 
 def _sources() -> Select[Any]:

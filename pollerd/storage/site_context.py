@@ -38,14 +38,14 @@ def load_contexts(
     """
     rows = run(connection, sql.contexts, sql.id_list(site_ids))
     contexts = {row[0]: _readable(encryption, row) for row in rows}
-    said = {row[0]: row[_KEEP_SCREENSHOTS] for row in rows}
+    configured = {row[0]: row[_KEEP_SCREENSHOTS] for row in rows}
     sending = [
-        name for name, one in tags.items() if one.access or one.fault or one.settings.keys() & set(READ_BY_POLLS)
+        name for name, tag in tags.items() if tag.access or tag.fault or tag.settings.keys() & set(READ_BY_POLLS)
     ]
     if sending or named:
         for site_id, names in names_among(connection, sql, site_ids, [*{*sending, *named}]).items():
             if site_id in contexts:
-                contexts[site_id] = _inherited(contexts[site_id], names, tags, said[site_id])
+                contexts[site_id] = _inherited(contexts[site_id], names, tags, configured[site_id])
     selecting = [site_id for site_id, context in contexts.items() if context.selections]
     for site_id, context in contexts.items():
         if not context.selections and context.baseline.fingerprint == OF_SELECTIONS:
@@ -58,15 +58,15 @@ def load_contexts(
 
 def _inherited(context: SiteContext, names: Sequence[str], tags: Tags, keep_screenshots: bool | None) -> SiteContext:
     """keep_screenshots: as the site itself says."""
-    said = of_tags(names, tags)
+    inherited = of_tags(names, tags)
     if keep_screenshots is None:
-        keep_screenshots = bool(said.get("keep_screenshots"))
+        keep_screenshots = bool(inherited.get("keep_screenshots"))
     return replace(
         context,
         tags=tuple(names),
         access=access_of_tags(context.access, names, tags),
         selections=selections_of_tags(context.own_selections, names, tags),
-        render=context.render or str(said.get("render", "")),
+        render=context.render or str(inherited.get("render", "")),
         keep_screenshots=keep_screenshots,
         fault=context.fault or fault_of_tags(names, tags),
     )

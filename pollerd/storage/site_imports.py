@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from operator import attrgetter, itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import Connection, delete, exists, select
 
@@ -25,13 +25,6 @@ PIECE = 2_000
 _columns = attrgetter(*SITE_COLUMNS)
 
 
-class HostPlacement(Protocol):
-    """Gives hosts what several nodes need of them."""
-
-    def assign(self, connection: Connection, hosts: Mapping[str, int]) -> None:
-        """Gives new hosts, name -> id, their partitions."""
-
-
 class SiteImport:
     """Adds sites and reports the result of each."""
 
@@ -42,11 +35,11 @@ class SiteImport:
         *,
         hosts: HostStore,
         soft_deletion: SoftDeletion,
-        partitions: HostPlacement | None = None,
+        assign_partitions: Callable[[Connection, Mapping[str, int]], None] | None = None,
     ) -> None:
-        """partitions: those of hosts, where several nodes add sites."""
+        """assign_partitions: gives new hosts, name -> id, their partitions, where several nodes add sites."""
         self._sql, self._encryption, self._words = sql, encryption, WordIndex(sql)
-        self._hosts, self._soft_deletion, self._partitions = hosts, soft_deletion, partitions
+        self._hosts, self._soft_deletion, self._assign_partitions = hosts, soft_deletion, assign_partitions
         self._sites_at = sql.rows_at(site.c.url, "urls", site.c.url, site.c.id)
         self._deleted_at = sql.rows_at(deleted_url.c.url, "urls", deleted_url.c.url)
         self._any_deleted = select(exists().select_from(deleted_url))
@@ -72,10 +65,10 @@ class SiteImport:
         self._sql.locks.add_sites(connection)
         any_deleted = bool(connection.execute(self._any_deleted).scalar_one())
         for start in range(0, len(specs), PIECE):
-            wanted = list(range(start, min(start + PIECE, len(specs))))
+            positions = list(range(start, min(start + PIECE, len(specs))))
             if any_deleted:
-                wanted = self._without_deleted(connection, specs, wanted, respect_deleted, result)
-            self._add_piece(connection, specs, hosts, wanted, now, result)
+                positions = self._without_deleted(connection, specs, positions, respect_deleted, result)
+            self._add_piece(connection, specs, hosts, positions, now, result)
         return result
 
     def host_id(self, connection: Connection, name: str) -> int:
@@ -87,26 +80,26 @@ class SiteImport:
         connection: Connection,
         specs: Sequence[SiteSpec],
         hosts: Sequence[str],
-        wanted: list[int],
+        positions: list[int],
         now: float,
         result: AddResult,
     ) -> None:
         urls = []
-        for i in wanted:
+        for i in positions:
             check_spec(specs[i])
             urls.append(specs[i].url)
         known = self._ids(connection, self._sites_at, {"urls": self._sql.text_list(urls)})
         if known and any_soft_deleted(connection):
             result.returned.extend(self._soft_deletion.unmark.within(connection, list(known.values())))
         first: dict[str, int] = {}
-        for i in wanted:
+        for i in positions:
             if specs[i].url not in known:
                 first.setdefault(specs[i].url, i)
         host_ids = self._host_ids(connection, [*map(hosts.__getitem__, first.values())])
         new = [(specs[i], host_ids[hosts[i]]) for i in first.values()]
         ids = known | self._insert(connection, new, now)
         self._insert_rest(connection, new, ids)
-        for i in wanted:
+        for i in positions:
             url = specs[i].url
             if first.get(url) == i:
                 result.added.append((ids[url], i, host_ids[hosts[i]]))
@@ -117,20 +110,20 @@ class SiteImport:
         self,
         connection: Connection,
         specs: Sequence[SiteSpec],
-        wanted: list[int],
+        positions: list[int],
         respect_deleted: bool,
         result: AddResult,
     ) -> list[int]:
         """Returns the wanted sites that no user deleted; if `respect_deleted` is false, all, and forgets their
         deletion.
         """
-        urls = self._sql.text_list(specs[i].url for i in wanted)
+        urls = self._sql.text_list(specs[i].url for i in positions)
         if not respect_deleted:
             connection.execute(self._restore, {"urls": urls})
-            return wanted
+            return positions
         deleted = set(connection.execute(self._deleted_at, {"urls": urls}).scalars())
-        result.deleted.extend(i for i in wanted if specs[i].url in deleted)
-        return [i for i in wanted if specs[i].url not in deleted]
+        result.deleted.extend(i for i in positions if specs[i].url in deleted)
+        return [i for i in positions if specs[i].url not in deleted]
 
     def _host_ids(self, connection: Connection, names: list[str]) -> dict[str, int]:
         """Returns ids of hosts by name; adds new hosts."""
@@ -142,8 +135,8 @@ class SiteImport:
         missing = [name for name in unique if name not in known]
         if missing:
             new = dict(run(connection, self._sql.insert_hosts, self._sql.text_list(missing)))
-            if self._partitions is not None:
-                self._partitions.assign(connection, new)
+            if self._assign_partitions is not None:
+                self._assign_partitions(connection, new)
             known |= new
         return known
 

@@ -39,35 +39,35 @@ _EVER = 5e-324
 """The least time of a change; 0: there was none."""
 
 
-def conditions_of(wanted: SiteFilter, *, is_sqlite: bool, indexed: bool) -> list[SiteCondition]:
+def conditions_of(site_filter: SiteFilter, *, is_sqlite: bool, indexed: bool) -> list[SiteCondition]:
     """Returns the conditions of a filter; none: every site fits. indexed: see `words_condition`.
 
     Raises `InvalidValueError` for too many words.
     """
-    found = [words_condition(wanted.q, is_sqlite=is_sqlite, indexed=indexed)] if wanted.q else []
-    if wanted.tag is not None:
-        found.append(_of(site_tag, "site_id", lambda c: c.tag == wanted.tag))
-    if wanted.host is not None:
-        host_id = select(host.c.id).where(host.c.name == wanted.host).scalar_subquery()
-        found.append(_of(site, "id", lambda c: c.host_id == host_id))
-    if wanted.source is not None:
-        found.append(_of(source_site, "site_id", lambda c: c.source_id == wanted.source, repeated=True))
-    if wanted.state is SiteState.PAUSED:
+    conditions = [words_condition(site_filter.q, is_sqlite=is_sqlite, indexed=indexed)] if site_filter.q else []
+    if site_filter.tag is not None:
+        conditions.append(_of(site_tag, "site_id", lambda c: c.tag == site_filter.tag))
+    if site_filter.host is not None:
+        host_id = select(host.c.id).where(host.c.name == site_filter.host).scalar_subquery()
+        conditions.append(_of(site, "id", lambda c: c.host_id == host_id))
+    if site_filter.source is not None:
+        conditions.append(_of(source_site, "site_id", lambda c: c.source_id == site_filter.source, repeated=True))
+    if site_filter.state is SiteState.PAUSED:
         # The index knows the condition only as it has it itself.
         paused = _of(site, "id", lambda c: c.paused)
-        found.append(SiteCondition(select(site.c.id).where(_IS_PAUSED), paused.holds))
-    elif wanted.state is not None:
-        state = wanted.state.value
-        found.append(_of(site_state, "site_id", lambda c: and_(c.state == state, ~_is_paused(c.site_id))))
-    if wanted.rate_min is not None or wanted.rate_max is not None:
+        conditions.append(SiteCondition(select(site.c.id).where(_IS_PAUSED), paused.holds))
+    elif site_filter.state is not None:
+        state = site_filter.state.value
+        conditions.append(_of(site_state, "site_id", lambda c: and_(c.state == state, ~_is_paused(c.site_id))))
+    if site_filter.rate_min is not None or site_filter.rate_max is not None:
         # Of a site of which nothing is believed it is -1.
-        least = max(wanted.rate_min or 0.0, 0.0)
-        most = math.inf if wanted.rate_max is None else wanted.rate_max
-        found.append(_of(site_state, "site_id", lambda c: c.rate.between(least, most)))
-    if wanted.changed_since is not None:
-        since = max(wanted.changed_since, _EVER)
-        found.append(_of(site_state, "site_id", lambda c: c.last_change_at >= since))
-    return [one for one in found if one is not None]
+        least = max(site_filter.rate_min or 0.0, 0.0)
+        most = math.inf if site_filter.rate_max is None else site_filter.rate_max
+        conditions.append(_of(site_state, "site_id", lambda c: c.rate.between(least, most)))
+    if site_filter.changed_since is not None:
+        since = max(site_filter.changed_since, _EVER)
+        conditions.append(_of(site_state, "site_id", lambda c: c.last_change_at >= since))
+    return [condition for condition in conditions if condition is not None]
 
 
 def _is_paused(site_id: ColumnElement[int]) -> ColumnElement[bool]:
@@ -126,15 +126,15 @@ class SiteListing:
     def __init__(self, sql: Statements) -> None:
         self._sql, self._words = sql, WordIndex(sql)
 
-    def conditions(self, connection: Connection, wanted: SiteFilter) -> list[SiteCondition]:
+    def conditions(self, connection: Connection, site_filter: SiteFilter) -> list[SiteCondition]:
         """Returns the conditions of a filter. Raises `InvalidValueError` for too many words."""
-        indexed = bool(wanted.q) and self._words.exists(connection)
-        return conditions_of(wanted, is_sqlite=self._sql.is_sqlite, indexed=indexed)
+        indexed = bool(site_filter.q) and self._words.exists(connection)
+        return conditions_of(site_filter, is_sqlite=self._sql.is_sqlite, indexed=indexed)
 
     def page(
         self,
         connection: Connection,
-        wanted: SiteFilter,
+        site_filter: SiteFilter,
         order: SiteOrder | None,
         limit: int,
         cursor: str | None,
@@ -147,27 +147,31 @@ class SiteListing:
         """
         encoding.check_limit(limit)
         place = None if cursor is None else SitePlace.of(cursor, order)
-        conditions = self.conditions(connection, wanted)
+        conditions = self.conditions(connection, site_filter)
         few, others = self._few(connection, conditions)
         order = place.order if place is not None else order or SiteOrder()
-        rows = _Rows(order, [one.holds for one in others], any_soft_deleted=any_soft_deleted(connection))
+        rows = _Rows(order, [condition.holds for condition in others], any_soft_deleted=any_soft_deleted(connection))
         if few is None:
             statement, parameters = rows.walked(), {}
         else:
             statement, parameters = rows.sorted(self._sql), {"ids": self._sql.id_list(few)}
         statement = _from(place, order, statement).limit(limit + 1)
-        found = [(key, site_id) for key, site_id in connection.execute(statement, parameters)]
+        places = [(key, site_id) for key, site_id in connection.execute(statement, parameters)]
         counted = None
         if count and few is not None and rows.all_fit:
             counted = Count(len(few), is_exact=True)
         elif count and conditions:
             counted = self._count(connection, conditions, rows, parameters)
-        return _page(found, limit, order, place, counted)
+        return _page(places, limit, order, place, counted)
 
-    def ids_after(self, connection: Connection, wanted: SiteFilter, after: int, newest: int, limit: int) -> list[int]:
+    def ids_after(
+        self, connection: Connection, site_filter: SiteFilter, after: int, newest: int, limit: int
+    ) -> list[int]:
         """Returns ids above `after`, up to `newest`, of sites that fit, ascending; fewer than `limit`: no more do."""
-        few, others = self._few(connection, self.conditions(connection, wanted))
-        rows = _Rows(SiteOrder(), [one.holds for one in others], any_soft_deleted=any_soft_deleted(connection))
+        few, others = self._few(connection, self.conditions(connection, site_filter))
+        rows = _Rows(
+            SiteOrder(), [condition.holds for condition in others], any_soft_deleted=any_soft_deleted(connection)
+        )
         if few is None:
             statement, parameters = rows.walked(), {}
         else:
@@ -176,13 +180,15 @@ class SiteListing:
         statement = statement.where(site_id > after, site_id <= newest).order_by(site_id).limit(limit)
         return [row[1] for row in connection.execute(statement, parameters)]
 
-    def count(self, connection: Connection, wanted: SiteFilter) -> Count | None:
+    def count(self, connection: Connection, site_filter: SiteFilter) -> Count | None:
         """Returns how many sites fit; None without a filter."""
-        conditions = self.conditions(connection, wanted)
+        conditions = self.conditions(connection, site_filter)
         if not conditions:
             return None
         few, others = self._few(connection, conditions)
-        rows = _Rows(SiteOrder(), [one.holds for one in others], any_soft_deleted=any_soft_deleted(connection))
+        rows = _Rows(
+            SiteOrder(), [condition.holds for condition in others], any_soft_deleted=any_soft_deleted(connection)
+        )
         return self._count(connection, conditions, rows, {} if few is None else {"ids": self._sql.id_list(few)})
 
     @staticmethod
@@ -208,7 +214,7 @@ class SiteListing:
             return Count(COUNTED, is_exact=False)
         first, *others = conditions
         some = first.ids.limit(_EXAMINED).subquery()
-        fits = [one.holds(some.c[0]) for one in others]
+        fits = [condition.holds(some.c[0]) for condition in others]
         limited = select(some.c[0]).where(*fits).limit(COUNTED + 1).subquery()
         number = connection.execute(select(func.count()).select_from(limited)).scalar_one()
         if number > COUNTED:
@@ -250,15 +256,15 @@ def _from(place: SitePlace | None, order: SiteOrder, statement: Select[Any]) -> 
     descending = order.descending if place is None else place.descending
     if place is not None:
         here = tuple_(*both)
-        there = tuple_(place.site_id) if len(both) == 1 else tuple_(place.key, place.site_id)
-        statement = statement.where(here < there if descending else here > there)
+        position = tuple_(place.site_id) if len(both) == 1 else tuple_(place.key, place.site_id)
+        statement = statement.where(here < position if descending else here > position)
     return statement.order_by(*(column.desc() if descending else column for column in both))
 
 
 def _page(
-    found: list[tuple[Any, int]], limit: int, order: SiteOrder, place: SitePlace | None, count: Count | None
+    rows: list[tuple[Any, int]], limit: int, order: SiteOrder, place: SitePlace | None, count: Count | None
 ) -> ListedIds:
-    more, items = len(found) > limit, found[:limit]
+    more, items = len(rows) > limit, rows[:limit]
     back = place is not None and place.back
     if back:
         items.reverse()

@@ -80,13 +80,13 @@ class SiteOrder:
     descending: bool = False
 
     @classmethod
-    def of(cls, given: str) -> Self:
+    def of(cls, text: str) -> Self:
         """Reads "rate" or "-rate". Raises `InvalidValueError`."""
         try:
-            return cls(SiteSort(given.removeprefix("-")), given.startswith("-"))
+            return cls(SiteSort(text.removeprefix("-")), text.startswith("-"))
         except ValueError:
             allowed = f"one of {_IN_WORDS}; with - before it descending"
-            raise InvalidValueError("sort", allowed, given[:100]) from None
+            raise InvalidValueError("sort", allowed, text[:100]) from None
 
     def __str__(self) -> str:
         return f"-{self.sort}" if self.descending else str(self.sort)
@@ -125,16 +125,16 @@ class SitePlace:
         return _text(msgspec.json.encode(document))
 
     @classmethod
-    def of(cls, cursor: str, given: SiteOrder | None) -> SitePlace:
-        """Reads a cursor. Raises `InvalidValueError` for one of another list, and if `given` differs from its order."""
+    def of(cls, cursor: str, order: SiteOrder | None) -> SitePlace:
+        """Reads a cursor. Raises `InvalidValueError` for one of another list, and if `order` differs from its order."""
         try:
             place = _read(base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), b"-_", validate=True))
         except (ValueError, binascii.Error, msgspec.MsgspecError, InvalidValueError):
             place = None
         if place is None or place.cursor() != cursor:
             raise InvalidValueError("cursor", "a next_cursor or previous_cursor of this list", cursor[:100])
-        if given not in (None, place.order):
-            raise refusal("sort", f"the cursor is of another order: leave sort out, or give {place.order}", str(given))
+        if order not in (None, place.order):
+            raise refusal("sort", f"the cursor is of another order: leave sort out, or give {place.order}", str(order))
         return place
 
 
@@ -224,11 +224,11 @@ class WordIndex:
     def exists(self, connection: Connection) -> bool:
         """Returns whether the database has it, which the first call finds out."""
         if self._exists is None:
-            found = inspect(connection)
+            inspector = inspect(connection)
             if self._sql.is_sqlite:
-                self._exists = found.has_table(_TRIGRAM.name)
+                self._exists = inspector.has_table(_TRIGRAM.name)
             else:
-                self._exists = any(index["name"] == _SERVER_INDEX for index in found.get_indexes(site_text.name))
+                self._exists = any(index["name"] == _SERVER_INDEX for index in inspector.get_indexes(site_text.name))
         return self._exists
 
     def insert(self, connection: Connection, rows: Sequence[tuple[int, str, str]]) -> None:
@@ -252,13 +252,13 @@ def words_condition(q: str, *, is_sqlite: bool, indexed: bool) -> SiteCondition 
     if not indexed:
         return _beginning(q.strip(), is_sqlite)
     match = _trigrams(words) if is_sqlite else ""
-    found = and_(*(_contains(site_text.c.words, word, is_sqlite) for word in words))
-    ids = select(site_text.c.site_id).where(found)
+    condition = and_(*(_contains(site_text.c.words, word, is_sqlite) for word in words))
+    ids = select(site_text.c.site_id).where(condition)
     if match:
         hits = _TRIGRAM.c.site_trigram.op("MATCH")(match)
         # CROSS JOIN: the index comes first, whatever SQLite would estimate.
         ids = select(site_text.c.site_id).select_from(_TRIGRAM).where(hits)
-        ids = ids.join(site_text, site_text.c.site_id == _TRIGRAM.c.rowid).where(found)
+        ids = ids.join(site_text, site_text.c.site_id == _TRIGRAM.c.rowid).where(condition)
 
     def has_all(c: Columns) -> ColumnElement[bool]:
         return and_(*(_contains(c.words, word, is_sqlite) for word in words))
@@ -275,8 +275,8 @@ def _trigrams(words: Sequence[str]) -> str:
     # Nearly every URL has those of the scheme.
     rare = [word.removeprefix("http://").removeprefix("https://") for word in words]
     words = rare if any(len(word) > 2 for word in rare) else words
-    found = dict.fromkeys(word[i : i + 3] for word in words for i in range(len(word) - 2))
-    return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in list(found)[:_MAX_TRIGRAMS])
+    trigrams = dict.fromkeys(word[i : i + 3] for word in words for i in range(len(word) - 2))
+    return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in list(trigrams)[:_MAX_TRIGRAMS])
 
 
 def _beginning(q: str, is_sqlite: bool) -> SiteCondition:

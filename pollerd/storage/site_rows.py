@@ -76,7 +76,7 @@ def encode_windows(windows: Windows | None) -> str | None:
 # A site as a value.
 
 STATES = {state.value: state for state in SiteState}
-_TTL_TRUST = {float(one): one for one in RespectTtl}
+_TTL_TRUST = {float(choice): choice for choice in RespectTtl}
 _OUTCOMES = {kind.value: kind for kind in OutcomeKind}
 _numbers = attrgetter(*USABLE)
 _UNSET = (None,) * len(USABLE)
@@ -94,8 +94,8 @@ def check_spec(spec: SiteSpec) -> None:
     if not spec.url or storable(spec.url) != spec.url:
         raise InvalidValueError("url", "a URL without NUL or lone surrogates", spec.url)
     for field in ("selections", "render", "title"):
-        given: str = getattr(spec, field)
-        if storable(given) != given:
+        text: str = getattr(spec, field)
+        if storable(text) != text:
             raise InvalidValueError(field, "without NUL or lone surrogates", "others")
     for tag in spec.tags:
         if not tag or storable(tag) != tag:
@@ -155,7 +155,7 @@ def _setting(kind: Kind, value: Any) -> Any:
 def site_of(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
     """Returns the site of a row; values damaged by hand become those of a new site."""
     access = NO_ACCESS if row.access is None else encryption.decrypt(row.access)
-    settings = {name: _setting(one.kind, getattr(row, name)) for name, one in COLUMNS.items()}
+    settings = {name: _setting(setting.kind, getattr(row, name)) for name, setting in COLUMNS.items()}
     return Site(
         id=row.id,
         spec=SiteSpec(row.url, tags=tags, access=access, paused=row.paused, **settings),

@@ -164,10 +164,10 @@ class SiteStore(Subject):
     @reads
     def get(self, connection: Connection, site_id: int) -> Site:
         """Returns the site. Raises `NotFoundError`."""
-        found = self._read(connection, select_sites().where(site.c.id == site_id))
-        if not found:
+        sites = self._read(connection, select_sites().where(site.c.id == site_id))
+        if not sites:
             raise NotFoundError("site", site_id)
-        return found[0]
+        return sites[0]
 
     @reads
     def get_many(self, connection: Connection, site_ids: Sequence[int]) -> list[Site]:
@@ -177,23 +177,23 @@ class SiteStore(Subject):
     @reads
     def find(self, connection: Connection, url: str) -> Site | None:
         """Returns the site at exactly this URL, or None."""
-        found = self._read(connection, select_sites().where(site.c.url == url))
-        return found[0] if found else None
+        sites = self._read(connection, select_sites().where(site.c.url == url))
+        return sites[0] if sites else None
 
     @reads
     def at(self, connection: Connection, urls: Sequence[str]) -> dict[str, Site]:
         """Returns the sites at these URLs, by URL; other URLs are missing."""
-        found = self._read(connection, self._at, {"urls": self._sql.text_list(urls)})
-        return {one.spec.url: one for one in found}
+        sites = self._read(connection, self._at, {"urls": self._sql.text_list(urls)})
+        return {row.spec.url: row for row in sites}
 
     @reads
     def redirecting_to(self, connection: Connection, urls: Sequence[str]) -> dict[str, list[int]]:
         """Returns the ids of sites that redirect permanently to these URLs, ascending, by URL; some of very many."""
-        c, found = site_state.c, defaultdict[str, list[int]](list)
+        c, by_url = site_state.c, defaultdict[str, list[int]](list)
         for url in urls:
             statement = select(c.site_id).where(c.redirect_url == url).order_by(c.site_id).limit(_REDIRECTING)
-            found[url] = list(connection.execute(statement).scalars())
-        return found
+            by_url[url] = list(connection.execute(statement).scalars())
+        return by_url
 
     @reads
     def urls_at(self, connection: Connection, urls: Sequence[str]) -> set[str]:
@@ -215,21 +215,21 @@ class SiteStore(Subject):
     def stored_forecasts(self, connection: Connection, site_ids: Sequence[int]) -> dict[int, StoredForecast]:
         """Returns what was stored with their last polls of those of these sites that are there, by id."""
         s, state, times = site.c, site_state.c, site_times.c
-        wanted = select(s.id, s.paused, state.rate, times.next_poll_at, interest.c.learned_half_life)
-        wanted = wanted.join_from(site, site_state).join(site_times, times.site_id == s.id)
-        wanted = wanted.outerjoin(interest, interest.c.site_id == s.id)
+        statement = select(s.id, s.paused, state.rate, times.next_poll_at, interest.c.learned_half_life)
+        statement = statement.join_from(site, site_state).join(site_times, times.site_id == s.id)
+        statement = statement.outerjoin(interest, interest.c.site_id == s.id)
         rows = connection.execute(
-            wanted.where(self._sql.in_list(s.id, "sites")), {"sites": self._sql.id_list(site_ids)}
+            statement.where(self._sql.in_list(s.id, "sites")), {"sites": self._sql.id_list(site_ids)}
         )
-        found = {}
+        forecasts = {}
         for row in rows:
             rate = number(row.rate, -1.0)
-            found[row.id] = StoredForecast(
+            forecasts[row.id] = StoredForecast(
                 None if rate < 0 else rate,
                 None if row.paused else number(row.next_poll_at, 0.0),
                 number(row.learned_half_life),
             )
-        return found
+        return forecasts
 
     @reads
     def count(self, connection: Connection) -> int:
@@ -282,7 +282,7 @@ class SiteStore(Subject):
     def listed(
         self,
         connection: Connection,
-        wanted: SiteFilter,
+        site_filter: SiteFilter,
         order: SiteOrder | None = None,
         limit: int = 100,
         cursor: str | None = None,
@@ -294,14 +294,14 @@ class SiteStore(Subject):
         count: also count the sites that fit the filter, up to 10,000. Raises `InvalidValueError` for a bad cursor, or
         one of another order, a bad limit (1 to 1000), and more than 16 words.
         """
-        found = self.listing.page(connection, wanted, order, limit, cursor, count=count)
-        there = {one.id: one for one in self.get_many.within(connection, found.ids)} if found.ids else {}
-        counted = found.count or Count(0, is_exact=True)
+        listed = self.listing.page(connection, site_filter, order, limit, cursor, count=count)
+        by_id = {row.id: row for row in self.get_many.within(connection, listed.ids)} if listed.ids else {}
+        counted = listed.count or Count(0, is_exact=True)
         return SitePage(
-            items=[there[site_id] for site_id in found.ids if site_id in there],
-            next_cursor=found.next_cursor,
-            previous_cursor=found.previous_cursor,
-            count=None if found.count is None else counted.sites,
+            items=[by_id[site_id] for site_id in listed.ids if site_id in by_id],
+            next_cursor=listed.next_cursor,
+            previous_cursor=listed.previous_cursor,
+            count=None if listed.count is None else counted.sites,
             count_is_exact=counted.is_exact,
         )
 
@@ -349,14 +349,14 @@ class SiteStore(Subject):
 
         Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use.
         """
-        there = self.get.within(connection, before) if isinstance(before, int) else before
-        site_id, tags = there.id, self.tags.in_force
+        stored = self.get.within(connection, before) if isinstance(before, int) else before
+        site_id, tags = stored.id, self.tags.in_force
         unknown = changes.keys() - CHANGEABLE
         if unknown or ("url" in changes) != ("host" in changes):
             allowed = "among " + ", ".join(sorted(CHANGEABLE)) + "; url and host together"
             raise InvalidValueError("changes", allowed, sorted(changes))
-        given: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__struct_fields__}
-        spec = replace(there.spec, **given)
+        fields: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__struct_fields__}
+        spec = replace(stored.spec, **fields)
         check_spec(spec)
         # Only what changes: another node may have changed the rest since it was read.
         values = {name: value for name, value in stored_settings(spec).items() if name in changes}
@@ -368,10 +368,10 @@ class SiteStore(Subject):
             forget_pauses(connection, self._sql, [site_id])
             if not values["paused"]:
                 connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_REVIVED))
-        edit = edit_of(inherit(there.spec, tags), inherit(spec, tags), changes.get("rebase"))
+        edit = edit_of(inherit(stored.spec, tags), inherit(spec, tags), changes.get("rebase"))
         if edit is not None:
             follow_edit(connection, self._sql, [site_id], edit)
-        if spec.url != there.spec.url:
+        if spec.url != stored.spec.url:
             self._require_free(connection, spec.url)
             self._forget(connection, site_id)
             values |= {"url": spec.url, "host_id": self._import.host_id(connection, changes["host"])}
@@ -384,7 +384,7 @@ class SiteStore(Subject):
             self._set_tags(connection, site_id, spec.tags)
         if changes.keys() & {"url", "paused"}:  # which change its state, too
             return self.get.within(connection, site_id)
-        return dataclasses.replace(there, spec=spec)
+        return dataclasses.replace(stored, spec=spec)
 
     @writes
     def edit_masks(
@@ -405,9 +405,9 @@ class SiteStore(Subject):
         if context is None:
             raise NotFoundError("site", site_id)
         named = (context.content_id, *(state.content_id for state in context.states))
-        wanted = sorted({content_id for content_id in named if content_id is not None})
-        packed: list[Any] = run(connection, self._sql.contents, self._sql.id_list(wanted))
-        after = edit(context, {content_id: one.content for content_id, one in unpack_all(packed).items()})
+        content_ids = sorted({content_id for content_id in named if content_id is not None})
+        packed: list[Any] = run(connection, self._sql.contents, self._sql.id_list(content_ids))
+        after = edit(context, {content_id: stored.content for content_id, stored in unpack_all(packed).items()})
         if after is None:
             return False
         if after.baseline.mask != context.baseline.mask:
@@ -461,17 +461,17 @@ class SiteStore(Subject):
         settings = [setting for setting in settings if setting.site_id in living]
         if not settings:
             return
-        for one in settings:
-            check_spec(one.spec)
-            before = replace(living[one.site_id], tags=tuple(tagged.get(one.site_id, ())))
-            edit = edit_of(inherit(before, tags), inherit(one.spec, tags), None)
+        for entry in settings:
+            check_spec(entry.spec)
+            before = replace(living[entry.site_id], tags=tuple(tagged.get(entry.site_id, ())))
+            edit = edit_of(inherit(before, tags), inherit(entry.spec, tags), None)
             if edit is not None:
-                follow_edit(connection, self._sql, [one.site_id], edit)
+                follow_edit(connection, self._sql, [entry.site_id], edit)
         rows = [{"key": setting.site_id, **self._values(setting.spec, now)} for setting in settings]
         columns: dict[str, Any] = {name: bindparam(name) for name in rows[0] if name != "key"}
         connection.execute(update(site).where(site.c.id == bindparam("key")).values(columns), rows)
         renamed = [setting for setting in settings if setting.spec.title != living[setting.site_id].title]
-        run_each(connection, self._sql.update_text, [text_update(one.site_id, one.spec) for one in renamed])
+        run_each(connection, self._sql.update_text, [text_update(entry.site_id, entry.spec) for entry in renamed])
         connection.execute(self._untag, {"sites": ids})
         new_tags = [row for setting in settings for row in tag_rows(setting.site_id, setting.spec.tags)]
         if new_tags:
@@ -538,13 +538,13 @@ class SiteStore(Subject):
 
         Those of the focused crawler, those that sources added, and sitemaps that an index lists, are left out.
         """
-        wanted = urls if isinstance(urls, Set) else set(urls)
+        url_set = urls if isinstance(urls, Set) else set(urls)
         rows = connection.execute(
             select(site.c.id, site.c.url)
             .where(~ROBOTS, ~_BROUGHT, ~_LISTED_BY_INDEX, ~is_soft_deleted(site.c.id))
             .order_by(site.c.id)
         )
-        return [(site_id, url) for site_id, url in rows if url not in wanted]
+        return [(site_id, url) for site_id, url in rows if url not in url_set]
 
     @writes
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
@@ -601,9 +601,9 @@ class SiteStore(Subject):
     ) -> RestoreResult:
         result = RestoreResult()
         for piece in pieces():
-            there = self.at.within(connection, [one.spec.url for one in piece])
-            admit(piece, there)
-            fresh = [one.spec for one in piece if one.spec.url not in there]
+            existing = self.at.within(connection, [restore.spec.url for restore in piece])
+            admit(piece, existing)
+            fresh = [restore.spec for restore in piece if restore.spec.url not in existing]
             hosts = [host_of(spec.url) for spec in fresh]
             added = self._import.add(connection, fresh, hosts, now, respect_deleted=False)
             back = set(added.returned)
@@ -611,21 +611,23 @@ class SiteStore(Subject):
             self.put_settings.within(connection, returned, now)
             result.touched.extend(back)
             result.added += len(back)
-            differing = [_settled(there[one.spec.url], one) for one in piece if _differs(there, one)]
+            differing = [
+                _settled(existing[restore.spec.url], restore) for restore in piece if _differs(existing, restore)
+            ]
             self.put_settings.within(connection, differing, now)
             result.touched.extend(site_id for site_id, _, _ in added.added)
-            result.touched.extend(one.site_id for one in differing)
+            result.touched.extend(restore.site_id for restore in differing)
             result.added += len(added.added)
             result.changed += len(differing)
             result.unchanged += len(piece) - len(added.added) - len(back) - len(differing)
         return result
 
 
-def _differs(there: dict[str, Site], one: SiteRestore) -> bool:
-    site = there.get(one.spec.url)
-    return site is not None and one.changes(site.spec)
+def _differs(existing: dict[str, Site], restore: SiteRestore) -> bool:
+    site = existing.get(restore.spec.url)
+    return site is not None and restore.changes(site.spec)
 
 
-def _settled(site: Site, one: SiteRestore) -> NewSettings:
-    spec = one.over(site.spec)
+def _settled(site: Site, restore: SiteRestore) -> NewSettings:
+    spec = restore.over(site.spec)
     return NewSettings(site.id, spec, resumed=site.spec.paused and not spec.paused)

@@ -66,9 +66,9 @@ class SoftDeletion(Subject):
     @writes
     def unmark(self, connection: Connection, site_ids: Sequence[int]) -> list[int]:
         """Brings marked sites back with all their rows; returns the ids of those among these that were marked."""
-        given = {"ids": self._sql.id_list(site_ids)}
+        parameters = {"ids": self._sql.id_list(site_ids)}
         gone = delete(site_mark).where(self._sql.in_list(site_mark.c.site_id, "ids")).returning(site_mark.c.site_id)
-        back = sorted(connection.execute(gone, given).scalars())
+        back = sorted(connection.execute(gone, parameters).scalars())
         urls = select(site.c.url).where(self._sql.in_list(site.c.id, "ids"))
         connection.execute(delete(deleted_url).where(deleted_url.c.url.in_(urls)), {"ids": self._sql.id_list(back)})
         return back

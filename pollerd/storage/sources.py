@@ -161,7 +161,7 @@ def join(
     if connection.execute(living).scalar() is None:
         raise NotFoundError("source", source_id)
     added = {i: site_id for site_id, i, _ in result.added}
-    there = added | {i: site_id for site_id, i in result.existing}
+    site_ids = added | {i: site_id for site_id, i in result.existing}
     rows = [
         {
             "source_id": source_id,
@@ -172,7 +172,7 @@ def join(
             "added": i in added,
             "paused": False,
         }
-        for i, site_id in there.items()
+        for i, site_id in site_ids.items()
     ]
     if rows:
         connection.execute(sql.insert_for(source_site).on_conflict_do_nothing(), rows)
@@ -180,8 +180,8 @@ def join(
 
 def forget_pauses(connection: Connection, sql: Statements, site_ids: Sequence[int] | NDArray[np.int64]) -> None:
     """Notes that what these sites' pauses are is the user's doing: no source resumes them."""
-    wanted = and_(sql.in_list(source_site.c.site_id, "ids"), source_site.c.paused)
-    connection.execute(update(source_site).where(wanted).values(paused=False), {"ids": sql.id_list(site_ids)})
+    condition = and_(sql.in_list(source_site.c.site_id, "ids"), source_site.c.paused)
+    connection.execute(update(source_site).where(condition).values(paused=False), {"ids": sql.id_list(site_ids)})
 
 
 def _ids(connection: Connection, sql: Statements, table: Table, urls: Sequence[str]) -> dict[str, int]:
@@ -232,9 +232,9 @@ class SourceStore(Subject):
     @writes
     def add(self, connection: Connection, spec: SourceSpec, now: float, *, read_at: float) -> Source:
         """Adds a source, to be read at `read_at` (epoch s). Raises `DuplicateError`."""
-        there = connection.execute(select(source.c.id).where(source.c.url == spec.url)).scalar()
-        if there is not None:
-            raise DuplicateError("source", spec.url, there)
+        existing = connection.execute(select(source.c.id).where(source.c.url == spec.url)).scalar()
+        if existing is not None:
+            raise DuplicateError("source", spec.url, existing)
         values = {**_values(spec), "created_at": now, "next_read_at": read_at}
         new = connection.execute(insert(source).values(values).returning(source.c.id)).scalar_one()
         return self.get.within(connection, new)
@@ -310,9 +310,9 @@ class SourceStore(Subject):
         here = source_site.c
         listed = exists().where(here.site_id == site.c.id, here.state == _JOINED)
         added = exists().where(here.site_id == site.c.id, here.added)
-        wanted = and_(self._sql.in_list(site.c.id, "ids"), site.c.paused.is_(False), added, ~listed)
+        condition = and_(self._sql.in_list(site.c.id, "ids"), site.c.paused.is_(False), added, ~listed)
         parameters = {"ids": self._sql.id_list(ids)}
-        paused = list(connection.execute(select(site.c.id).where(wanted), parameters).scalars())
+        paused = list(connection.execute(select(site.c.id).where(condition), parameters).scalars())
         if paused:
             parameters = {"ids": self._sql.id_list(paused)}
             connection.execute(update(site).where(self._sql.in_list(site.c.id, "ids")).values(paused=True), parameters)
@@ -329,8 +329,10 @@ class SourceStore(Subject):
         ids = self._turned(connection, source_id, urls, {"state": _JOINED, "since": now})
         here = source_site.c
         by_source = exists().where(here.site_id == site.c.id, here.paused)
-        wanted = and_(self._sql.in_list(site.c.id, "ids"), site.c.paused.is_(True), by_source)
-        resumed = list(connection.execute(select(site.c.id).where(wanted), {"ids": self._sql.id_list(ids)}).scalars())
+        condition = and_(self._sql.in_list(site.c.id, "ids"), site.c.paused.is_(True), by_source)
+        resumed = list(
+            connection.execute(select(site.c.id).where(condition), {"ids": self._sql.id_list(ids)}).scalars()
+        )
         if resumed:
             parameters = {"ids": self._sql.id_list(resumed)}
             connection.execute(update(site).where(self._sql.in_list(site.c.id, "ids")).values(paused=False), parameters)
@@ -346,8 +348,8 @@ class SourceStore(Subject):
     ) -> list[int]:
         """Sets the state of these pages of the source; returns the ids of their sites."""
         c = source_site.c
-        wanted = and_(c.source_id == source_id, self._sql.in_list(c.url, "urls"), c.state != values["state"])
-        changed = update(source_site).where(wanted).values(values).returning(c.site_id)
+        condition = and_(c.source_id == source_id, self._sql.in_list(c.url, "urls"), c.state != values["state"])
+        changed = update(source_site).where(condition).values(values).returning(c.site_id)
         return list(dict.fromkeys(connection.execute(changed, {"urls": self._sql.text_list(urls)}).scalars()))
 
     @writes
@@ -398,41 +400,41 @@ class SourceStore(Subject):
         counts = [self._put_piece(connection, piece) for piece in pieces()]
         return sum(new for new, _ in counts), sum(others for _, others in counts)
 
-    def _put_piece(self, connection: Connection, given: Sequence[tuple[str, StoredMember]]) -> tuple[int, int]:
+    def _put_piece(self, connection: Connection, members: Sequence[tuple[str, StoredMember]]) -> tuple[int, int]:
         """Returns how many are new, and how many are not noted anew."""
-        sources = _ids(connection, self._sql, source, [at for at, _ in given])
-        sites = _ids(connection, self._sql, site, [one.site for _, one in given])
-        there = self._known(connection, given)
+        sources = _ids(connection, self._sql, source, [at for at, _ in members])
+        sites = _ids(connection, self._sql, site, [member.site for _, member in members])
+        known = self._known(connection, members)
         rows = [
             {
                 "source_id": sources[at],
-                "url": one.url,
-                "site_id": sites[one.site],
-                "state": _JOINED if one.joined else _VANISHED,
-                "since": one.since,
-                "added": one.added,
-                "paused": one.paused,
+                "url": member.url,
+                "site_id": sites[member.site],
+                "state": _JOINED if member.joined else _VANISHED,
+                "since": member.since,
+                "added": member.added,
+                "paused": member.paused,
             }
-            for at, one in {(at, one.url): (at, one) for at, one in given}.values()
-            if at in sources and one.site in sites and (at, one.url) not in there
+            for at, member in {(at, member.url): (at, member) for at, member in members}.values()
+            if at in sources and member.site in sites and (at, member.url) not in known
         ]
         if rows:
             connection.execute(self._sql.insert_for(source_site).on_conflict_do_nothing(), rows)
-        return len(rows), len(given) - len(rows)
+        return len(rows), len(members) - len(rows)
 
-    def _known(self, connection: Connection, given: Sequence[tuple[str, StoredMember]]) -> set[tuple[str, str]]:
+    def _known(self, connection: Connection, members: Sequence[tuple[str, StoredMember]]) -> set[tuple[str, str]]:
         """Returns (URL of the source, URL of the page) of those that are noted already."""
         c, sql = source_site.c, self._sql
-        wanted = select(source.c.url, c.url).join_from(source_site, source, source.c.id == c.source_id)
-        wanted = wanted.where(sql.in_list(c.url, "urls"), sql.in_list(source.c.url, "sources"))
-        urls, sources = (one.url for _, one in given), {at for at, _ in given}
-        rows = connection.execute(wanted, {"urls": sql.text_list(urls), "sources": sql.text_list(sources)})
-        return {(at, url) for at, url in rows} & {(at, one.url) for at, one in given}
+        statement = select(source.c.url, c.url).join_from(source_site, source, source.c.id == c.source_id)
+        statement = statement.where(sql.in_list(c.url, "urls"), sql.in_list(source.c.url, "sources"))
+        urls, sources = (member.url for _, member in members), {at for at, _ in members}
+        rows = connection.execute(statement, {"urls": sql.text_list(urls), "sources": sql.text_list(sources)})
+        return {(at, url) for at, url in rows} & {(at, member.url) for at, member in members}
 
     @reads
-    def known_members(self, connection: Connection, given: Sequence[tuple[str, StoredMember]]) -> int:
+    def known_members(self, connection: Connection, members: Sequence[tuple[str, StoredMember]]) -> int:
         """Returns how many of these pages, each with the URL of its source, are noted already."""
-        return len(self._known(connection, given))
+        return len(self._known(connection, members))
 
     @reads
     def sites_of(
@@ -449,10 +451,10 @@ class SourceStore(Subject):
         """
         self.get.within(connection, source_id)
         c, last = source_site.c, encoding.decode("m", cursor)
-        wanted = select(c.site_id, c.url, c.state, c.since, c.paused).where(c.source_id == source_id)
-        wanted = wanted.where(c.site_id > last) if last is not None else wanted
-        wanted = wanted.where(c.state == state.value) if state is not None else wanted
-        rows = connection.execute(wanted.order_by(c.site_id).limit(encoding.check_limit(limit) + 1)).all()
+        statement = select(c.site_id, c.url, c.state, c.since, c.paused).where(c.source_id == source_id)
+        statement = statement.where(c.site_id > last) if last is not None else statement
+        statement = statement.where(c.state == state.value) if state is not None else statement
+        rows = connection.execute(statement.order_by(c.site_id).limit(encoding.check_limit(limit) + 1)).all()
         items = [ListedPage(at, url, MemberState(kept), *rest) for at, url, kept, *rest in rows]
         more = encoding.encode("m", items[limit - 1].site_id) if len(items) > limit else None
         return ListPage(items[:limit], more)
@@ -476,8 +478,8 @@ def _written(documents: Sequence[ReadDocument]) -> bytes:
     )
 
 
-def _rest(one: ReadDocument) -> tuple[tuple[str, ...], int, bytes]:
-    return one.sitemaps, one.entries, one.keys
+def _rest(document: ReadDocument) -> tuple[tuple[str, ...], int, bytes]:
+    return document.sitemaps, document.entries, document.keys
 
 
 def _counts(connection: Connection, sql: Statements, source_ids: Sequence[int]) -> dict[int, dict[str, int]]:

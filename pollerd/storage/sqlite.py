@@ -186,16 +186,16 @@ class SqliteDatabase:
 
 async def _result(future: Future[T], give_up: Callable[[], None] | None = None) -> T:
     """Returns the thread's result. If cancelled, aborts it and waits until the thread has finished."""
-    found = asyncio.wrap_future(future)
+    wrapped = asyncio.wrap_future(future)
     try:
-        return await asyncio.shield(found)
+        return await asyncio.shield(wrapped)
     except asyncio.CancelledError:
-        while not found.done():
+        while not wrapped.done():
             if give_up is not None:
                 give_up()
             with suppress(asyncio.CancelledError):
-                await asyncio.wait([found], timeout=_INTERRUPTED_AGAIN_SECONDS)
-        found.exception()  # its result is no longer needed
+                await asyncio.wait([wrapped], timeout=_INTERRUPTED_AGAIN_SECONDS)
+        wrapped.exception()  # its result is no longer needed
         raise
 
 

@@ -112,12 +112,12 @@ class ForEachRow:
 
 def run_each(connection: Connection, statement: ForEachRow, rows: Sequence[Row]) -> list[Row]:
     """Runs the statement for each row, if any; returns all rows that it returns."""
-    given: list[Row] = []
+    results: list[Row] = []
     for parameters in statement.parameters(rows) if rows else ():
         result = connection.exec_driver_sql(statement.sql, parameters)
         if result.returns_rows:
-            given += map(tuple, result)
-    return given
+            results += map(tuple, result)
+    return results
 
 
 def run_together(connection: Connection, *writes: tuple[ForEachRow, Sequence[Row]]) -> list[Row]:
@@ -153,10 +153,10 @@ def _in_one(statements: tuple[str, ...]) -> str:
     numbered, before = [], 0
     for statement in statements:
         places = [int(place) for place in _PLACE.findall(statement)]
-        numbered.append(_PLACE.sub(lambda found, before=before: f"${int(found[1]) + before}", statement))  # type: ignore[misc]
+        numbered.append(_PLACE.sub(lambda match, before=before: f"${int(match[1]) + before}", statement))  # type: ignore[misc]
         before += max(places)
     *others, last = numbered
-    parts = ", ".join(f"part_{n} AS ({one})" for n, one in enumerate(others))
+    parts = ", ".join(f"part_{n} AS ({query})" for n, query in enumerate(others))
     return f"WITH {parts} {last}" if others else last
 
 
@@ -438,8 +438,8 @@ class Statements:
         """
         if not self.is_sqlite:
             return select(*columns).where(self.in_list(key, name))
-        given = func.json_each(bindparam(name, type_=Text)).table_valued("value")
-        return select(*columns).select_from(given.join(key.table, key == given.c.value))
+        elements = func.json_each(bindparam(name, type_=Text)).table_valued("value")
+        return select(*columns).select_from(elements.join(key.table, key == elements.c.value))
 
     def insert_for(self, table: Table) -> Any:
         """Returns the dialect's own insert, which supports ON CONFLICT."""
@@ -462,10 +462,10 @@ class Statements:
         """
         types = {name: site.c[name].type for name in SITE}
         if self.is_sqlite:
-            given = func.json_each(bindparam("sites", type_=Text)).table_valued("key", "value").c
+            elements = func.json_each(bindparam("sites", type_=Text)).table_valued("key", "value").c
             settings = [bindparam(name, type_=types[name]) for name in SITE[:-2]]
-            pair = (func.json_extract(given.value, literal_column(f"'$[{place}]'")) for place in range(2))
-            rows = select(bindparam("first", type_=BigInteger) + given.key, *settings, *pair)
+            pair = (func.json_extract(elements.value, literal_column(f"'$[{place}]'")) for place in range(2))
+            rows = select(bindparam("first", type_=BigInteger) + elements.key, *settings, *pair)
             statement = self.insert_for(site).from_select(["id", *SITE], rows, include_defaults=False)
             return self.compiled(statement, ["first", *SITE[:-2], "sites"])
         statement = self.insert_for(site).from_select(SITE, select(*columns_of(types).c), include_defaults=False)
@@ -521,8 +521,8 @@ class Statements:
     ) -> ForEachRow:
         """Inserts rows of these columns. renewed: columns to update if the `key` exists; empty: none."""
 
-        def insertion(given: ColumnSource) -> Any:
-            statement = self._insertion(table, columns, given)
+        def insertion(source: ColumnSource) -> Any:
+            statement = self._insertion(table, columns, source)
             if renewed is None:
                 return statement
             if not renewed:
@@ -532,11 +532,11 @@ class Statements:
 
         return self.for_each(insertion, {name: table.c[name].type for name in columns}, key if renewed else ())
 
-    def _insertion(self, table: Table, columns: Sequence[str], given: ColumnSource) -> Any:
+    def _insertion(self, table: Table, columns: Sequence[str], source: ColumnSource) -> Any:
         statement = self.insert_for(table)
         if self.is_sqlite:
-            return statement.values({name: given[name] for name in columns})
-        rows = select(*(given[name] for name in columns))
+            return statement.values({name: source[name] for name in columns})
+        rows = select(*(source[name] for name in columns))
         return statement.from_select(list(columns), rows, include_defaults=False)
 
     def _insert_change(self) -> ForEachRow:
@@ -545,8 +545,8 @@ class Statements:
         With several writers it tells the others the last of them, within the transaction.
         """
 
-        def insertion(given: ColumnSource) -> Any:
-            statement = self._insertion(change, CHANGE, given)
+        def insertion(source: ColumnSource) -> Any:
+            statement = self._insertion(change, CHANGE, source)
             if self.is_sqlite:
                 return statement
             if not self.locks.several:
@@ -562,9 +562,9 @@ class Statements:
         """Sets these columns of the row whose `key` is the last parameter, "key"."""
         types = {name: table.c[name].type for name in columns} | {"key": table.c[key].type}
 
-        def change(given: ColumnSource) -> Executable:
-            values: list[tuple[Any, Any]] = [(table.c[name], given[name]) for name in columns]
-            return update(table).ordered_values(*values).where(table.c[key] == given["key"])
+        def change(source: ColumnSource) -> Executable:
+            values: list[tuple[Any, Any]] = [(table.c[name], source[name]) for name in columns]
+            return update(table).ordered_values(*values).where(table.c[key] == source["key"])
 
         return self.for_each(change, types, ["key"])
 
@@ -574,29 +574,29 @@ class Statements:
         types: dict[str, TypeEngine[Any]] = {name: c[name].type for name in names}
         types |= {"add_changes": number, "add_hidden": number, "new_content_id": number, "key": number}
 
-        def change(given: ColumnSource) -> Executable:
-            values: list[tuple[Any, Any]] = [(c[name], given[name]) for name in names]
+        def change(source: ColumnSource) -> Executable:
+            values: list[tuple[Any, Any]] = [(c[name], source[name]) for name in names]
             counted: list[tuple[Any, Any]] = [  # a bound 1 would be a parameter of every row
                 (c.polls, c.polls + literal_column("1", BigInteger)),
-                (c.changes, c.changes + given["add_changes"]),
-                (c.hidden_changes, c.hidden_changes + given["add_hidden"]),
-                (c.content_id, func.coalesce(given["new_content_id"], c.content_id)),
+                (c.changes, c.changes + source["add_changes"]),
+                (c.hidden_changes, c.hidden_changes + source["add_hidden"]),
+                (c.content_id, func.coalesce(source["new_content_id"], c.content_id)),
             ]
-            return update(site_state).ordered_values(*values, *counted).where(c.site_id == given["key"])
+            return update(site_state).ordered_values(*values, *counted).where(c.site_id == source["key"])
 
         return self.for_each(change, types, ["key"])
 
     def _close_incident(self) -> ForEachRow:
         c = incident.c
 
-        def end(given: ColumnSource) -> Executable:
-            return delete(incident).where(c.rule_id == given["rule_id"], c.site_id == given["site_id"])
+        def end(source: ColumnSource) -> Executable:
+            return delete(incident).where(c.rule_id == source["rule_id"], c.site_id == source["site_id"])
 
         return self.for_each(end, {name: c[name].type for name in ("rule_id", "site_id")})
 
     def _delete_mask(self) -> ForEachRow:
-        def end(given: ColumnSource) -> Executable:
-            return delete(mask).where(mask.c.site_id == given["site_id"])
+        def end(source: ColumnSource) -> Executable:
+            return delete(mask).where(mask.c.site_id == source["site_id"])
 
         return self.for_each(end, {"site_id": mask.c.site_id.type})
 
@@ -647,9 +647,9 @@ class Statements:
     def compiled(self, statement: Executable, order: list[str]) -> str:
         """Returns the statement as text, for `run`; `order`: names of its parameters, in order."""
         compiled: Any = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
-        found = list(compiled.positiontup or [])
-        if found != order:
-            raise AssertionError(f"parameters come as {found}, not as {order}")
+        names = list(compiled.positiontup or [])
+        if names != order:
+            raise AssertionError(f"parameters come as {names}, not as {order}")
         return str(compiled)
 
 

@@ -69,7 +69,8 @@ class Store:
         partitions = None if session is None else HostPartitions(database=database, sql=sql)
         hosts = HostStore(database=database, sql=sql)
         soft_deletion = SoftDeletion(database=database, sql=sql)
-        imports = SiteImport(sql, encryption, hosts=hosts, soft_deletion=soft_deletion, partitions=partitions)
+        assign = None if partitions is None else partitions.assign
+        imports = SiteImport(sql, encryption, hosts=hosts, soft_deletion=soft_deletion, assign_partitions=assign)
         self._session = session
         self.cluster: ClusterStore | None = None
         """Nodes and partitions, if this is one of several nodes."""
@@ -227,9 +228,9 @@ class Store:
         for i, record in enumerate(batch.records):
             if record.content is not None:
                 fresh.append(((i, 0), record.content, self._bases.get(record.context.content_id or 0)))
-            for n, one in enumerate(record.selections, 1):
-                if one.content is not None:
-                    fresh.append(((i, n), one.content, None))
+            for n, selection in enumerate(record.selections, 1):
+                if selection.content is not None:
+                    fresh.append(((i, n), selection.content, None))
             shown += len(record.screenshot or b"")
         # Compression releases the GIL: in a thread it does not block the loop.
         bodies: dict[BodyKey, Packed] = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}

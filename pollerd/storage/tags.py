@@ -48,39 +48,42 @@ class TagStore(Subject):
         rows = connection.execute(select(c.name, c.settings, c.access, c.changed_at).order_by(c.name))
         return {row.name: _tag(row, self._encryption) for row in rows}
 
-    async def put(self, given: TagSettings, *, sends: bool, rebase: Rebase | None = None) -> None:
+    async def put(self, settings: TagSettings, *, sends: bool, rebase: Rebase | None = None) -> None:
         """Stores the settings of a tag in place of those that it had.
 
         sends: what its sites send, or what of the answers counts, has changed; their next polls will be full ones.
         rebase: as for `SiteChanges`. Raises `InvalidValueError` for secrets without a key.
         """
-        with self._in_force({**self.in_force, given.name: given}) as (before, after):
-            await self._put(given, sends, before, after, rebase if sends else None)
+        with self._in_force({**self.in_force, settings.name: settings}) as (before, after):
+            await self._put(settings, sends, before, after, rebase if sends else None)
 
     @writes
     def _put(
         self,
         connection: Connection,
-        given: TagSettings,
+        settings: TagSettings,
         sends: bool,
         before: Tags,
         after: Tags,
         rebase: Rebase | None,
     ) -> None:
         values = {
-            "settings": msgspec.json.encode(given.settings).decode(),
-            "access": self._encryption.encrypt(given.access) if given.access else None,
-            "changed_at": given.changed_at,
+            "settings": msgspec.json.encode(settings.settings).decode(),
+            "access": self._encryption.encrypt(settings.access) if settings.access else None,
+            "changed_at": settings.changed_at,
         }
-        statement = self._sql.insert_for(tag).values(name=given.name, **values)
+        statement = self._sql.insert_for(tag).values(name=settings.name, **values)
         connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
         if sends:
-            _mark(connection, given.name, given.changed_at)
-        self._follow(connection, given.name, before, after, rebase)
+            _mark(connection, settings.name, settings.changed_at)
+        self._follow(connection, settings.name, before, after, rebase)
 
     async def delete(self, name: str, now: float, *, sends: bool) -> None:
         """Deletes the settings of a tag; its sites keep it. sends: as for `put`."""
-        with self._in_force({other: one for other, one in self.in_force.items() if other != name}) as (before, after):
+        with self._in_force({other: settings for other, settings in self.in_force.items() if other != name}) as (
+            before,
+            after,
+        ):
             await self._delete(name, now, sends, before, after)
 
     @writes
@@ -103,7 +106,7 @@ class TagStore(Subject):
     def _follow(self, connection: Connection, name: str, before: Tags, after: Tags, rebase: Rebase | None) -> None:
         """Makes the sites of a tag follow an edit of its selections and its `render`."""
         tag_before, tag_after = (tags[name].settings if name in tags else {} for tags in (before, after))
-        if all(tag_before.get(one) == tag_after.get(one) for one in ("selections", "render")):
+        if all(tag_before.get(field) == tag_after.get(field) for field in ("selections", "render")):
             return
         known, last = {**before, **after}, -1
         while len(ids := self.ids_after.within(connection, name, last)):
@@ -119,12 +122,12 @@ class TagStore(Subject):
             for edit, site_ids in alike.items():
                 follow_edit(connection, self._sql, site_ids, edit)
 
-    def tagged(self, name: str, given: Tags) -> AsyncIterator[tuple[SettingsColumns, dict[int, str]]]:
+    def tagged(self, name: str, tags: Tags) -> AsyncIterator[tuple[SettingsColumns, dict[int, str]]]:
         """Yields what the sites of a tag are polled by while tags have these settings, ordered by id, in pieces.
 
         Each piece comes with what is wrong with rows that hold an unreadable value, by site id.
         """
-        return in_pieces(lambda after: self._tagged_after(name, given, after), lambda piece: piece[0].site_id)
+        return in_pieces(lambda after: self._tagged_after(name, tags, after), lambda piece: piece[0].site_id)
 
     @reads
     def _tagged_after(
@@ -137,9 +140,11 @@ class TagStore(Subject):
         statement = select(site.c.id, *columns).where(self._sql.in_list(site.c.id, "sites")).order_by(site.c.id)
         with connection.execute(statement, {"sites": self._sql.id_list(ids)}) as result:
             rows = result.cursor.fetchall()
-        found, *values = list(zip(*rows, strict=True)) or [()] * (1 + len(fields))
-        numbers = {field.name: field.column(given, found, faults) for field, given in zip(fields, values, strict=True)}
-        site_ids = np.array(found, np.int64)
+        tagged_ids, *values = list(zip(*rows, strict=True)) or [()] * (1 + len(fields))
+        numbers = {
+            field.name: field.column(column, tagged_ids, faults) for field, column in zip(fields, values, strict=True)
+        }
+        site_ids = np.array(tagged_ids, np.int64)
         piece = SettingsColumns(site_ids, numbers, read.of_sites(site_ids, numbers.pop("windows")))
         fill_in(connection, piece, tags)
         return piece, faults
@@ -203,8 +208,10 @@ def _fill(columns: SettingsColumns, places: NDArray[np.int64], inherited: Mappin
 def names_of(connection: Connection, first: int, last: int, tags: Tags) -> list[tuple[int, tuple[str, ...]]]:
     """Returns those of `tags` that the sites with ids from `first` to `last` have, in their order, by site id."""
     c = site_tag.c
-    wanted = c.site_id.between(first, last), c.tag.in_(list(tags))
-    with connection.execute(select(c.site_id, c.tag).where(*wanted).order_by(c.site_id, c.position, c.tag)) as result:
+    conditions = c.site_id.between(first, last), c.tag.in_(list(tags))
+    with connection.execute(
+        select(c.site_id, c.tag).where(*conditions).order_by(c.site_id, c.position, c.tag)
+    ) as result:
         rows = result.cursor.fetchall()
     return [(site_id, tuple(name for _, name in group)) for site_id, group in groupby(rows, key=lambda row: row[0])]
 
@@ -215,17 +222,17 @@ def names_among(
     """Returns which of the tags these sites have, in their order, by site id."""
     c = site_tag.c
     statement = select(c.site_id, c.tag).where(sql.in_list(c.site_id, "sites"), c.tag.in_(names))
-    found: defaultdict[int, list[str]] = defaultdict(list)
+    by_site: defaultdict[int, list[str]] = defaultdict(list)
     rows = connection.execute(statement.order_by(c.site_id, c.position, c.tag), {"sites": sql.id_list(site_ids)})
     for site_id, name in rows:
-        found[site_id].append(name)
-    return found
+        by_site[site_id].append(name)
+    return by_site
 
 
 def _tag(row: Any, encryption: Encryption) -> TagSettings:
     try:
-        given = msgspec.json.decode(row.settings, type=dict[str, Any])
-        settings = {name: _value(name, value) for name, value in given.items()}
+        document = msgspec.json.decode(row.settings, type=dict[str, Any])
+        settings = {name: _value(name, value) for name, value in document.items()}
         access = NO_ACCESS if row.access is None else encryption.decrypt(row.access)
     except (ValueError, TypeError, KeyError, msgspec.MsgspecError, PermanentError) as error:
         fault = f"the settings of its tag {row.name} cannot be read: {error}"
@@ -237,8 +244,8 @@ def _value(name: str, value: Any) -> Any:
     setting = INHERITED.get(name)
     if setting is None:
         return value
-    found = msgspec.convert(value, setting.type)
-    return usable_windows(found) if isinstance(found, Windows) else found
+    converted = msgspec.convert(value, setting.type)
+    return usable_windows(converted) if isinstance(converted, Windows) else converted
 
 
 def _mark(connection: Connection, name: str, now: float | None) -> None:

@@ -108,6 +108,6 @@ async def in_pieces(
 
     ids: returns those of a piece, ascending, or the last of them alone. Other work can run between two pieces.
     """
-    while len(found := ids(piece := await read(after))):
+    while len(id_list := ids(piece := await read(after))):
         yield piece
-        after = int(found[-1])
+        after = int(id_list[-1])

@@ -8,7 +8,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from pollerd.daemon.nodes.views import ALONE, with_nodes
+from pollerd.daemon.control.cluster import ALONE, with_nodes
 from pollerd.daemon.views import NodeView
 from pollerd.errors import ConflictError
 from pollerd.partitions import NodeRole

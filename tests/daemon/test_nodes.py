@@ -17,9 +17,9 @@ from sqlalchemy import text
 
 from pollerd import partitions
 from pollerd.app.build import LiveSettings, live_daemon
+from pollerd.daemon.control.cluster import ClusterControl
 from pollerd.daemon.loading import LONGEST_WAIT_SECONDS
 from pollerd.daemon.nodes.membership import join
-from pollerd.daemon.nodes.views import ClusterControl
 from pollerd.daemon.settings import DaemonSettings, SignalSettings
 from pollerd.errors import ConflictError, NotFoundError
 from pollerd.fetching.settings import FetchSettings

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from pollerd.allocation.objectives import ComparedPolicies, ExpectedTimeliness
-from pollerd.daemon.nodes.views import ALONE
+from pollerd.daemon.control.cluster import ALONE
 from pollerd.daemon.views import NodeView
 from pollerd.detection.noise.learning import noise_by_form
 from pollerd.planning import about

@@ -81,11 +81,11 @@ class AllocationControl:
         rate = self._budget.rate if budget is None else check_budget(budget)
         async with self._changing:
             before = self._shadows.names()
-            wanted = tuple(n for n in before if n != name) if shadows is None else tuple(shadows)
+            shadow_names = tuple(n for n in before if n != name) if shadows is None else tuple(shadows)
             another = self._is_another(goal, due)
-            renewed = shadows is not None or another or wanted != before
-            new = self._shadows.made(wanted, goal, name, due) if renewed else None
-            row = AllocationRow(name, goal, rate, deadline=due, shadows=wanted)
+            renewed = shadows is not None or another or shadow_names != before
+            new = self._shadows.made(shadow_names, goal, name, due) if renewed else None
+            row = AllocationRow(name, goal, rate, deadline=due, shadows=shadow_names)
             switched = another or name != self._scheduler.allocator_name
             await self._put(row, switched=switched, shadows=new, save=not switched, rate=rate)
         return await self.over_budgets()
@@ -108,9 +108,11 @@ class AllocationControl:
                 kept = AllocationRow(now.allocator_name, now.objective, self._budget.rate, deadline=now.deadline)
             name = allocator or kept.allocator
             others = kept.shadows if shadows is None else shadows
-            wanted = tuple(n for n in others if shadows is not None or n != name)
+            shadow_names = tuple(n for n in others if shadows is not None or n != name)
             due = kept.deadline if deadline is None else deadline
-            return AllocationRow(name, objective or kept.objective, rate or kept.budget, shadows=wanted, deadline=due)
+            return AllocationRow(
+                name, objective or kept.objective, rate or kept.budget, shadows=shadow_names, deadline=due
+            )
 
         row = choose(await shared.stored())
         due = self._due(row)

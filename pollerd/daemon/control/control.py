@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from pollerd.daemon.collection import CollectionReporter
 from pollerd.daemon.control.allocation import AllocationControl
+from pollerd.daemon.control.cluster import ClusterControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
 from pollerd.daemon.control.jobs import JobControl
@@ -22,17 +22,7 @@ from pollerd.daemon.hubs import HubCallbacks
 from pollerd.daemon.index_now import IndexNowReports
 from pollerd.daemon.planner import Planner
 from pollerd.daemon.signal_control import SignalControl
-from pollerd.daemon.views import ClusterView, PollFeed
-
-
-class ClusterReporter(Protocol):
-    """Shows the nodes of the database, and has one hand over what it holds."""
-
-    async def view(self) -> ClusterView:
-        """Returns how things stand. Raises DatabaseUnavailableError."""
-
-    async def drain(self, name: str, drained: bool) -> ClusterView:
-        """Drains the nodes of this name, or ends that (see `ClusterControl.drain`)."""
+from pollerd.daemon.views import PollFeed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +42,7 @@ class Control:
     preview: PreviewControl
     allocation: AllocationControl
     planner: Planner
-    cluster: ClusterReporter
+    cluster: ClusterControl
     explainer: ScheduleExplainer
     collection: CollectionReporter
     health: DaemonHealth

@@ -93,14 +93,14 @@ class ManySites:
         self._scheduler.pause_many(np.array(site_ids, np.int64), paused)
         self._scheduler.due.set()
 
-    async def set_settings(self, wanted: Mapping[int, SiteSpec]) -> None:
+    async def set_settings(self, specs: Mapping[int, SiteSpec]) -> None:
         """Gives sites new settings, but for URL and pause; what was learned of them stays."""
-        now, ids, tags = self._clock(), sorted(wanted), self._store.tags.in_force
+        now, ids, tags = self._clock(), sorted(specs), self._store.tags.in_force
         before = {site.id: site.spec for site in await self._store.get_many(ids)} if tags else {}
-        await self._store.put_settings([NewSettings(i, wanted[i], resumed=False) for i in ids], now)
+        await self._store.put_settings([NewSettings(i, specs[i], resumed=False) for i in ids], now)
         rows, faults = await self._store.schedule.of(ids)
         adopt_stored(self._scheduler, self._site_cache, rows, faults, dict.fromkeys(ids, now), now)
-        otherwise = [i for i, spec in before.items() if polled_otherwise(inherit(spec, tags), inherit(wanted[i], tags))]
+        otherwise = [i for i, spec in before.items() if polled_otherwise(inherit(spec, tags), inherit(specs[i], tags))]
         slots = self._scheduler.sites.slots_of(np.array(otherwise, np.int64))
         self._scheduler.poll_anew(slots[slots >= 0])
         await self._scheduler.budget_fit.fit_in_steps()
@@ -145,12 +145,12 @@ _NAMES: dict[JobAction, tuple[str, ...]] = {
     JobAction.TAG: ("tags",),
     JobAction.UNTAG: ("tags",),
     **{
-        action: tuple(name for name, one in INHERITED.items() if one.bulk == action)
+        action: tuple(name for name, setting in INHERITED.items() if setting.bulk == action)
         for action in (JobAction.WEIGHT, JobAction.LIMITS)
     },
 }
 """Settings that an action changes."""
-_TRUSTS = frozenset(name for name, one in INHERITED.items() if one.kind is Kind.TRUST)
+_TRUSTS = frozenset(name for name, setting in INHERITED.items() if setting.kind is Kind.TRUST)
 
 
 def after(action: JobAction, value: Mapping[str, Any], spec: SiteSpec) -> SiteSpec:
@@ -217,7 +217,7 @@ def _with_tag(tags: tuple[str, ...], tag: str, was: tuple[str, ...]) -> tuple[st
     """Returns the tags with this one: in its former place, if they are otherwise what they were."""
     if tag in tags:
         return tags
-    return was if tuple(one for one in was if one != tag) == tags else (*tags, tag)
+    return was if tuple(other for other in was if other != tag) == tags else (*tags, tag)
 
 
 AT_ONCE = 1_000
@@ -336,16 +336,16 @@ class JobControl:
         """Does it to these sites; returns (site id, reason) of those that refuse it."""
         action, value = job.action, job.value
         planned = await self._many.plan(ids, lambda site: after(action, value, site.spec))
-        there = list(planned.before)
+        existing = list(planned.before)
         if action is JobAction.POLL:
-            await self._jobs.keep(job.id, [SiteBefore(site_id, {}) for site_id in there])
-            self._many.poll_soon(there)
+            await self._jobs.keep(job.id, [SiteBefore(site_id, {}) for site_id in existing])
+            self._many.poll_soon(existing)
             return []
         if action is JobAction.DELETE:
-            others = await self._many.not_deletable(there)
-            there = [site_id for site_id in there if site_id not in set(others)]
-            await self._jobs.keep(job.id, [SiteBefore(site_id, {}) for site_id in there])
-            await self._many.delete(there)
+            others = await self._many.not_deletable(existing)
+            existing = [site_id for site_id in existing if site_id not in set(others)]
+            await self._jobs.keep(job.id, [SiteBefore(site_id, {}) for site_id in existing])
+            await self._many.delete(existing)
             return [(site_id, _OF_THE_CRAWLER) for site_id in others]
         before = [SiteBefore(i, before_action(action, planned.before[i])) for i in planned.wanted]
         await self._jobs.keep(job.id, before)

@@ -81,7 +81,7 @@ class NotificationControl:
         await self.check_unsubscribing(channel_id, rule_id, token)
         rule, name = await self._store.rules.get(rule_id), (await self._store.channels.get(channel_id)).spec.name
         document = orjson.loads(rule.spec.settings)
-        others = [one for one in document["channels"] if one != name]
+        others = [channel for channel in document["channels"] if channel != name]
         if others and rule.spec.origin is Origin.API:
             spec = dataclasses.replace(rule.spec, settings=orjson.dumps({**document, "channels": others}).decode())
             await self._store.rules.update(rule_id, spec, self._clock())
@@ -99,13 +99,13 @@ class NotificationControl:
     # Channels.
 
     async def add_channel(
-        self, name: str, kind: str, given: Mapping[str, Any], *, enabled: bool = True
+        self, name: str, kind: str, settings: Mapping[str, Any], *, enabled: bool = True
     ) -> StoredChannel:
         """Adds a channel from its settings and secrets. Raises InvalidValueError, DuplicateError."""
         from pollerd.notifications.specs import checked_name
         from pollerd.notifications.stored_channels import with_settings
 
-        spec = with_settings(ChannelSpec(checked_name(name), kind, enabled=enabled), given)
+        spec = with_settings(ChannelSpec(checked_name(name), kind, enabled=enabled), settings)
         await self._check_template(spec)
         stored = await self._store.channels.add(spec, self._clock())
         await self._notifier.reload()
@@ -114,7 +114,7 @@ class NotificationControl:
     async def change_channel(
         self,
         channel_id: int,
-        given: Mapping[str, Any] | None,
+        settings: Mapping[str, Any] | None,
         *,
         name: str | None = None,
         enabled: bool | None = None,
@@ -135,8 +135,8 @@ class NotificationControl:
             name=before.spec.name if name is None else checked_name(name),
             enabled=before.spec.enabled if enabled is None else enabled,
         )
-        if given is not None:
-            spec = with_settings(spec, given, before.spec)
+        if settings is not None:
+            spec = with_settings(spec, settings, before.spec)
             await self._check_template(spec)
         stored = await self._store.channels.update(channel_id, spec, self._clock())
         await self._store.channels.resume(channel_id, self._clock())

@@ -58,29 +58,29 @@ class PreviewControl:
         self._log = structlog.get_logger("pollerd.control")
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def of_url(self, wanted: SiteSpec) -> PagePreview:
+    async def of_url(self, spec: SiteSpec) -> PagePreview:
         """Gets a page as a poll of such a site would, and shows what its selections keep of it.
 
-        At the URL of a site it is asked as that site is, where `wanted` says nothing else, and compared with the
+        At the URL of a site it is asked as that site is, where `spec` says nothing else, and compared with the
         stored contents. Raises InvalidValueError if the page takes more time or memory than a selection may use.
         """
-        site = await self._store.sites.find(wanted.url)
-        context = SiteContext(0, wanted.url) if site is None else await self._context(site)
-        access, render = wanted.access or context.access, wanted.render or context.render
+        site = await self._store.sites.find(spec.url)
+        context = SiteContext(0, spec.url) if site is None else await self._context(site)
+        access, render = spec.access or context.access, spec.render or context.render
         context = replace(context, access=access, render=render)
         body = None if access.body is None else access.body.encode()
-        url = wanted.spelling or context.spelling or wanted.url
+        url = spec.spelling or context.spelling or spec.url
         request = Request(url, Validators(), own_headers(access), access.proxy, body)
         cost = DEFAULT_RENDER_COST if render else 1.0
         async with self._turn:
             outcome = await self._requests.get(context, request, cost=cost, patience_seconds=0.0)
-        recognised = await self._workers.do(recognise, outcome, wanted.url)
+        recognised = await self._workers.do(recognise, outcome, spec.url)
         if outcome.body is None:
-            return _of_fetch(wanted.url, outcome, (), recognised)
-        stored, earlier = ({}, {}) if site is None else await self._known(site, wanted.selections)
-        page = (outcome.body, outcome.content_type, wanted.url)
-        found = await self._preview(context, wanted.selections, *page, stored, earlier)
-        return _of_fetch(wanted.url, outcome, found, recognised)
+            return _of_fetch(spec.url, outcome, (), recognised)
+        stored, earlier = ({}, {}) if site is None else await self._known(site, spec.selections)
+        page = (outcome.body, outcome.content_type, spec.url)
+        preview = await self._preview(context, spec.selections, *page, stored, earlier)
+        return _of_fetch(spec.url, outcome, preview, recognised)
 
     async def of_stored(self, site_id: int, selections: str) -> PagePreview:
         """Shows what the selections keep of the site's stored content, which is text: without elements.
@@ -94,8 +94,8 @@ class PreviewControl:
         content = await self._store.contents.get(content_id)
         stored, earlier = await self._known(site, selections)
         page = (content.body, _TEXT, site.spec.url)
-        found = await self._preview(await self._context(site), selections, *page, stored, earlier)
-        return PagePreview(site.spec.url, None, None, "", None, found, None)
+        preview = await self._preview(await self._context(site), selections, *page, stored, earlier)
+        return PagePreview(site.spec.url, None, None, "", None, preview, None)
 
     async def _preview(
         self, context: SiteContext, selections: str, *page_and_known: object
@@ -117,7 +117,7 @@ class PreviewControl:
         """Returns the current contents and the last changes of the selections that keep what they kept before."""
         from pollerd.detection.selection.selection import compiled
 
-        versions = {one.name: one.version for one in compiled(selections).all}
+        versions = {selection.name: selection.version for selection in compiled(selections).all}
         states = {state.name: state for state in await self._store.history.selection_states(site.id)}
         same = [state for name, state in states.items() if versions.get(name) == state.version]
         stored = await self._current(same)
@@ -131,9 +131,14 @@ class PreviewControl:
     async def _earlier(self, site_id: int, selection: str) -> list[EarlierVersion]:
         from pollerd.detection.selection.preview import EarlierVersion
 
-        wanted = ChangeFilter(site_id=site_id, selection=selection)
-        changes = (await self._store.changes.page(wanted, _EARLIER_MOST)).items
-        ids = {one for change in changes for one in (change.before_content_id, change.after_content_id) if one}
+        change_filter = ChangeFilter(site_id=site_id, selection=selection)
+        changes = (await self._store.changes.page(change_filter, _EARLIER_MOST)).items
+        ids = {
+            content_id
+            for change in changes
+            for content_id in (change.before_content_id, change.after_content_id)
+            if content_id
+        }
         contents = await self._store.contents.load(list(ids)) if ids else {}
         return [
             EarlierVersion(change.id or 0, change.detected_at, contents[before], contents[after])

@@ -28,7 +28,7 @@ _NOTICEABLE = math.log(1.1)
 READ_RULES = ReadRules(
     take=take_reads,
     evidence=lambda site: evidence_of(site.so_far()),
-    estimate=lambda site, given, others: estimate(site.so_far(), given, others),
+    estimate=lambda site, half_life, others: estimate(site.so_far(), half_life, others),
     moved=lambda before, now: abs(math.log(now / (before or DEFAULT_HALF_LIFE_S))) > _NOTICEABLE,
 )
 """How half-lives are learned; one moves when it differs by more than a tenth from the one in force."""
@@ -55,10 +55,10 @@ class ReadControl:
             raise TooManyError("reads", wait)
         if complete_until is not None:
             complete_until = self._within("complete_until", complete_until, now)
-        times = [self._within(f"reads[{place}].at", one.at, now) for place, one in enumerate(reads)]
-        of_site, unknown, given = await self._by_site(reads, times)
+        times = [self._within(f"reads[{place}].at", read.at, now) for place, read in enumerate(reads)]
+        of_site, unknown, half_lives = await self._by_site(reads, times)
         report = ReadReport(
-            report=name, reads=of_site, given=given, complete_until=complete_until, unknown_sites=unknown
+            report=name, reads=of_site, given=half_lives, complete_until=complete_until, unknown_sites=unknown
         )
         result = await self._store.reads.take(report, READ_RULES, now)
         if not result.repeated:
@@ -98,13 +98,13 @@ class ReadControl:
         ids = {read.site_id for read in reads if read.site_id is not None}
         at_url = await store.at(sorted({read.url for read in reads if read.url is not None}))
         sites = {site.id: site for site in (*await store.get_many(sorted(ids)), *at_url.values())}
-        found: defaultdict[int, list[Read]] = defaultdict(list)
+        by_site: defaultdict[int, list[Read]] = defaultdict(list)
         unknown = 0
-        for one, at in zip(reads, times, strict=True):
-            site = at_url.get(one.url) if one.url is not None else sites.get(one.site_id or 0)
+        for site_read, at in zip(reads, times, strict=True):
+            site = at_url.get(site_read.url) if site_read.url is not None else sites.get(site_read.site_id or 0)
             if site is None:
-                unknown += one.count
+                unknown += site_read.count
             else:
-                found[site.id].append(Read(at, one.count, one.change_id))
-        given = {site_id: inherit(sites[site_id].spec, store.tags.in_force).half_life for site_id in found}
-        return dict(found), unknown, given
+                by_site[site.id].append(Read(at, site_read.count, site_read.change_id))
+        half_lives = {site_id: inherit(sites[site_id].spec, store.tags.in_force).half_life for site_id in by_site}
+        return dict(by_site), unknown, half_lives

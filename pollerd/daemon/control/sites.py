@@ -243,15 +243,15 @@ class SiteControl:
             if (error := screenshot_conflict(spec, tags)) is not None:
                 refused[i] = error
         if self._scheduler.allocator.most_sites is not None:
-            there = {site.spec.url for site in (await self._store.page(limit=1000)).items}
-            refused |= self._scheduler.beyond(specs, there)
+            existing = {site.spec.url for site in (await self._store.page(limit=1000)).items}
+            refused |= self._scheduler.beyond(specs, existing)
         return refused
 
     async def would_add(self, specs: Sequence[SiteSpec]) -> ImportCheck:
         """Returns what `add` would do with sites with normalised URLs, without doing it."""
         refused = await self._refused(specs)
-        there = await self._store.urls_at([spec.url for spec in specs])
-        existing = {i for i, spec in enumerate(specs) if spec.url in there and i not in refused}
+        existing_urls = await self._store.urls_at([spec.url for spec in specs])
+        existing = {i for i, spec in enumerate(specs) if spec.url in existing_urls and i not in refused}
         return ImportCheck(frozenset(existing), list(refused.items()))
 
     async def _returned(self, result: AddResult, specs: Sequence[SiteSpec]) -> AddResult:
@@ -305,23 +305,23 @@ class SiteControl:
             return await self._store.get(site_id)
         return Site(site_id, spec, host_of(spec.url), SiteState.PAUSED if spec.paused else SiteState.ACTIVE, result.at)
 
-    async def update(self, site_id: int, wanted: SiteChanges | Callable[[Site], SiteChanges]) -> Site:
+    async def update(self, site_id: int, change: SiteChanges | Callable[[Site], SiteChanges]) -> Site:
         """Changes the settings of a site; what was learned of it stays.
 
-        wanted: the changes, or what derives them from the site as it stands; none change nothing.
+        change: the changes, or what derives them from the site as it stands; none change nothing.
 
         Raises NotFoundError, DuplicateError, and InvalidValueError if the allocator cannot hold the changed site.
         """
         async with self._scheduler.changing_sites:
             before = await self._store.get(site_id)
-            changes = wanted(before) if callable(wanted) else wanted
+            changes = change(before) if callable(change) else change
             if not changes:
                 return before
             if "url" in changes:
                 changes = {**changes, "host": host_of(changes["url"])}
             changes = _without_leak(before.spec, changes, self._store.tags.in_force)
-            given = {name: value for name, value in changes.items() if name in SiteSpec.__struct_fields__}
-            own = structs.replace(before.spec, **given)
+            spec_values = {name: value for name, value in changes.items() if name in SiteSpec.__struct_fields__}
+            own = structs.replace(before.spec, **spec_values)
             if changes.keys() & {"keep_screenshots", "render", "tags"} and (
                 refusal := screenshot_conflict(own, self._store.tags.in_force)
             ):
@@ -392,10 +392,10 @@ class SiteControl:
         """
         result = SettingsResult([], [])
         async with self._scheduler.changing_sites:
-            there = await self._store.at([spec.url for spec in specs])
-            wanted: list[NewSettings] = []
+            existing = await self._store.at([spec.url for spec in specs])
+            new_settings: list[NewSettings] = []
             for i, spec in enumerate(specs):
-                site = there.get(spec.url)
+                site = existing.get(spec.url)
                 if site is None or not differing(site.spec, spec):
                     continue
                 if (refusal := screenshot_conflict(spec, self._store.tags.in_force)) is not None:
@@ -406,23 +406,23 @@ class SiteControl:
                 except InvalidValueError as error:
                     result.refused.append((i, by_render(error, spec)))
                     continue
-                wanted.append(NewSettings(site.id, spec, resumed=site.spec.paused and not spec.paused))
+                new_settings.append(NewSettings(site.id, spec, resumed=site.spec.paused and not spec.paused))
                 result.changed.append((site.id, i))
-            if wanted:
-                await self._take_settings(wanted, {site.id: site for site in there.values()})
+            if new_settings:
+                await self._take_settings(new_settings, {site.id: site for site in existing.values()})
         return result
 
-    async def _take_settings(self, wanted: Sequence[NewSettings], before: Mapping[int, Site]) -> None:
+    async def _take_settings(self, batch: Sequence[NewSettings], before: Mapping[int, Site]) -> None:
         now = self._clock()
-        await self._store.put_settings(wanted, now)
-        for one in wanted:
-            self._scheduler.settings_pending[one.site_id] = now
-            self._site_cache.forget(one.site_id)
-            self._scheduler.update(one.site_id, self._inherit(one.spec))
-            if polled_otherwise(self._inherit(before[one.site_id].spec), self._inherit(one.spec)):
-                await self._poll_anew([one.site_id])
-            if one.spec.paused != before[one.site_id].spec.paused:
-                self._scheduler.set_paused(one.site_id, one.spec.paused)
+        await self._store.put_settings(batch, now)
+        for new_settings in batch:
+            self._scheduler.settings_pending[new_settings.site_id] = now
+            self._site_cache.forget(new_settings.site_id)
+            self._scheduler.update(new_settings.site_id, self._inherit(new_settings.spec))
+            if polled_otherwise(self._inherit(before[new_settings.site_id].spec), self._inherit(new_settings.spec)):
+                await self._poll_anew([new_settings.site_id])
+            if new_settings.spec.paused != before[new_settings.site_id].spec.paused:
+                self._scheduler.set_paused(new_settings.site_id, new_settings.spec.paused)
         self._scheduler.due.set()
 
     async def restore(self, pieces: Callable[[], Iterator[list[SiteRestore]]]) -> RestoreResult:
@@ -447,21 +447,23 @@ class SiteControl:
         """
         first: list[SiteSpec] = []
 
-        def admit(piece: Sequence[SiteRestore], there: Mapping[str, Site]) -> None:
-            fresh = [one.spec for one in piece if one.spec.url not in there]
+        def admit(piece: Sequence[SiteRestore], existing: Mapping[str, Site]) -> None:
+            fresh = [restore.spec for restore in piece if restore.spec.url not in existing]
             # Each piece is checked together with the very first site: allocators for equal weights require all to be
             # like it. Allocators that hold few sites hold fewer than a piece has.
             kinds = inherit_all([*first, *fresh], self._store.tags.in_force)
-            refused = self._scheduler.refusals(kinds) | self._scheduler.beyond(fresh, there)
+            refused = self._scheduler.refusals(kinds) | self._scheduler.beyond(fresh, existing)
             for error in refused.values():
                 raise error
-            for error in filter(None, (screenshot_conflict(one.spec, self._store.tags.in_force) for one in piece)):
+            for error in filter(
+                None, (screenshot_conflict(restore.spec, self._store.tags.in_force) for restore in piece)
+            ):
                 raise error
-            for one in piece:
-                site = there.get(one.spec.url)
+            for restore in piece:
+                site = existing.get(restore.spec.url)
                 if site is not None:
-                    self._scheduler.admit(site.id, *weight_and_cost(self._inherit(one.spec)))
-                    if polled_otherwise(self._inherit(site.spec), self._inherit(one.over(site.spec))):
+                    self._scheduler.admit(site.id, *weight_and_cost(self._inherit(restore.spec)))
+                    if polled_otherwise(self._inherit(site.spec), self._inherit(restore.over(site.spec))):
                         otherwise.append(site.id)
             first[:] = first or fresh[:1]
 
@@ -562,11 +564,13 @@ def _with_rule(
         return None if baseline is None else structs.replace(context, baseline=baseline)
     from pollerd.detection.selection.comparing import with_rule_of
 
-    found = [
+    pairs = [
         (state, with_rule_of(state, contents.get(state.content_id or 0), rule_id, hidden=hidden))
         for state in context.states
     ]
-    states = tuple(structs.replace(state, baseline=one) for state, one in found if one is not None)
+    states = tuple(
+        structs.replace(state, baseline=state_baseline) for state, state_baseline in pairs if state_baseline is not None
+    )
     return structs.replace(context, states=states) if states else None
 
 

@@ -37,12 +37,12 @@ class TagControl:
 
     def get(self, name: str) -> TagSettings:
         """Returns the settings of a tag. Raises NotFoundError."""
-        found = self._store.in_force.get(name)
-        if found is None:
+        settings = self._store.in_force.get(name)
+        if settings is None:
             raise NotFoundError("tag", name)
-        return found
+        return settings
 
-    async def put(self, given: TagSettings, *, by: str, rebase: Rebase | None = None) -> TagSettings:
+    async def put(self, settings: TagSettings, *, by: str, rebase: Rebase | None = None) -> TagSettings:
         """Gives the tag these settings in place of those that it had, and to its sites what follows from them.
 
         They are in force once the tag's row is committed: sites get them in pieces, and at a start from the row. `by`:
@@ -50,10 +50,10 @@ class TagControl:
         hold the sites with them.
         """
         async with self._scheduler.changing_sites:
-            before = self._store.in_force.get(given.name)
-            if before is not None and not before.fault and _said(before) == _said(given):
+            before = self._store.in_force.get(settings.name)
+            if before is not None and not before.fault and _said(before) == _said(settings):
                 return before
-            tag = replace(given, changed_at=self._clock(), fault="")
+            tag = replace(settings, changed_at=self._clock(), fault="")
             await self._change(tag.name, tag, rebase)
         self._log.warning("tag_set", tag=tag.name, settings=", ".join(tag.settings), by=by)
         return tag
@@ -67,7 +67,7 @@ class TagControl:
 
     async def _change(self, name: str, tag: TagSettings | None, rebase: Rebase | None = None) -> None:
         before = self._store.in_force.get(name)
-        after = {other: one for other, one in self._store.in_force.items() if other != name}
+        after = {other: settings for other, settings in self._store.in_force.items() if other != name}
         after |= {} if tag is None else {name: tag}
         pieces = [piece async for piece in self._store.tagged(name, after)]
         for columns, _ in pieces:

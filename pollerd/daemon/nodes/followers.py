@@ -526,11 +526,11 @@ class Follower:
                 await self._retried(self._adopt_all if everything else lambda r=received: self._adopt(r))  # type: ignore[misc]
 
     async def _receive(self, news: AsyncIterator[News | None]) -> None:
-        async for one in news:
-            if one is None:
+        async for item in news:
+            if item is None:
                 self._all = True
             else:
-                self._received.add(one)
+                self._received.add(item)
             self._any.set()
 
     async def _retried(self, call: Callable[[], Awaitable[None]]) -> None:
@@ -553,20 +553,20 @@ class Follower:
         self._outbox_filled.set()
 
     async def _adopt(self, received: set[News]) -> None:
-        tables = {one.table for one in received}
-        shared = {one.key for one in received if one.table is NewsTable.SHARED_HOST}
+        tables = {item.table for item in received}
+        shared = {item.key for item in received if item.table is NewsTable.SHARED_HOST}
         if shared:
             await self._sites.share_hosts(shared)
-        sites = sorted({int(one.key) for one in received if one.table in _SITES})
+        sites = sorted({int(item.key) for item in received if item.table in _SITES})
         if sites:
             await self._sites.adopt(sites)
-        for name in sorted(one.key for one in received if one.table is NewsTable.TAG):
+        for name in sorted(item.key for item in received if item.table is NewsTable.TAG):
             await self._sites.adopt_tag(name)
-        asked = sorted({int(one.key) for one in received if one.table is NewsTable.POLL_REQUEST})
+        asked = sorted({int(item.key) for item in received if item.table is NewsTable.POLL_REQUEST})
         self._sites.poll_soon(asked)
-        changed = sorted({int(one.key) for one in received if one.table is NewsTable.SETTINGS_POLL})
+        changed = sorted({int(item.key) for item in received if item.table is NewsTable.SETTINGS_POLL})
         self._sites.poll_anew(changed)
-        hosts = sorted(int(one.key) for one in received if one.table is NewsTable.HOST_OVERRIDE)
+        hosts = sorted(int(item.key) for item in received if item.table is NewsTable.HOST_OVERRIDE)
         if hosts:
             await self._sites.adopt_hosts(hosts)
         if tables & _NOTIFYING:
@@ -578,4 +578,4 @@ class Follower:
         if NewsTable.SOURCE in tables:
             await self._sources.look_again()
         for table in tables & self._handlers.keys():
-            await self._handlers[table]({int(one.key) for one in received if one.table is table})
+            await self._handlers[table]({int(item.key) for item in received if item.table is table})

@@ -142,19 +142,19 @@ class Membership:
 
     async def _even_out(self, table: LockTable, weights: Mapping[int, float]) -> None:
         mine = self._cluster.node_id
-        wanted = shared_out(weights, table.holders, (table.nodes | {mine}) - table.drained, UNEVEN_SHARE)
-        gone = [unit for unit in table.held_by(mine) if unit in weights and wanted.get(unit) != mine]
+        shares = shared_out(weights, table.holders, (table.nodes | {mine}) - table.drained, UNEVEN_SHARE)
+        gone = [unit for unit in table.held_by(mine) if unit in weights and shares.get(unit) != mine]
         if gone:
             await self._release(gone)
-        await self._take([unit for unit, its in wanted.items() if its == mine and self._is_free(unit, table)])
+        await self._take([unit for unit, its in shares.items() if its == mine and self._is_free(unit, table)])
 
     def _is_free(self, unit: int, table: LockTable) -> bool:
         return unit not in table.holders and unit not in self._cluster.lost
 
     def _note_drained(self, drained: bool) -> None:
         if drained != self._drained:
-            said = {"undo": f"pollerd nodes undrain {self._cluster.name}"} if drained else {}
-            self._log.warning("node_drained" if drained else "node_undrained", node=self._cluster.name, **said)
+            details = {"undo": f"pollerd nodes undrain {self._cluster.name}"} if drained else {}
+            self._log.warning("node_drained" if drained else "node_undrained", node=self._cluster.name, **details)
         self._drained = drained
         self._instruments.drained.set(drained)
 
@@ -174,12 +174,12 @@ class Membership:
             return
         taken = await self._cluster.take(list(units), self._clock())
         self._hold_roles()
-        roles = [ROLE_OF_UNIT[one.unit].value for one in taken if one.unit in ROLE_OF_UNIT]
+        roles = [ROLE_OF_UNIT[claim.unit].value for claim in taken if claim.unit in ROLE_OF_UNIT]
         if roles:
             self._log.info("roles_taken", roles=", ".join(roles))
         unchanged_until = time.monotonic() + self._request_seconds
-        for one in taken:
-            self._quiet_until[one.unit] = unchanged_until - one.noticed_ago if one.after_death else 0.0
+        for claim in taken:
+            self._quiet_until[claim.unit] = unchanged_until - claim.noticed_ago if claim.after_death else 0.0
 
     def _unsettled(self, units: Collection[int]) -> dict[int, float]:
         """Returns units of which requests may be under way, and how long ago the latest of them can have begun, s.

@@ -103,8 +103,8 @@ class HolderClient:
         if holder.id == self._cluster.node_id:
             raise HolderUnavailableError(f"this node has just taken site {site_id} and does not poll it yet")
         if holder.revision is None:
-            said = f"node {holder.name}, which polls site {site_id}, is of an older version ({holder.version})"
-            raise HolderUnavailableError(f"{said} and answers no other node: upgrade it")
+            reason = f"node {holder.name}, which polls site {site_id}, is of an older version ({holder.version})"
+            raise HolderUnavailableError(f"{reason} and answers no other node: upgrade it")
         return holder
 
     async def _answer(self, node: LivingNode, question: NodeQuestion, kind: type[T]) -> T:
@@ -117,12 +117,12 @@ class HolderClient:
             pass  # it may be there all the same, if the news of it was lost
         finally:
             del self._waiting[number]
-        found = await self._questions.take(number)
-        if found is None:
-            said = f"node {node.name}, which polls the site, gave no answer within {ANSWER_SECONDS:g} s"
-            raise HolderUnavailableError(said)
+        reply = await self._questions.take(number)
+        if reply is None:
+            reason = f"node {node.name}, which polls the site, gave no answer within {ANSWER_SECONDS:g} s"
+            raise HolderUnavailableError(reason)
         try:
-            answer = msgspec.msgpack.decode(found, type=NodeAnswer)
+            answer = msgspec.msgpack.decode(reply, type=NodeAnswer)
             if answer.reason:
                 raise HolderUnavailableError(f"node {node.name}: {answer.reason}")
             return msgspec.msgpack.decode(answer.body, type=kind)

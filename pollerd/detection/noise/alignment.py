@@ -105,18 +105,18 @@ class NoisyBlock:
     templates: tuple[Template, ...] = field(default=())
 
 
-def noise_of(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
+def noise_of(gap: Gap, index: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
     """Returns the noise in a gap, in order."""
-    ours, theirs = one.keys[gap.a_start : gap.a_end], other.keys[gap.b_start : gap.b_end]
+    ours, theirs = index.keys[gap.a_start : gap.a_end], other.keys[gap.b_start : gap.b_end]
     if max(len(ours), len(theirs)) > _TAKEN_APART_UNITS:
         return [_block(gap, any_order=Counter(ours) == Counter(theirs))]
     left = [gap.a_start + n for n in unmatched(ours, theirs)]
     other_left = [gap.b_start + n for n in unmatched(theirs, ours)]
-    if len(left) < len(ours) or (len(left) > 1 and _outlines(left, one) != _outlines(other_left, other)):
-        templates = _templates(left, other_left, one, other)
+    if len(left) < len(ours) or (len(left) > 1 and _outlines(left, index) != _outlines(other_left, other)):
+        templates = _templates(left, other_left, index, other)
         if templates is not None:
             return [_block(gap, any_order=True, templates=templates)]
-    return _in_place(gap, one, other)
+    return _in_place(gap, index, other)
 
 
 def _block(gap: Gap, *, any_order: bool, templates: tuple[Template, ...] = ()) -> NoisyBlock:
@@ -124,21 +124,21 @@ def _block(gap: Gap, *, any_order: bool, templates: tuple[Template, ...] = ()) -
 
 
 def _templates(
-    left: Sequence[int], other_left: Sequence[int], one: UnitIndex, other: UnitIndex
+    left: Sequence[int], other_left: Sequence[int], index: UnitIndex, other: UnitIndex
 ) -> tuple[Template, ...] | None:
     """Returns templates of the lines that differ beyond their order; None if some cannot be paired."""
-    outlines, other_outlines = _outlines(left, one), _outlines(other_left, other)
+    outlines, other_outlines = _outlines(left, index), _outlines(other_left, other)
     if Counter(outlines) != Counter(other_outlines):
         return None
     by_outline = sorted(range(len(left)), key=outlines.__getitem__)
     other_by_outline = sorted(range(len(other_left)), key=other_outlines.__getitem__)
-    found: dict[Template, None] = {}
+    templates: dict[Template, None] = {}
     for mine, theirs in zip(by_outline, other_by_outline, strict=True):
-        noisy = _line(left[mine], other_left[theirs], one, other)
+        noisy = _line(left[mine], other_left[theirs], index, other)
         if noisy is None:
             return None
-        found[noisy.template] = None
-    return tuple(found) if len(found) <= TEMPLATES_MAX else None
+        templates[noisy.template] = None
+    return tuple(templates) if len(templates) <= TEMPLATES_MAX else None
 
 
 def _outlines(places: Sequence[int], page: UnitIndex) -> list[bytes]:
@@ -152,22 +152,22 @@ def _outline(line: bytes) -> bytes:
     return b"".join(token.kind.encode() if token.kind in _NOISY else token.text for token in tokens(line))
 
 
-def _in_place(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
+def _in_place(gap: Gap, index: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
     """Pairs lines from the top and from the bottom; lines that fit no template form a block of any lines."""
     size, other_size = gap.a_end - gap.a_start, gap.b_end - gap.b_start
     if size == other_size:
-        return _paired(gap, one, other)
+        return _paired(gap, index, other)
     head: list[NoisyLine | NoisyBlock] = []
     tail: list[NoisyLine | NoisyBlock] = []
     start, other_start, end, other_end = gap.a_start, gap.b_start, gap.a_end, gap.b_end
     while start < end and other_start < other_end:
-        noisy = _line(start, other_start, one, other)
+        noisy = _line(start, other_start, index, other)
         if noisy is None:
             break
         head.append(noisy)
         start, other_start = start + 1, other_start + 1
     while start < end and other_start < other_end:
-        noisy = _line(end - 1, other_end - 1, one, other)
+        noisy = _line(end - 1, other_end - 1, index, other)
         if noisy is None:
             break
         tail.append(noisy)
@@ -175,25 +175,25 @@ def _in_place(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | No
     return [*head, _block(Gap(start, end, other_start, other_end), any_order=False), *reversed(tail)]
 
 
-def _paired(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
-    found: list[NoisyLine | NoisyBlock] = []
+def _paired(gap: Gap, index: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
+    noise: list[NoisyLine | NoisyBlock] = []
     shift = gap.b_start - gap.a_start
     for at in range(gap.a_start, gap.a_end):
-        if one.keys[at] == other.keys[at + shift]:
+        if index.keys[at] == other.keys[at + shift]:
             continue
-        noisy = _line(at, at + shift, one, other)
-        last = found[-1] if found else None
+        noisy = _line(at, at + shift, index, other)
+        last = noise[-1] if noise else None
         if noisy is not None:
-            found.append(noisy)
+            noise.append(noisy)
         elif isinstance(last, NoisyBlock) and last.place.end == at:
-            found[-1] = _block(Gap(last.place.start, at + 1, last.other_place.start, at + shift + 1), any_order=False)
+            noise[-1] = _block(Gap(last.place.start, at + 1, last.other_place.start, at + shift + 1), any_order=False)
         else:
-            found.append(_block(Gap(at, at + 1, at + shift, at + shift + 1), any_order=False))
-    return found
+            noise.append(_block(Gap(at, at + 1, at + shift, at + shift + 1), any_order=False))
+    return noise
 
 
-def _line(at: int, other_at: int, one: UnitIndex, other: UnitIndex) -> NoisyLine | None:
-    text, other_text = body(one.units[at]), body(other.units[other_at])
+def _line(at: int, other_at: int, index: UnitIndex, other: UnitIndex) -> NoisyLine | None:
+    text, other_text = body(index.units[at]), body(other.units[other_at])
     if max(len(text), len(other_text)) > LONGEST_LINE:
         return None
     line = tokens(text)

@@ -66,7 +66,7 @@ def is_clock(before: str, after: str, at_before: float, at_after: float) -> bool
     times, others = list(_times(before)), list(_times(after))
     if len(times) != len(others) or compiled(_TIME).sub(_NAME, before) != compiled(_TIME).sub(_NAME, after):
         return False
-    differing = [(one, other) for one, other in zip(times, others, strict=True) if one.text != other.text]
+    differing = [(moment, other) for moment, other in zip(times, others, strict=True) if moment.text != other.text]
     return not _names_a_thing(after) and all(_follows(*pair, at_before, at_after) for pair in differing)
 
 
@@ -97,13 +97,13 @@ def _times(line: str) -> Iterator[_Time]:
         yield _Time(match[0], float(says), fine=bool(second), absolute=False)
 
 
-def _follows(one: _Time, other: _Time, at_one: float, at_other: float) -> bool:
+def _follows(moment: _Time, other: _Time, at_one: float, at_other: float) -> bool:
     """Returns whether both times are those of their polls, in one zone."""
-    if one.absolute or other.absolute:
-        return one.absolute and other.absolute and _is_now(one.says, at_one) and _is_now(other.says, at_other)
-    fine = one.fine and other.fine
+    if moment.absolute or other.absolute:
+        return moment.absolute and other.absolute and _is_now(moment.says, at_one) and _is_now(other.says, at_other)
+    fine = moment.fine and other.fine
     most_off, most_drift = (_OFF_SECONDS, _DRIFT_SECONDS) if fine else (_OFF_MINUTES, _DRIFT_MINUTES)
-    offset, other_offset = one.says - at_one, other.says - at_other
+    offset, other_offset = moment.says - at_one, other.says - at_other
     drift = _near_zero(other_offset - offset, _HALF_DAY)
     return abs(drift) <= most_drift and all(abs(_near_zero(off, _ZONE)) <= most_off for off in (offset, other_offset))
 
@@ -158,11 +158,11 @@ def follows_time(before: str, after: str, elapsed: float | None) -> bool:
     pattern = compiled(_RUNNING)
     if pattern.sub(_NAME, before) != pattern.sub(_NAME, after):
         return False
-    (said, size), (says, other_size) = _running(before), _running(after)
-    moved, most = says - said, max(size, other_size) + _SLACK_SECONDS
+    (former, size), (says, other_size) = _running(before), _running(after)
+    moved, most = says - former, max(size, other_size) + _SLACK_SECONDS
     if elapsed is None or moved == 0:
         return moved != 0
-    return any(abs(_near_zero(way - elapsed, one)) < most for way in (moved, -moved) for one in _PERIODS)
+    return any(abs(_near_zero(way - elapsed, period)) < most for way in (moved, -moved) for period in _PERIODS)
 
 
 _PERIODS = (_HALF_DAY, 1 << 40)

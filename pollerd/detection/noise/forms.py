@@ -445,7 +445,7 @@ def grows(before: str, after: str) -> bool:
     if len(after) > _LONGEST_LINE or number.sub("0", before) != number.sub("0", after):
         return False
     pairs = zip(number.finditer(before), number.finditer(after), strict=True)
-    differing = [(one, other) for one, other in pairs if one[0] != other[0]]
+    differing = [(former, other) for former, other in pairs if former[0] != other[0]]
     if len(differing) != 1 or _whole(differing[0][0][0]) >= _whole(differing[0][1][0]):
         return False
     start, end = differing[0][1].span()
@@ -514,8 +514,8 @@ def _of_ascii(words: tuple[str, ...]) -> tuple[str, ...]:
 def _replace(lines: list[str], places: Sequence[int], form: NoiseForm) -> None:
     """Replaces the phrases of a form in the lines at these places."""
     lower = "\n".join([lines[at] for at in places]).lower()
-    there = {words: _there(words, lower) for words in {phrase.words for phrase in _PHRASES[form]}}
-    phrases = [(there[phrase.words], phrase.pattern) for phrase in _PHRASES[form] if there[phrase.words]]
+    present = {words: _there(words, lower) for words in {phrase.words for phrase in _PHRASES[form]}}
+    phrases = [(present[phrase.words], phrase.pattern) for phrase in _PHRASES[form] if present[phrase.words]]
     if not phrases:
         return
     left, name = _MOST_CHARACTERS, named(form)
@@ -566,21 +566,21 @@ def differing_forms(before: bytes, after: bytes) -> dict[NoiseForm, str]:
     waiting: dict[str, list[int]] = {}
     for at in places:
         waiting.setdefault(bare[at], []).append(at)
-    found: dict[NoiseForm, str] = {}
+    forms: dict[NoiseForm, str] = {}
     for at in other_places:
         partners = waiting.get(other_bare[at])
         if partners:
-            found = _differing(lines[partners.pop(0)], others[at]) | found
-    return {form: text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for form, text in found.items()}
+            forms = _differing(lines[partners.pop(0)], others[at]) | forms
+    return {form: text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for form, text in forms.items()}
 
 
 def _differing(line: str, other: str) -> dict[NoiseForm, str]:
-    found = {}
+    forms = {}
     for form in NoiseForm:
         ours, theirs = list(_phrases(line, form)), list(_phrases(other, form))
         if ours != theirs and theirs:
-            found[form] = theirs[0]
-    return found or {NoiseForm.VIEWS: other}  # a number under the line that says what it counts
+            forms[form] = theirs[0]
+    return forms or {NoiseForm.VIEWS: other}  # a number under the line that says what it counts
 
 
 def _phrases(line: str, form: NoiseForm) -> Iterator[str]:

@@ -120,9 +120,9 @@ class _FetchPair:
         self._any_lines: set[Gap] = set()
         self._refused, self._other_refused = _refused(self._one, known), _refused(self._other, known)
         self._refused_forms = [rule.form for rule in known.refused if isinstance(rule, FormRule)]
-        found = self._without_chance(gaps(self._one.keys, self._other.keys)[:GAPS_MAX])
-        found = self._outside_known_blocks(found)
-        self._noise = [each for gap in found for each in self._noise_of(gap) if self._is_noise(each)]
+        differing = self._without_chance(gaps(self._one.keys, self._other.keys)[:GAPS_MAX])
+        differing = self._outside_known_blocks(differing)
+        self._noise = [each for gap in differing for each in self._noise_of(gap) if self._is_noise(each)]
         self._noisy = {*_units(self._noise, other=False), *self._hidden(self._a)}
         self._other_noisy = {*_units(self._noise, other=True), *self._hidden(self._b)}
         self._noisy_keys = {
@@ -134,8 +134,8 @@ class _FetchPair:
         """Returns the known rules that still hold, and those learned from this pair of fetches."""
         lines = [each for each in self._noise if isinstance(each, NoisyLine)]
         blocks = [each for each in self._noise if isinstance(each, NoisyBlock)]
-        found = (self._resized(rule) for rule in map(self._block_rule, blocks) if rule is not None)
-        fresh_blocks = [replace(rule, by=by) for rule in found]
+        rules = (self._resized(rule) for rule in map(self._block_rule, blocks) if rule is not None)
+        fresh_blocks = [replace(rule, by=by) for rule in rules]
         fresh_lines = [replace(rule, by=self._known_by(rule, by)) for rule in self._line_rules(lines)]
         relearned = {anchor for rule in fresh_blocks for anchor in (rule.before, rule.after)}
         kept_blocks = [
@@ -172,10 +172,10 @@ class _FetchPair:
         page = self._other if other else self._one
         return b"\n".join(body(page.units[at]) for at in _units([noise], other=other))
 
-    def _without_chance(self, found: list[Gap]) -> list[Gap]:
+    def _without_chance(self, differing: list[Gap]) -> list[Gap]:
         """Merges gaps separated only by units that the poll before did not have: both share those by chance."""
         merged: list[Gap] = []
-        for gap in found:
+        for gap in differing:
             last = merged[-1] if merged else None
             if last is not None and not any(map(self._witnessed, self._one.keys[last.a_end : gap.a_start])):
                 merged[-1] = Gap(last.a_start, gap.a_end, last.b_start, gap.b_end)
@@ -186,7 +186,7 @@ class _FetchPair:
     def _witnessed(self, key: int) -> bool:
         return self._before is None or key == EDGE or key in self._before
 
-    def _outside_known_blocks(self, found: list[Gap]) -> list[Gap]:
+    def _outside_known_blocks(self, differing: list[Gap]) -> list[Gap]:
         """Returns the gaps that no known block explains. A partly explained gap is merged with the block."""
         for rule in self._known.blocks:
             places, other_places = self._a.blocks[rule], self._b.blocks[rule]
@@ -196,19 +196,19 @@ class _FetchPair:
                 continue
             holds = True
             for place, other in zip(places, other_places, strict=False):
-                touched = [gap for gap in found if _touches(gap, place, other)]
-                found = [gap for gap in found if gap not in touched]
+                touched = [gap for gap in differing if _touches(gap, place, other)]
+                differing = [gap for gap in differing if gap not in touched]
                 same = self._a.block_text(place, rule) == self._b.block_text(other, rule)
                 beside = self._a.begins_block(place.end) or self._b.begins_block(other.end)
                 if beside or not same or not all(_within(gap, place, other) for gap in touched):
                     joined = _joined(touched, place, other)
-                    found.append(joined)
+                    differing.append(joined)
                     holds = False
                     if not rule.any_order or (touched and any(gap in self._any_lines for gap in touched)):
                         self._any_lines.add(joined)
             if holds:
                 self._kept_blocks.append(replace(rule, unseen=0))
-        return sorted(found, key=lambda gap: gap.a_start)
+        return sorted(differing, key=lambda gap: gap.a_start)
 
     def _noise_of(self, gap: Gap) -> list[NoisyLine | NoisyBlock]:
         if gap in self._any_lines:
@@ -379,8 +379,8 @@ class _FetchPair:
 
     def _only_noisy_blocks(self, rule: BlockRule) -> bool:
         for page, noisy in ((self._one, self._noisy), (self._other, self._other_noisy)):
-            found = list(page.blocks(rule))
-            if not found or any(at not in noisy for place in found for at in range(place.start, place.end)):
+            blocks = list(page.blocks(rule))
+            if not blocks or any(at not in noisy for place in blocks for at in range(place.start, place.end)):
                 return False
         return True
 
@@ -420,12 +420,12 @@ def _touches(gap: Gap, place: Place, other: Place) -> bool:
     return ours or (gap.b_start <= other.end and other.start <= gap.b_end)
 
 
-def _joined(found: Sequence[Gap], place: Place, other: Place) -> Gap:
+def _joined(differing: Sequence[Gap], place: Place, other: Place) -> Gap:
     return Gap(
-        min([place.start, *(gap.a_start for gap in found)]),
-        max([place.end, *(gap.a_end for gap in found)]),
-        min([other.start, *(gap.b_start for gap in found)]),
-        max([other.end, *(gap.b_end for gap in found)]),
+        min([place.start, *(gap.a_start for gap in differing)]),
+        max([place.end, *(gap.a_end for gap in differing)]),
+        min([other.start, *(gap.b_start for gap in differing)]),
+        max([other.end, *(gap.b_end for gap in differing)]),
     )
 
 
@@ -569,12 +569,12 @@ def noise_by_form(
         return None
     known = _read(baseline.mask)
     settled = {rule.form for rule in (*known.forms, *known.refused) if isinstance(rule, FormRule)}
-    found = differing_forms(before, after)
-    fresh = tuple(FormRule(form, example[:_SHOWN]) for form, example in found.items() if form not in settled)
+    forms = differing_forms(before, after)
+    fresh = tuple(FormRule(form, example[:_SHOWN]) for form, example in forms.items() if form not in settled)
     mask = replace(known, forms=(*known.forms, *fresh)) if fresh else known
     if at_before is not None and _tells_time(before, after):
         times = (at_before, at_after)
-        mask = learn_at_lines(before, after, mask, lambda one, other: _is_clock(one, other, *times), KnownBy.FORM)
+        mask = learn_at_lines(before, after, mask, lambda line, other: _is_clock(line, other, *times), KnownBy.FORM)
     if mask != known:
         return _hidden_by(mask, before, after, baseline)
     same = known.hides and apply(before, known).content == apply(after, known).content
@@ -603,8 +603,8 @@ def noise_by_row(versions: Sequence[tuple[float, bytes]], baseline: Baseline) ->
     for (at, before), (at_after, after) in pairwise(versions):
         admits = partial(_goes_on, elapsed=at_after - at)
         mask = learn_at_lines(before, after, known, admits, KnownBy.ROW)
-        found = {rule.id for rule in mask.lines} - {rule.id for rule in known.lines}
-        ids = found if ids is None else ids & found
+        rule_ids = {rule.id for rule in mask.lines} - {rule.id for rule in known.lines}
+        ids = rule_ids if ids is None else ids & rule_ids
         if not ids:
             return None
     lines = tuple(rule for rule in mask.lines if rule in known.lines or rule.id in (ids or ()))

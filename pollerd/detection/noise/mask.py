@@ -74,13 +74,13 @@ class LineRule:
     @property
     def id(self) -> str:
         """Names it among the rules of a site; the same for one that takes more values at its place."""
-        there = [_from_anchor(anchor) for anchor in self.anchors]
-        return _digest(there, self.prefix.decode("latin-1"), _form_of(self.template))
+        anchors = [_from_anchor(anchor) for anchor in self.anchors]
+        return _digest(anchors, self.prefix.decode("latin-1"), _form_of(self.template))
 
     def has_slots_of(self, other: LineRule) -> bool:
         """Returns whether it has its slots where the other one has them, in the same lines."""
-        there = self.prefix == other.prefix and set(self.anchors) <= set(other.anchors)
-        return there and self.template.form == other.template.form
+        same_place = self.prefix == other.prefix and set(self.anchors) <= set(other.anchors)
+        return same_place and self.template.form == other.template.form
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,11 +281,11 @@ class UnitIndex:
         """Returns the positions that the anchor points to, ascending."""
         step = 1 if anchor.offset > 0 else -1
         nearest = anchor.keys[0]
-        found = self._at.get(nearest, []) if nearest != EDGE else [-1 if step > 0 else len(self.keys)]
-        if len(found) > PLACES_MAX:
+        positions = self._at.get(nearest, []) if nearest != EDGE else [-1 if step > 0 else len(self.keys)]
+        if len(positions) > PLACES_MAX:
             return []
         deeper = list(enumerate(anchor.keys))[1:]
-        return [at + anchor.offset for at in found if all(self.key(at - step * n) == key for n, key in deeper)]
+        return [at + anchor.offset for at in positions if all(self.key(at - step * n) == key for n, key in deeper)]
 
     def lines(self, rule: LineRule) -> Iterator[int]:
         """Yields the candidate units of the rule; they need not fit its template."""
@@ -501,11 +501,11 @@ def from_bytes(data: bytes) -> Mask:
 
 
 def _written(mask: Mask) -> bytes:
-    given, refused = _lists(mask), _lists(Mask.only(mask.refused))
+    written, refused = _lists(mask), _lists(Mask.only(mask.refused))
     if not mask.forms and not mask.refused and all(rule.by is KnownBy.PROOF for rule in mask.rules):
-        plain = [[rule[:-1] for rule in rules] for rules in given[:2]]
+        plain = [[rule[:-1] for rule in rules] for rules in written[:2]]
         return orjson.dumps([_PLAIN_VERSION, *plain])
-    return orjson.dumps([VERSION, *given, refused])
+    return orjson.dumps([VERSION, *written, refused])
 
 
 def _lists(mask: Mask) -> list[list[Any]]:
@@ -546,9 +546,9 @@ def _from_line(rule: LineRule) -> list[Any]:
 
 def _line(data: list[Any]) -> LineRule:
     template, anchors, prefix, shown, unseen, *by = data
-    found = tuple(map(_anchor, anchors))
+    parsed_anchors = tuple(map(_anchor, anchors))
     encoded = prefix.encode("latin-1")
-    return LineRule(_template(template), found, encoded, str(shown), _integer(unseen), *map(KnownBy, by))
+    return LineRule(_template(template), parsed_anchors, encoded, str(shown), _integer(unseen), *map(KnownBy, by))
 
 
 def _digest(*parts: object) -> str:

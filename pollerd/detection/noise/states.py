@@ -38,17 +38,17 @@ _PRICE_OR_VERSION = (
 )
 
 
-def may_alternate(one: bytes, other: bytes) -> bool:
+def may_alternate(state: bytes, other: bytes) -> bool:
     """Returns whether two texts of one place may be noise because the place alternates between them.
 
     False if what differs is a state, or if either is a price or a version, or has another date than the other.
     """
-    text, other_text = one.decode("utf-8", "replace"), other.decode("utf-8", "replace")
-    if max(len(one), len(other)) > _LONGEST:
+    text, other_text = state.decode("utf-8", "replace"), other.decode("utf-8", "replace")
+    if max(len(state), len(other)) > _LONGEST:
         return True
     if any(compiled(_PRICE_OR_VERSION).search(side) for side in (text, other_text) if _has_digit(side)):
         return False
-    if _dates(one) != _dates(other):
+    if _dates(state) != _dates(other):
         return False
     words, other_words = _words(text), _words(other_text)
     longest = max(len(words), len(other_words))
@@ -74,7 +74,7 @@ def _words(text: str) -> list[str]:
 
 
 def _states(text: str) -> list[str]:
-    return [found.lower() for found in compiled(_STATES).findall(text)]
+    return [word.lower() for word in compiled(_STATES).findall(text)]
 
 
 def _dates(text: bytes) -> list[bytes]:

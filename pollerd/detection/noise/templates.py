@@ -161,11 +161,11 @@ class Slot:
         """What it accepts, in the large: numbers and codes are alike, and so are all dates and times."""
         return SlotKind.CODE if self.kind in _WIDTH else self.kind
 
-    def takes(self, found: Sequence[Token]) -> bool:
+    def takes(self, span: Sequence[Token]) -> bool:
         """Returns whether the slot accepts these tokens: any number if the slot is wide, else one."""
         if self.wide:
-            return sum(len(token.text) for token in found) <= self.size
-        token = found[0]
+            return sum(len(token.text) for token in span) <= self.size
+        token = span[0]
         match self.kind:
             case SlotKind.MOMENT:
                 return token.kind is TokenKind.MOMENT and shape(token.text) in self.shapes
@@ -177,11 +177,11 @@ class Slot:
                 signs = _HEX if self.kind is SlotKind.HEX else _CODE
                 return self.size in (0, len(token.text)) and signs.match(token.text) is not None
 
-    def masked(self, found: Sequence[Token]) -> bytes:
+    def masked(self, span: Sequence[Token]) -> bytes:
         """Returns the replacement of these tokens in the masked content."""
         if self.kind is not SlotKind.ORDER:
             return MARK + self.kind.encode() + MARK_END
-        return MARK + b"".join(sorted(token.text for token in found)) + MARK_END
+        return MARK + b"".join(sorted(token.text for token in span)) + MARK_END
 
     def joined(self, other: Slot) -> Slot:
         """Returns the slot that accepts what either accepts."""
@@ -202,17 +202,17 @@ class Slot:
         return Slot(SlotKind.TEXT, self.size)
 
 
-def slot_for(one: Token, other: Token) -> Slot | None:
+def slot_for(token: Token, other: Token) -> Slot | None:
     """Returns the narrowest slot that accepts both tokens; None if only any text would do."""
-    kinds = {one.kind, other.kind}
+    kinds = {token.kind, other.kind}
     if kinds == {TokenKind.MOMENT}:
-        return Slot(SlotKind.MOMENT, 0, tuple(sorted({shape(one.text), shape(other.text)})))
+        return Slot(SlotKind.MOMENT, 0, tuple(sorted({shape(token.text), shape(other.text)})))
     if kinds == {TokenKind.AGO}:
         return Slot(SlotKind.AGO)
     if kinds == {TokenKind.NUMBER}:
         return Slot(SlotKind.NUMBER)
     if kinds <= _ALNUM and kinds != {TokenKind.WORD}:
-        return _code_slot(one.text, other.text)
+        return _code_slot(token.text, other.text)
     return None
 
 
@@ -221,11 +221,11 @@ def text_slot(size: int) -> Slot:
     return Slot(SlotKind.TEXT, 2 * size + _TEXT_SPARE_BYTES)
 
 
-def _code_slot(one: bytes, other: bytes) -> Slot | None:
-    size = len(one) if len(one) == len(other) else 0
-    if _HEX.match(one) and _HEX.match(other):
+def _code_slot(code: bytes, other: bytes) -> Slot | None:
+    size = len(code) if len(code) == len(other) else 0
+    if _HEX.match(code) and _HEX.match(other):
         return Slot(SlotKind.HEX, size)
-    return Slot(SlotKind.CODE, size) if _CODE.match(one) and _CODE.match(other) else None
+    return Slot(SlotKind.CODE, size) if _CODE.match(code) and _CODE.match(other) else None
 
 
 SLOTS_MAX = 12
@@ -282,17 +282,17 @@ class Template:
         wide = any(isinstance(part, Slot) and part.wide for part in self.parts)
         if spare < 0 or (spare and not wide):
             return None
-        at, found = 0, []
+        at, spans = 0, []
         for part in self.parts:
             end = at + (spare if isinstance(part, Slot) and part.wide else _width(part))
             if isinstance(part, Slot):
                 if not part.takes(line[at:end]):
                     return None
-                found.append(Span(at, end, part))
+                spans.append(Span(at, end, part))
             elif _digest(line[at:end]) != part.digest:
                 return None
             at = end
-        return found
+        return spans
 
     def masked(self, line: bytes) -> tuple[bytes, int] | None:
         """Returns the line with its noise replaced, and the number of bytes hidden; None if it does not fit."""
@@ -320,26 +320,26 @@ def template_of(line: Sequence[Token], spans: Sequence[Span]) -> Template:
     return Template(tuple(parts))
 
 
-def differing_spans(one: Sequence[Token], other: Sequence[Token]) -> list[Span] | None:
-    """Returns the noise of `one`, compared with the other line; None if too little of the line is constant.
+def differing_spans(line: Sequence[Token], other: Sequence[Token]) -> list[Span] | None:
+    """Returns the noise of `line`, compared with the other line; None if too little of the line is constant.
 
     The same tokens in another order are one span. Otherwise equal tokens and tokens of one kind are paired from either
     end, and the rest between them is any text.
     """
-    reordered = _reordered(one, other)
+    reordered = _reordered(line, other)
     if reordered is not None:
         return [reordered]
-    head, left = _paired(one, other)
-    tail, right = _paired(one[left:][::-1], other[left:][::-1])
-    end, other_end = len(one) - right, len(other) - right
+    head, left = _paired(line, other)
+    tail, right = _paired(line[left:][::-1], other[left:][::-1])
+    end, other_end = len(line) - right, len(other) - right
     spans = head
     if left < end or left < other_end:
-        size = max(_size(one[left:end]), _size(other[left:other_end]))
+        size = max(_size(line[left:end]), _size(other[left:other_end]))
         spans.append(Span(left, end, text_slot(size)))
-    spans += [Span(len(one) - span.end, len(one) - span.start, span.slot) for span in reversed(tail)]
+    spans += [Span(len(line) - span.end, len(line) - span.start, span.slot) for span in reversed(tail)]
     if len(spans) > SLOTS_MAX:
-        spans = [covering(one, spans)]
-    return spans if _known_by(one, spans) else None
+        spans = [covering(line, spans)]
+    return spans if _known_by(line, spans) else None
 
 
 def united(line: Sequence[Token], some: Sequence[Span], others: Sequence[Span]) -> list[Span]:
@@ -374,28 +374,28 @@ def shown(line: Sequence[Token], spans: Sequence[Span]) -> str:
     return "".join([*words, _excerpt(line[at:])]).strip()
 
 
-def _paired(one: Sequence[Token], other: Sequence[Token]) -> tuple[list[Span], int]:
+def _paired(line: Sequence[Token], other: Sequence[Token]) -> tuple[list[Span], int]:
     """Returns the noise at the beginning, as far as tokens can be paired one by one, and the length of that part."""
     spans: list[Span] = []
-    for at, (token, theirs) in enumerate(zip(one, other, strict=False)):
+    for at, (token, theirs) in enumerate(zip(line, other, strict=False)):
         if token == theirs:
             continue
         slot = slot_for(token, theirs)
         if slot is None:
             return spans, at
         spans.append(Span(at, at + 1, slot))
-    return spans, min(len(one), len(other))
+    return spans, min(len(line), len(other))
 
 
-def _reordered(one: Sequence[Token], other: Sequence[Token]) -> Span | None:
-    differing = [at for at, (token, theirs) in enumerate(zip(one, other, strict=False)) if token != theirs]
-    if len(one) != len(other) or not differing:
+def _reordered(line: Sequence[Token], other: Sequence[Token]) -> Span | None:
+    differing = [at for at, (token, theirs) in enumerate(zip(line, other, strict=False)) if token != theirs]
+    if len(line) != len(other) or not differing:
         return None
-    if sum(one[at].kind is not TokenKind.SIGN for at in differing) < _REORDERED_MIN:
+    if sum(line[at].kind is not TokenKind.SIGN for at in differing) < _REORDERED_MIN:
         return None
     # The whole line, because the first and the last of a list sometimes stay in place.
-    same = sorted(token.text for token in one) == sorted(token.text for token in other)
-    return Span(0, len(one), Slot(SlotKind.ORDER, 2 * _size(one))) if same else None
+    same = sorted(token.text for token in line) == sorted(token.text for token in other)
+    return Span(0, len(line), Slot(SlotKind.ORDER, 2 * _size(line))) if same else None
 
 
 def _known_by(line: Sequence[Token], spans: Sequence[Span]) -> bool:

@@ -81,18 +81,18 @@ def detect_selections(
     if whole and settled and raw == baseline.raw_fingerprint:
         after, _ = last_modified.update_trust(baseline, outcome, changed=False, elapsed=elapsed)
         return Detection(OutcomeKind.UNCHANGED, after, None if elapsed is None else _UNCHANGED)
-    found = list[tuple[SelectionDetection, Selected]]()
+    detected = list[tuple[SelectionDetection, Selected]]()
     for selection in selections:
         read = partial(selection.read, outcome.body, outcome.content_type, url, pdf_password)
-        found.append(_of_selection(selection, read, known.get(selection.name), outcome, elapsed))
-    parts = tuple(part for part, _ in found)
+        detected.append(_of_selection(selection, read, known.get(selection.name), outcome, elapsed))
+    parts = tuple(part for part, _ in detected)
     seen = replace(
         baseline,
         raw_fingerprint=raw,
-        media=found[0][1].media,
+        media=detected[0][1].media,
         fingerprint=OF_SELECTIONS,
         reader=READER,
-        ttl=next((selected.ttl for _, selected in found if selected.ttl is not None), None),
+        ttl=next((selected.ttl for _, selected in detected if selected.ttl is not None), None),
         items=b"",
     )
     return _whole(outcome, baseline, seen, parts, elapsed)
@@ -108,7 +108,7 @@ def _whole(
     """Returns the detection of the site, given those of its selections."""
     kinds = {part.kind for part in parts}
     order = (OutcomeKind.CHANGED, OutcomeKind.FIRST, OutcomeKind.UNCHANGED)
-    kind = next((one for one in order if one in kinds), OutcomeKind.NOTHING_SELECTED)
+    kind = next((outcome_kind for outcome_kind in order if outcome_kind in kinds), OutcomeKind.NOTHING_SELECTED)
     detail = "; ".join(f"{part.name}: {part.missing}" for part in parts if part.missing)
     if kind is OutcomeKind.NOTHING_SELECTED:
         return Detection(kind, before, detail=detail, selections=parts)
@@ -182,26 +182,26 @@ def _of_selection(
 
     As in `detect`: a base of an earlier reader is compared by that one, and taken over when it finds nothing.
     """
-    found = read(READER)
+    selected = read(READER)
     if state is None or state.baseline.reader == READER:
-        return _compared(selection, found, state, outcome, elapsed), found
-    anew = _read_anew(selection, found, state, outcome)
+        return _compared(selection, selected, state, outcome, elapsed), selected
+    anew = _read_anew(selection, selected, state, outcome)
     if state.baseline.reader not in READERS or outcome.unpacked:
-        return anew, found
+        return anew, selected
     earlier = read(state.baseline.reader)
     part = _compared(selection, earlier, state, outcome, elapsed, state.baseline.reader)
     if part.kind is OutcomeKind.NOTHING_SELECTED:
-        return anew, found
-    return (replace(part, reread=anew), found) if part.kind is OutcomeKind.UNCHANGED else (part, earlier)
+        return anew, selected
+    return (replace(part, reread=anew), selected) if part.kind is OutcomeKind.UNCHANGED else (part, earlier)
 
 
-def _read_anew(selection: Selection, found: Selected, state: SelectionState, outcome: Outcome) -> SelectionDetection:
+def _read_anew(selection: Selection, selected: Selected, state: SelectionState, outcome: Outcome) -> SelectionDetection:
     """Returns what a selection keeps now, in place of a base of an earlier reader: no change."""
-    part = _compared(selection, found, state, outcome, None)
+    part = _compared(selection, selected, state, outcome, None)
     if part.kind is not OutcomeKind.CHANGED:
         return part
     readings = _readable(part.readings)
-    bare = replace(part.baseline, mask=b"", proven=False, fingerprint=fingerprint_of(found.content, b""))
+    bare = replace(part.baseline, mask=b"", proven=False, fingerprint=fingerprint_of(selected.content, b""))
     baseline = _sealed(selection.version, bare, readings)
     return replace(part, kind=OutcomeKind.UNCHANGED, baseline=baseline, age=None, count=None)
 
@@ -213,24 +213,24 @@ def is_of_earlier_reader(states: Sequence[SelectionState]) -> bool:
 
 def _compared(
     selection: Selection,
-    found: Selected,
+    selected: Selected,
     state: SelectionState | None,
     outcome: Outcome,
     elapsed: float | None,
     reader: int = READER,
 ) -> SelectionDetection:
     before = Baseline() if state is None else state.baseline
-    if found.missing:
+    if selected.missing:
         return SelectionDetection(
-            selection.name, selection.version, OutcomeKind.NOTHING_SELECTED, before, missing=found.missing
+            selection.name, selection.version, OutcomeKind.NOTHING_SELECTED, before, missing=selected.missing
         )
-    readings = readings_of(found, {} if state is None else state.readings)
-    fingerprint, hidden = under_mask(found.content, before.mask)
+    readings = readings_of(selected, {} if state is None else state.readings)
+    fingerprint, hidden = under_mask(selected.content, before.mask)
     after = replace(
         before,
         fingerprint=fingerprint,
-        media=found.media,
-        items=feed.remember(before.items, found.entries) if found.media is Media.FEED else before.items,
+        media=selected.media,
+        items=feed.remember(before.items, selected.entries) if selected.media is Media.FEED else before.items,
         reader=reader,
     )
     bare, after = after, _sealed(selection.version, after, _readable(readings))
@@ -239,7 +239,7 @@ def _compared(
         selection.version,
         OutcomeKind.FIRST,
         after,
-        content=found.content,
+        content=selected.content,
         readings=readings,
         hidden=hidden,
     )
@@ -248,26 +248,26 @@ def _compared(
     sealed = after if state.version == selection.version else _sealed_as_before(bare, readings, state)
     if sealed.fingerprint == before.fingerprint and after.media is before.media:
         return as_unchanged(part, after)
-    fresh = feed.unseen(before.items, found.entries)
+    fresh = feed.unseen(before.items, selected.entries)
     return replace(
         part,
         kind=OutcomeKind.CHANGED,
-        age=feed.age(fresh or found.entries, outcome, elapsed) if elapsed is not None else None,
-        count=feed.count(fresh, found.entries) if before.media is found.media else None,
+        age=feed.age(fresh or selected.entries, outcome, elapsed) if elapsed is not None else None,
+        count=feed.count(fresh, selected.entries) if before.media is selected.media else None,
     )
 
 
 def _sealed_as_before(bare: Baseline, readings: Mapping[str, StoredReading], state: SelectionState) -> Baseline:
     """Returns the baseline sealed as the base of a repaired selection was, whose values may have been others."""
     return _sealed(
-        state.version, bare, _readable({name: readings.get(name, one) for name, one in state.readings.items()})
+        state.version, bare, _readable({name: readings.get(name, reading) for name, reading in state.readings.items()})
     )
 
 
-def readings_of(found: Selected, before: Mapping[str, StoredReading]) -> dict[str, StoredReading]:
+def readings_of(selected: Selected, before: Mapping[str, StoredReading]) -> dict[str, StoredReading]:
     """Returns the readings to keep; one that cannot be read keeps the last text, so that it is no change by itself."""
     stored = {}
-    for name, reading in found.readings.items():
+    for name, reading in selected.readings.items():
         if not reading.problem:
             number = None if reading.number is None else float(reading.number)
             stored[name] = StoredReading(reading.text, number, reading.moment, reading.currency)
@@ -343,9 +343,9 @@ def judge(settings: str, difference: SelectionDifference) -> DifferenceJudgement
         announced_values=_comparable(difference.announced, last=True),
         versions=[line_hashes(_text(version, difference.mask) or "") for version in difference.versions],
     )
-    found = selection.conditions.evaluate(comparison)
-    again = bool(found.unknown) and all(_was_unreadable(difference.last, name) for name in found.unknown)
-    return DifferenceJudgement(True, summary, ChangeVerdict(found.matters and not again, found.why))
+    evaluation = selection.conditions.evaluate(comparison)
+    again = bool(evaluation.unknown) and all(_was_unreadable(difference.last, name) for name in evaluation.unknown)
+    return DifferenceJudgement(True, summary, ChangeVerdict(evaluation.matters and not again, evaluation.why))
 
 
 class ReadValue(Struct, frozen=True):
@@ -359,9 +359,9 @@ class ReadValue(Struct, frozen=True):
 def _comparable(readings: Mapping[str, StoredReading], *, last: bool = False) -> dict[str, ReadValue]:
     """Returns values for a comparison; of the `last` ones those that could ever be read."""
     return {
-        name: ReadValue(_decimal(one), one.text, "" if last else one.problem)
-        for name, one in readings.items()
-        if one.text or not last
+        name: ReadValue(_decimal(reading), reading.text, "" if last else reading.problem)
+        for name, reading in readings.items()
+        if reading.text or not last
     }
 
 

@@ -16,105 +16,105 @@ _LARGEST = Decimal(10) ** 30
 _KINDS: Mapping[type, str] = {dict: "a table", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
 
 
-def shown(given: object) -> object:
+def shown(value: object) -> object:
     """Returns what an error shows of a given value: short values themselves, else their kind."""
-    if isinstance(given, str):
-        return masked(given)
-    if isinstance(given, float) or (isinstance(given, int) and abs(given) < 10**40):
-        return given
-    return _KINDS.get(type(given), "a number with too many digits" if isinstance(given, int) else "another kind")
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**40):
+        return value
+    return _KINDS.get(type(value), "a number with too many digits" if isinstance(value, int) else "another kind")
 
 
-def table(field: str, given: object, allowed: str) -> Mapping[str, object]:
+def table(field: str, value: object, allowed: str) -> Mapping[str, object]:
     """Returns a table with something in it, whose keys are texts."""
-    if not isinstance(given, dict):
-        raise InvalidValueError(field, allowed, shown(given))
-    if not given:
+    if not isinstance(value, dict):
+        raise InvalidValueError(field, allowed, shown(value))
+    if not value:
         raise InvalidValueError(field, allowed, "an empty table")
-    for key in given:
+    for key in value:
         if not isinstance(key, str):
             raise InvalidValueError(field, f"{allowed}; keys are texts", shown(key))
-    return given
+    return value
 
 
-def known_keys(field: str, given: Mapping[str, object], known: Collection[str], allowed: str) -> None:
+def known_keys(field: str, fields: Mapping[str, object], known: Collection[str], allowed: str) -> None:
     """Refuses a key that is not known; `allowed` describes the table."""
-    for key in given:
+    for key in fields:
         if key not in known:
             raise InvalidValueError(field, f"{allowed} (unknown: {masked(key[:60])})", shown(key[:60]))
 
 
-def list_of(field: str, given: object, most: int, things: str) -> list[object]:
+def list_of(field: str, value: object, most: int, things: str) -> list[object]:
     """Returns a list of 1 to `most` things."""
-    if not isinstance(given, list) or not 1 <= len(given) <= most:
-        wrong = f"a list of {len(given)}" if isinstance(given, list) else shown(given)
+    if not isinstance(value, list) or not 1 <= len(value) <= most:
+        wrong = f"a list of {len(value)}" if isinstance(value, list) else shown(value)
         raise InvalidValueError(field, f"a list of 1 to {most} {things}", wrong)
-    return given
+    return value
 
 
-def one_of(field: str, given: object, allowed: Collection[str]) -> str:
+def one_of(field: str, value: object, allowed: Collection[str]) -> str:
     """Returns one of the allowed words."""
-    if not isinstance(given, str) or given not in allowed:
-        raise InvalidValueError(field, " or ".join(allowed), shown(given))
-    return given
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidValueError(field, " or ".join(allowed), shown(value))
+    return value
 
 
-def whole_number(field: str, given: object, low: int, high: int) -> int:
+def whole_number(field: str, value: object, low: int, high: int) -> int:
     """Returns a whole number from `low` to `high`."""
-    if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:
-        raise InvalidValueError(field, f"a whole number from {low:,} to {high:,}", shown(given))
-    return given
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidValueError(field, f"a whole number from {low:,} to {high:,}", shown(value))
+    return value
 
 
-def share(field: str, given: object) -> float:
+def share(field: str, value: object) -> float:
     """Returns a share, 0 to 1."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
-        raise InvalidValueError(field, "a number from 0 to 1", shown(given))
-    return float(given)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidValueError(field, "a number from 0 to 1", shown(value))
+    return float(value)
 
 
-def exact_number(field: str, given: object) -> Decimal:
+def exact_number(field: str, value: object) -> Decimal:
     """Returns a number exactly as it is written; a text of digits is one too. At most 30 digits before the point
     and 30 after it.
     """
-    found: Decimal | None = None
-    if isinstance(given, str):
-        found = Decimal(given) if _DECIMAL.fullmatch(given) else None
-    elif isinstance(given, float):
-        found = Decimal(repr(given)) if math.isfinite(given) else None
-    elif isinstance(given, int) and not isinstance(given, bool):
-        found = Decimal(given) if abs(given) < _LARGEST else None
-    if found is None or found.copy_abs() >= _LARGEST or (found and found.adjusted() < -30):
+    number: Decimal | None = None
+    if isinstance(value, str):
+        number = Decimal(value) if _DECIMAL.fullmatch(value) else None
+    elif isinstance(value, float):
+        number = Decimal(repr(value)) if math.isfinite(value) else None
+    elif isinstance(value, int) and not isinstance(value, bool):
+        number = Decimal(value) if abs(value) < _LARGEST else None
+    if number is None or number.copy_abs() >= _LARGEST or (number and number.adjusted() < -30):
         raise InvalidValueError(
-            field, "a finite number with at most 30 digits before and after the point", shown(given)
+            field, "a finite number with at most 30 digits before and after the point", shown(value)
         )
-    return found
+    return number
 
 
-def known_table(field: str, given: object, known: Collection[str]) -> Mapping[str, Any]:
+def known_table(field: str, value: object, known: Collection[str]) -> Mapping[str, Any]:
     """Returns a table, perhaps empty, that has only known keys; another one is refused by its own field."""
-    if not isinstance(given, Mapping):
-        raise InvalidValueError(field, f"a table with {', '.join(known)}", shown(given))
-    for key in given:
+    if not isinstance(value, Mapping):
+        raise InvalidValueError(field, f"a table with {', '.join(known)}", shown(value))
+    for key in value:
         if key not in known:
             raise InvalidValueError(f"{field}.{key}", f"among {', '.join(known)}", shown(key))
-    return given
+    return value
 
 
-def one_or_more(field: str, given: object, most: int) -> Sequence[Any]:
+def one_or_more(field: str, value: object, most: int) -> Sequence[Any]:
     """Returns a list of 1 to `most` items; a single table or text is a list of one."""
-    return list_of(field, given, most, "items") if isinstance(given, list) else [given]
+    return list_of(field, value, most, "items") if isinstance(value, list) else [value]
 
 
-def text(field: str, given: object, longest: int = 1_000) -> str:
+def text(field: str, value: object, longest: int = 1_000) -> str:
     """Returns a text that is not empty."""
-    if not isinstance(given, str) or not 0 < len(given) <= longest:
-        raise InvalidValueError(field, f"a text of 1 to {longest:,} characters", shown(given))
-    return given
+    if not isinstance(value, str) or not 0 < len(value) <= longest:
+        raise InvalidValueError(field, f"a text of 1 to {longest:,} characters", shown(value))
+    return value
 
 
-def flag(field: str, given: object) -> bool:
+def flag(field: str, value: object) -> bool:
     """Returns a truth value."""
-    if not isinstance(given, bool):
-        raise InvalidValueError(field, "true or false", shown(given))
-    return given
+    if not isinstance(value, bool):
+        raise InvalidValueError(field, "true or false", shown(value))
+    return value

@@ -42,7 +42,7 @@ def preview(
     """
     whole = normalise(body, content_type)
     lines = whole.content.decode("utf-8", "replace").split("\n") if whole.media is not Media.BINARY else []
-    found = []
+    previews = []
     for selection in compiled(settings).all:
         selected = selection.read(body, content_type, url, pdf_password)
         readings = readings_of(selected, {})
@@ -52,7 +52,7 @@ def preview(
         now = None
         if before is not None and not selected.missing and before != selected.content:
             now = _judged(settings, _difference(selection.name, before, selected.content, selected.media, readings))
-        found.append(
+        previews.append(
             SelectionPreview(
                 name=selection.name,
                 kind=selected.media,
@@ -64,21 +64,24 @@ def preview(
                 warnings=tuple(selection.plan.warnings),
                 now=now,
                 earlier=tuple(
-                    _earlier(settings, selection.name, selected.media, one) for one in earlier.get(selection.name, ())
+                    _earlier(settings, selection.name, selected.media, version)
+                    for version in earlier.get(selection.name, ())
                 ),
             )
         )
-    return tuple(found)
+    return tuple(previews)
 
 
 def _earlier(settings: str, name: str, media: Media, version: EarlierVersion) -> EarlierJudgement:
-    found = _judged(settings, _difference(name, version.before, version.after, media, {}))
-    return EarlierJudgement(version.change_id, version.detected_at, found.counts, found.matters, found.why)
+    judged = _judged(settings, _difference(name, version.before, version.after, media, {}))
+    return EarlierJudgement(version.change_id, version.detected_at, judged.counts, judged.matters, judged.why)
 
 
 def _judged(settings: str, difference: SelectionDifference) -> ChangeJudgement:
-    found = judge(settings, difference)
-    return ChangeJudgement(found.counts, found.counts and found.verdict.matters, found.verdict.why, found.summary)
+    judgement = judge(settings, difference)
+    return ChangeJudgement(
+        judgement.counts, judgement.counts and judgement.verdict.matters, judgement.verdict.why, judgement.summary
+    )
 
 
 def _difference(

@@ -67,33 +67,33 @@ class ValueSource:
         return isinstance(self.expression, JsonPath) or self.attribute == "content"
 
 
-def compile_values(field: str, given: object) -> tuple[ValueSource, ...]:
+def compile_values(field: str, value: object) -> tuple[ValueSource, ...]:
     """Compiles `{"price": {"kind": "price", "from": {"css": ..., "attribute": ...}, ...}}`. Raises InvalidValueError.
 
     `from` is `{"css" or "xpath": ..., "attribute": ...}`, `{"jsonpath": ...}` (of an HTML page: of its JSON-LD),
     `{"re": ..., "with": ...}` (of the selected text), or left out: the selected text.
     """
-    if not isinstance(given, Mapping) or len(given) > VALUES_MAX:
-        raise InvalidValueError(field, f"a table of at most {VALUES_MAX} values by name", type(given).__name__)
-    return tuple(_value(f"{field}.{name}", name, one) for name, one in given.items())
+    if not isinstance(value, Mapping) or len(value) > VALUES_MAX:
+        raise InvalidValueError(field, f"a table of at most {VALUES_MAX} values by name", type(value).__name__)
+    return tuple(_value(f"{field}.{name}", name, definition) for name, definition in value.items())
 
 
-def _value(field: str, name: object, given: object) -> ValueSource:
+def _value(field: str, name: object, raw: object) -> ValueSource:
     text(field, name, _NAME_MAX)
-    if not isinstance(given, Mapping):
-        raise InvalidValueError(field, "a table with kind and from", type(given).__name__)
-    form = compile_value_format(field, {key: value for key, value in given.items() if key != "from"})
-    if given.get("from") is None:
+    if not isinstance(raw, Mapping):
+        raise InvalidValueError(field, "a table with kind and from", type(raw).__name__)
+    form = compile_value_format(field, {key: value for key, value in raw.items() if key != "from"})
+    if raw.get("from") is None:
         return ValueSource(str(name), form)
     at = f"{field}.from"
-    found = known_table(at, given["from"], _KEYS)
-    if "re" in found:
-        known_table(at, found, ("re", "with"))
-        pattern = compile_pattern(at, {"re": found["re"]})
-        replacement = compile_replacement(f"{at}.with", str(found.get("with", r"\g<0>")), pattern)
+    fields = known_table(at, raw["from"], _KEYS)
+    if "re" in fields:
+        known_table(at, fields, ("re", "with"))
+        pattern = compile_pattern(at, {"re": fields["re"]})
+        replacement = compile_replacement(f"{at}.with", str(fields.get("with", r"\g<0>")), pattern)
         return ValueSource(str(name), form, pattern=pattern, replacement=replacement)
-    attribute = found.get("attribute")
-    place = {key: value for key, value in found.items() if key != "attribute"}
+    attribute = fields.get("attribute")
+    place = {key: value for key, value in fields.items() if key != "attribute"}
     expression = compile_expression(at, place, ("css", "xpath", "jsonpath"))
     if attribute is not None and kind_of(expression) == "jsonpath":
         raise refusal(f"{at}.attribute", "a JSONPath has no attribute")
@@ -147,20 +147,20 @@ class Selection:
 
         Raises SelectionLimitError where that would take too long.
         """
-        found = _Reader(self.plan, self.values, body, content_type, url, pdf_password, reader).selected()
-        content = found.content
-        if self.plan.text_steps and found.media is not Media.BINARY:
+        selected = _Reader(self.plan, self.values, body, content_type, url, pdf_password, reader).selected()
+        content = selected.content
+        if self.plan.text_steps and selected.media is not Media.BINARY:
             text = content.decode("utf-8", "replace")
             for step in self.plan.text_steps:
                 text = step(text)
             content = text.encode("utf-8", "replace")
-        missing = found.missing
+        missing = selected.missing
         if not content and not missing and body and not self.plan.optional and (self.plan.keeps or self.plan.narrowing):
             missing = "nothing is left of the page"
         texts = content.decode("utf-8", "replace") if any(value.expression is None for value in self.values) else ""
-        of_text = {v.name: _of_text(v, texts, found.language, reader) for v in self.values if v.expression is None}
-        readings = {**found.readings, **of_text}
-        return Selected(found.media, content, found.entries, found.ttl, readings, missing)
+        of_text = {v.name: _of_text(v, texts, selected.language, reader) for v in self.values if v.expression is None}
+        readings = {**selected.readings, **of_text}
+        return Selected(selected.media, content, selected.entries, selected.ttl, readings, missing)
 
     @property
     def narrows(self) -> bool:
@@ -168,30 +168,30 @@ class Selection:
         return bool(self.plan.keeps) or self.plan.narrowing or self.plan.feed_items is not None
 
 
-def compile_selection(name: str, field: str, given: object) -> Selection:
+def compile_selection(name: str, field: str, raw: object) -> Selection:
     """Compiles `{"steps": [...], "values": {...}, "least": {...}, "conditions": {...}, "inherit": true}`.
 
     `inherit`: whether what tags remove and drop goes in front (see `pollerd.inheritance`).
 
     `field` is its position in the settings. Raises InvalidValueError with field, position and reason.
     """
-    found = known_table(field, given, _KNOWN)
-    flag(f"{field}.inherit", found.get("inherit", True))
-    plan = compile_plan(f"{field}.steps", found.get("steps", []))
-    values = compile_values(f"{field}.values", found.get("values", {}))
+    fields = known_table(field, raw, _KNOWN)
+    flag(f"{field}.inherit", fields.get("inherit", True))
+    plan = compile_plan(f"{field}.steps", fields.get("steps", []))
+    values = compile_values(f"{field}.values", fields.get("values", {}))
     conditions = parse_conditions(
         f"{field}.conditions",
-        found.get("conditions"),
+        fields.get("conditions"),
         values=[value.name for value in values],
         compile_pattern=compile_pattern,
     )
-    least = parse_least(f"{field}.least", found["least"]) if found.get("least") is not None else None
-    return Selection(name, version_of(name, found), plan, values, least, conditions, _is_cheap(plan, values))
+    least = parse_least(f"{field}.least", fields["least"]) if fields.get("least") is not None else None
+    return Selection(name, version_of(name, fields), plan, values, least, conditions, _is_cheap(plan, values))
 
 
-def version_of(name: str, given: Mapping[str, object]) -> bytes:
+def version_of(name: str, fields: Mapping[str, object]) -> bytes:
     """Returns the 8-byte version of what a selection keeps; its conditions do not belong to it."""
-    kept = {key: given[key] for key in ("steps", "values") if given.get(key)}
+    kept = {key: fields[key] for key in ("steps", "values") if fields.get(key)}
     return xxhash.xxh3_64_digest(orjson.dumps([name, kept], option=orjson.OPT_SORT_KEYS))
 
 
@@ -205,10 +205,10 @@ def _is_cheap(plan: SelectionPlan, values: Sequence[ValueSource]) -> bool:
 
 def _of_text(value: ValueSource, text: str, language: str | None, reader: int) -> Reading:
     if value.pattern is None:
-        found = text.split("\n") if text else []
+        texts = text.split("\n") if text else []
     else:
-        found = [value.replacement.expand(match) for match in value.pattern.finditer(text)]
-    return read_value(found, value.form, language=language, reader=reader)
+        texts = [value.replacement.expand(match) for match in value.pattern.finditer(text)]
+    return read_value(texts, value.form, language=language, reader=reader)
 
 
 class _Reader:
@@ -256,15 +256,15 @@ class _Reader:
             return self._feed(text, self._plan.feed_items)
         for media in candidates:
             if media is Media.FEED and not (self._plan.keeps or self._plan.removals):
-                found = self._feed(text, FeedItems())
-                if not found.missing:
-                    return found
+                selected = self._feed(text, FeedItems())
+                if not selected.missing:
+                    return selected
             elif media is Media.HTML:
                 return self._html(text)
             elif media is Media.JSON:
-                found = self._json(text)
-                if not found.missing or self._plan.keeps:
-                    return found
+                selected = self._json(text)
+                if not selected.missing or self._plan.keeps:
+                    return selected
         if self._plan.keeps or self._plan.removals:
             if text.lstrip()[:1] == b"<" and self._by_xpath():
                 return self._xml(text)
@@ -356,10 +356,10 @@ class _Reader:
         return readings | self._unread("XML is read by xpath", readings)
 
     def _feed(self, text: bytes, items: FeedItems) -> Selected:
-        found = read_feed(text, self._reader)
-        if found is None:
+        document = read_feed(text, self._reader)
+        if document is None:
             return _nothing("the page is no feed")
-        kept, about = items.kept(found.entries), found.about if self._plan.feed_items is None else ("", "")
+        kept, about = items.kept(document.entries), document.about if self._plan.feed_items is None else ("", "")
         content = items.lines(kept) if items.fields else feed.content(kept, about, self._reader)
         return Selected(Media.FEED, content, kept, feed_ttl(text), self._feed_values(text))
 
@@ -415,27 +415,27 @@ class Selections:
     @property
     def cheap(self) -> bool:
         """Whether small bodies may be read in the event loop."""
-        return all(one.cheap for one in self.all)
+        return all(selection.cheap for selection in self.all)
 
     def __getitem__(self, name: str) -> Selection:
         """Returns the selection of this name. Raises KeyError."""
-        for one in self.all:
-            if one.name == name:
-                return one
+        for selection in self.all:
+            if selection.name == name:
+                return selection
         raise KeyError(name)
 
 
-def canonical(given: object) -> str:
+def canonical(value: object) -> str:
     """Returns checked settings `{name: selection}` as JSON with sorted keys; empty for none or an empty table.
 
     A site always has a selection `default`: where the settings name none, it keeps the whole page. Raises
     InvalidValueError with the position of what is wrong.
     """
-    if given is None or given == {}:
+    if value is None or value == {}:
         return ""
-    if not isinstance(given, Mapping):
-        raise InvalidValueError("selections", "a table of selections by name", type(given).__name__)
-    written = _written(given)
+    if not isinstance(value, Mapping):
+        raise InvalidValueError("selections", "a table of selections by name", type(value).__name__)
+    written = _written(value)
     compiled(written)
     return written
 
@@ -449,14 +449,14 @@ def compiled(settings: str) -> Selections:
     return _compiled(orjson.loads(settings))
 
 
-def _written(given: Mapping[object, object]) -> str:
-    for name in given:
+def _written(fields: Mapping[object, object]) -> str:
+    for name in fields:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidValueError("selections", "names of 1 to 64 characters without comma and semicolon", str(name))
-    if len(given) > SELECTIONS_MAX:
-        raise InvalidValueError("selections", f"at most {SELECTIONS_MAX} selections", f"{len(given)}")
+    if len(fields) > SELECTIONS_MAX:
+        raise InvalidValueError("selections", f"at most {SELECTIONS_MAX} selections", f"{len(fields)}")
     try:
-        written = orjson.dumps(given, option=orjson.OPT_SORT_KEYS).decode()
+        written = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidValueError("selections", f"values as in JSON ({error})", "others") from error
     if len(written) > BYTES_MAX:
@@ -464,8 +464,10 @@ def _written(given: Mapping[object, object]) -> str:
     return written
 
 
-def _compiled(given: Mapping[str, object]) -> Selections:
-    names = sorted(given, key=lambda name: (name != DEFAULT_SELECTION, name))
-    if DEFAULT_SELECTION not in given:
+def _compiled(fields: Mapping[str, object]) -> Selections:
+    names = sorted(fields, key=lambda name: (name != DEFAULT_SELECTION, name))
+    if DEFAULT_SELECTION not in fields:
         names = [DEFAULT_SELECTION, *names]
-    return Selections(tuple(compile_selection(name, f"selections.{name}", given.get(name, {}) or {}) for name in names))
+    return Selections(
+        tuple(compile_selection(name, f"selections.{name}", fields.get(name, {}) or {}) for name in names)
+    )

@@ -36,15 +36,15 @@ def read_api(source: Answers, progress: Callable[[int, int], None] = lambda done
     watches, unread, failures = list[Watch](), list[tuple[str, str]](), 0
     groups = _groups(source, unread)
     for number, uuid in enumerate(listed, 1):
-        found = _item(source, "watch", uuid)
-        if isinstance(found, str):
-            unread.append((f"watch {uuid[:40]}", found))
+        item = _item(source, "watch", uuid)
+        if isinstance(item, str):
+            unread.append((f"watch {uuid[:40]}", item))
             failures += 1
         else:
-            watches.append(Watch(uuid, found))
+            watches.append(Watch(uuid, item))
             failures = 0
         if failures >= MAX_FAILURES:
-            raise TransientError(f"{failures} watches in a row could not be read; the last: {found}")
+            raise TransientError(f"{failures} watches in a row could not be read; the last: {item}")
         progress(number, len(listed))
     unread.append(("proxies and headers.txt", "the API does not tell them"))
     return Instance(watches, groups, None, unread)
@@ -54,11 +54,11 @@ def _groups(source: Answers, unread: list[tuple[str, str]]) -> dict[str, Item]:
     """Returns all groups with their fields, of which their list tells only a few."""
     groups = dict[str, Item]()
     for uuid, told in _table(source, "/tags").items():
-        found = _item(source, "tag", uuid)
-        if isinstance(found, str):
-            unread.append((f"group {uuid[:40]}: all but its title", found))
-            found = {}
-        groups[uuid] = {**table(told), **found}
+        group = _item(source, "tag", uuid)
+        if isinstance(group, str):
+            unread.append((f"group {uuid[:40]}: all but its title", group))
+            group = {}
+        groups[uuid] = {**table(told), **group}
     return groups
 
 
@@ -83,11 +83,11 @@ def _table(source: Answers, path: str) -> Item:
     if status != 200:
         raise ConfigError(f"what answers is no changedetection.io, or an old one: {status} for {path}")
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"what answers is no changedetection.io: no JSON for {path}") from error
-    if isinstance(found, dict):
-        return table(found)
-    if found == []:  # an empty table of the program may come as a list
+    if isinstance(document, dict):
+        return table(document)
+    if document == []:  # an empty table of the program may come as a list
         return {}
-    raise ConfigError(f"what answers is no changedetection.io: a {type(found).__name__} for {path}")
+    raise ConfigError(f"what answers is no changedetection.io: a {type(document).__name__} for {path}")

@@ -59,11 +59,11 @@ def _of_archive(archive: zipfile.ZipFile) -> Instance:
     settings: Item | None = None
     parts: dict[str, dict[str, bytes]] = {}
     for entry in entries:
-        found = _ENTRY.fullmatch(entry.filename)
+        match = _ENTRY.fullmatch(entry.filename)
         if entry.filename == _SETTINGS:
             settings = table(_json(reader.read(entry), _SETTINGS).get("settings"))
-        elif found is not None:
-            parts.setdefault(found["uuid"], {})[found["name"]] = reader.read(entry)
+        elif match is not None:
+            parts.setdefault(match["uuid"], {})[match["name"]] = reader.read(entry)
     old = next((entry for entry in entries if entry.filename == _OLD), None)
     if settings is None and old is not None:
         return _of_old(_json(reader.read(old), _OLD), list(_NOT_IN_IT))
@@ -117,9 +117,9 @@ def _of_parts(settings: Item, parts: dict[str, dict[str, bytes]]) -> Instance:
     return Instance(watches, {**embedded, **groups}, {**settings, "application": application}, unread)
 
 
-def _restock(found: Item) -> Item:
+def _restock(item: Item) -> Item:
     """Returns the settings of prices: the file holds them as they are, or below their name."""
-    return table(found.get(_RESTOCK)) or table(found.get("restock_diff")) or found
+    return table(item.get(_RESTOCK)) or table(item.get("restock_diff")) or item
 
 
 def _of_old(document: Item, unread: list[tuple[str, str]]) -> Instance:
@@ -152,8 +152,8 @@ def _renewed(watch: Item) -> Item:
     return watch
 
 
-def _list(given: object) -> list[object]:
-    return given if isinstance(given, list) else [given] if given else []
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value] if value else []
 
 
 def _check_number(number: int) -> None:
@@ -173,10 +173,10 @@ def _json(data: bytes, name: str) -> Item:
     if len(data) > MAX_JSON_BYTES:
         raise ConfigError(f"{name} has more than {MAX_JSON_BYTES // 1024**2} MiB")
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         where = f"line {error.lineno}: " if isinstance(error, json.JSONDecodeError) else ""
         raise ConfigError(f"{name}: {where}no JSON") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{name} must be a table; given: a {type(found).__name__}")
-    return found
+    if not isinstance(document, dict):
+        raise ConfigError(f"{name} must be a table; given: a {type(document).__name__}")
+    return document

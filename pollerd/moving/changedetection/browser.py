@@ -38,26 +38,26 @@ def apply(draft: Draft, fields: Item, settings: Settings) -> None:
         draft.report.nothing_said("webdriver_js_execute_code")
 
 
-def _apply_delay(draft: Draft, given: object, browser: Item, *, rendered: bool) -> None:
-    if not isinstance(given, int | float) or isinstance(given, bool) or not given:
+def _apply_delay(draft: Draft, value: object, browser: Item, *, rendered: bool) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value:
         draft.report.nothing_said("webdriver_delay")
     elif rendered:
-        browser["wait_seconds"] = given
+        browser["wait_seconds"] = value
         draft.report.carried("webdriver_delay")
     else:
         draft.report.nothing_said("webdriver_delay", "it only counts in a browser")
 
 
-def _apply_steps(draft: Draft, given: object, browser: Item, *, rendered: bool) -> None:
-    steps = [table(one) for one in given] if isinstance(given, list) else []
-    steps = [one for one in steps if one.get("operation") not in (None, "", "Choose one")]
+def _apply_steps(draft: Draft, value: object, browser: Item, *, rendered: bool) -> None:
+    steps = [table(entry) for entry in value] if isinstance(value, list) else []
+    steps = [entry for entry in steps if entry.get("operation") not in (None, "", "Choose one")]
     if not steps or not rendered:
         draft.report.nothing_said("browser_steps", "they only count in a browser" if steps else "")
         return
     made = list[Item]()
-    for number, one in enumerate(steps):
-        place, operation = f"browser_steps[{number}]", str(one.get("operation"))
-        step, why = _step(operation, str(one.get("selector") or ""), str(one.get("optional_value") or ""))
+    for number, entry in enumerate(steps):
+        place, operation = f"browser_steps[{number}]", str(entry.get("operation"))
+        step, why = _step(operation, str(entry.get("selector") or ""), str(entry.get("optional_value") or ""))
         if step is None:
             draft.report.not_carried(place, f"{operation[:60]}: {why}")
             continue

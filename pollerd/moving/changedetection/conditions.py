@@ -18,12 +18,12 @@ _MAX_ROWS = 50
 def apply(draft: Draft, fields: Item, groups: WatchGroups) -> None:
     """Adds the conditions of a watch with those of its groups."""
     for key, leaf in (("trigger_text", "present"), ("text_should_not_be_present", "absent")):
-        given = groups.joined(key, fields.pop(key, None))
-        patterns = patterns_of(draft, key, given)
+        values = groups.joined(key, fields.pop(key, None))
+        patterns = patterns_of(draft, key, values)
         if patterns:
             draft.conditions.append({leaf: patterns, **_ANNOUNCED})
             draft.report.carried(key)
-        elif given:
+        elif values:
             draft.report.not_carried(key, "none of its patterns can be used: the condition is gone")
         else:
             draft.report.nothing_said(key)
@@ -49,9 +49,9 @@ def _apply_kinds(draft: Draft, fields: Item) -> None:
         draft.conditions.append({"only" if replaced else "purely": "additions"})
     elif removed and not added:
         draft.conditions.append({"only" if replaced else "purely": "removals"})
-    for kind, wanted in (("added", added), ("removed", removed), ("replaced", replaced)):
+    for kind, enabled in (("added", added), ("removed", removed), ("replaced", replaced)):
         key = f"filter_text_{kind}"
-        if wanted:
+        if enabled:
             draft.report.nothing_said(key)
         elif added != removed:
             draft.report.approximated(key, "the whole text is kept; the change is told where such lines are in it")
@@ -61,7 +61,7 @@ def _apply_kinds(draft: Draft, fields: Item) -> None:
 
 def _apply_rows(draft: Draft, fields: Item) -> None:
     rows, any_of = fields.pop("conditions", None), fields.pop("conditions_match_logic", "ALL") == "ANY"
-    found = list[Condition]()
+    conditions = list[Condition]()
     for number, row in enumerate(rows if isinstance(rows, list) else []):
         place = f"conditions[{number}]"
         if number >= _MAX_ROWS:
@@ -73,17 +73,19 @@ def _apply_rows(draft: Draft, fields: Item) -> None:
             continue
         leaf = _leaf(draft, place, field, operator, value)
         if leaf is not None:
-            found.append(leaf)
-    if found:
-        draft.conditions += [{"any": found}] if any_of and len(found) > 1 else found
-    _say(draft, rows, found)
+            conditions.append(leaf)
+    if conditions:
+        draft.conditions += [{"any": conditions}] if any_of and len(conditions) > 1 else conditions
+    _say(draft, rows, conditions)
 
 
-def _say(draft: Draft, rows: object, found: list[Condition]) -> None:
-    draft.report.carried("conditions_match_logic") if found else draft.report.nothing_said("conditions_match_logic")
+def _say(draft: Draft, rows: object, conditions: list[Condition]) -> None:
+    draft.report.carried("conditions_match_logic") if conditions else draft.report.nothing_said(
+        "conditions_match_logic"
+    )
     if not rows:
         draft.report.nothing_said("conditions")
-    elif found:
+    elif conditions:
         draft.report.carried("conditions")
     else:
         draft.report.not_carried("conditions", "none of its rows can be used")

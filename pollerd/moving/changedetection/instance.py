@@ -31,12 +31,12 @@ class Instance:
     """(what, why) of what could not be read."""
 
 
-def table(given: object) -> Item:
+def table(raw: object) -> Item:
     """Returns a table with names that are texts; empty, where it is none."""
-    return {str(name): value for name, value in given.items()} if isinstance(given, Mapping) else {}
+    return {str(name): value for name, value in raw.items()} if isinstance(raw, Mapping) else {}
 
 
-def texts(given: object) -> list[str]:
+def texts(value: object) -> list[str]:
     """Returns the texts of a list that are not empty."""
-    found = given if isinstance(given, list) else [given] if isinstance(given, str) else []
-    return [one for one in found if isinstance(one, str) and one.strip()]
+    entries = value if isinstance(value, list) else [value] if isinstance(value, str) else []
+    return [entry for entry in entries if isinstance(entry, str) and entry.strip()]

@@ -27,21 +27,21 @@ def apply(draft: Draft, fields: Item, groups: WatchGroups) -> None:
         return
     draft.report.approximated("processor", "price and availability are read from microdata (itemprop), not guessed")
     draft.values |= {"price": _PRICE, "availability": _AVAILABILITY}
-    given = groups.restock(own) or _from_old(old)
-    leaves = [*_stock(draft, given), *_prices(draft, given)]
+    settings = groups.restock(own) or _from_old(old)
+    leaves = [*_stock(draft, settings), *_prices(draft, settings)]
     draft.conditions += [{"any": leaves}] if len(leaves) > 1 else leaves
     for key in old:
         draft.report.nothing_said(key, "its newer form counts") if own else draft.report.carried(key)
     draft.report.carried(RESTOCK) if own else draft.report.nothing_said(RESTOCK)
-    _report_unknown(draft, given)
+    _report_unknown(draft, settings)
 
 
-def _report_unused(draft: Draft, processor: str, given: Item) -> None:
+def _report_unused(draft: Draft, processor: str, item: Item) -> None:
     if processor == _TEXT:
         draft.report.nothing_said("processor")
     else:
         draft.report.not_carried("processor", f"{processor[:40]} has no counterpart: the text is compared")
-    for key in given:
+    for key in item:
         draft.report.nothing_said(key, "it only counts for watches of prices and stock")
 
 
@@ -52,26 +52,26 @@ def _from_old(old: Item) -> Item:
     return {"in_stock_processing": stock, "follow_price_changes": follows, "price_change_threshold_percent": percent}
 
 
-def _stock(draft: Draft, given: Item) -> list[Condition]:
-    wanted = given.get("in_stock_processing", "in_stock_only")
+def _stock(draft: Draft, item: Item) -> list[Condition]:
+    processing = item.get("in_stock_processing", "in_stock_only")
     appears: Condition = {"value": "availability", "appears": {"re": _IN_STOCK}}
-    if wanted == "off":
+    if processing == "off":
         return []
-    if wanted == "all_changes":
+    if processing == "all_changes":
         return [appears, {"value": "availability", "disappears": {"re": _IN_STOCK}}]
     return [appears]
 
 
-def _prices(draft: Draft, given: Item) -> list[Condition]:
-    if not given.get("follow_price_changes", True):
+def _prices(draft: Draft, item: Item) -> list[Condition]:
+    if not item.get("follow_price_changes", True):
         return []
-    low, high = _number(given.get("price_change_min")), _number(given.get("price_change_max"))
+    low, high = _number(item.get("price_change_min")), _number(item.get("price_change_max"))
     leaves = list[Condition]()
     if low:
         leaves.append({"value": "price", "below": low, **_ANNOUNCED})
     if high:
         leaves.append({"value": "price", "above": high, **_ANNOUNCED})
-    percent = _number(given.get("price_change_threshold_percent"))
+    percent = _number(item.get("price_change_threshold_percent"))
     unit, least = ("percent", percent) if percent else ("amount", _LEAST)
     moved: list[Condition] = [{"value": "price", "changed_by": {unit: sign * least}, **_ANNOUNCED} for sign in (1, -1)]
     if percent:
@@ -84,10 +84,10 @@ def _prices(draft: Draft, given: Item) -> list[Condition]:
     return [{"all": [{"any": leaves}, {"any": moved}]}]
 
 
-def _number(given: object) -> float:
+def _number(value: object) -> float:
     """Returns a number above 0; 0: not set, as there."""
     try:
-        number = float(str(given))
+        number = float(str(value))
     except ValueError:
         return 0.0
     return number if 0 < number < 1e12 else 0.0
@@ -101,7 +101,7 @@ _KNOWN = frozenset(
 )
 
 
-def _report_unknown(draft: Draft, given: Item) -> None:
-    for key in given:
+def _report_unknown(draft: Draft, item: Item) -> None:
+    for key in item:
         if key not in _KNOWN:
             draft.report.not_carried(f"{RESTOCK}.{key}", "pollerd does not know this setting")

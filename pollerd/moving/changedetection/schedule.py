@@ -46,8 +46,8 @@ def _set_interval(draft: Draft, interval: Item, use_default: bool) -> None:
         draft.report.not_carried(key, "says no time, or more than 31 years: pollerd learns how often to poll")
 
 
-def _whole(given: object) -> int:
-    text = str(given).strip()
+def _whole(value: object) -> int:
+    text = str(value).strip()
     return int(text) if text.isdecimal() and len(text) < 12 else 0
 
 
@@ -69,11 +69,11 @@ def _set_windows(draft: Draft, limit: Item, settings: Settings, *, own: bool) ->
         draft.report.carried(key)
 
 
-def _window(draft: Draft, key: str, day: str, given: Item) -> list[Item]:
+def _window(draft: Draft, key: str, day: str, item: Item) -> list[Item]:
     """Returns the window of a day, none where it is closed."""
-    if not given.get("enabled"):
+    if not item.get("enabled"):
         return []
-    start, duration = _TIME.fullmatch(str(given.get("start_time", "")).strip()), table(given.get("duration"))
+    start, duration = _TIME.fullmatch(str(item.get("start_time", "")).strip()), table(item.get("duration"))
     minutes = _whole(duration.get("hours")) * 60 + _whole(duration.get("minutes"))
     if start is None or not minutes:
         draft.report.not_carried(f"{key}.{day}", "its start or its duration cannot be read: closed on that day")

@@ -70,17 +70,17 @@ class Settings:
     """Whether pages are rendered where a watch says nothing."""
 
 
-def report_settings(given: Item | None, told: SourceReport) -> Settings:
+def report_settings(item: Item | None, told: SourceReport) -> Settings:
     """Returns what the settings add to watches, and says of each key what becomes of it."""
-    if given is None:
+    if item is None:
         told.not_carried("all", "the API does not tell settings: global filters, default interval, headers, schedule")
         return Settings()
-    application, requests = table(given.get("application")), table(given.get("requests"))
+    application, requests = table(item.get("application")), table(item.get("requests"))
     for key, value in application.items():
         _report(told, f"application.{key}", value, _APPLICATION.get(key), secret=key in _SECRETS)
     for key, value in requests.items():
         _report(told, f"requests.{key}", value, _REQUESTS.get(key), secret=False)
-    for key, value in given.items():
+    for key, value in item.items():
         if key not in ("application", "requests"):
             _report(told, key, value, _USED if key == "headers" else None, secret=False)
     zone = application.get("scheduler_timezone_default")
@@ -92,7 +92,7 @@ def report_settings(given: Item | None, told: SourceReport) -> Settings:
         interval=table(requests.get("time_between_check")),
         windows=table(requests.get("time_schedule_limit")),
         zone=zone if isinstance(zone, str) and zone else None,
-        headers=table(given.get("headers")),
+        headers=table(item.get("headers")),
         proxies=_proxies(requests.get("extra_proxies")),
         browser="webdriver" in str(application.get("fetch_backend")),
     )
@@ -112,11 +112,11 @@ def _report(told: SourceReport, key: str, value: object, used: str | None, *, se
         told.not_carried(key, _LOST.get(name, _OTHER))
 
 
-def _proxies(given: object) -> dict[str, str]:
-    found = dict[str, str]()
-    for one in given if isinstance(given, list) else []:
-        proxy = table(one)
+def _proxies(value: object) -> dict[str, str]:
+    proxies = dict[str, str]()
+    for entry in value if isinstance(value, list) else []:
+        proxy = table(entry)
         name, url = str(proxy.get("proxy_name") or ""), proxy.get("proxy_url")
         if name and isinstance(url, str):
-            found[f"{_UI}{name}"] = url
-    return found
+            proxies[f"{_UI}{name}"] = url
+    return proxies

@@ -17,12 +17,12 @@ Selector = dict[str, str]
 
 def apply(draft: Draft, fields: Item, groups: WatchGroups, settings: Settings) -> None:
     """Adds the steps of a watch with those of its groups and the settings."""
-    given = {key: groups.joined(key, fields.pop(key, None)) for key in _LISTS}
-    given["subtractive_selectors"] = _distinct([*given["subtractive_selectors"], *settings.remove])
-    given["ignore_text"] = _distinct([*given["ignore_text"], *settings.ignore_text])
+    lists = {key: groups.joined(key, fields.pop(key, None)) for key in _LISTS}
+    lists["subtractive_selectors"] = _distinct([*lists["subtractive_selectors"], *settings.remove])
+    lists["ignore_text"] = _distinct([*lists["ignore_text"], *settings.ignore_text])
     for key, handle in _LISTS.items():
-        if given[key]:
-            handle(draft, key, given[key])
+        if lists[key]:
+            handle(draft, key, lists[key])
         else:
             draft.report.nothing_said(key)
     _apply_tracking(draft, fields)
@@ -35,15 +35,15 @@ def apply(draft: Draft, fields: Item, groups: WatchGroups, settings: Settings) -
             draft.report.nothing_said(key)
 
 
-def _distinct(given: list[str]) -> list[str]:
-    return list(dict.fromkeys(given))
+def _distinct(texts: list[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
 
 
 # --- elements --------------------------------------------------------------------------------------------------------
 
 
-def _remove(draft: Draft, key: str, given: list[str]) -> None:
-    for number, text in enumerate(given):
+def _remove(draft: Draft, key: str, texts: list[str]) -> None:
+    for number, text in enumerate(texts):
         place = f"{key}[{number}]"
         selector, wrong = removal_of(text)
         if selector is None:
@@ -54,10 +54,10 @@ def _remove(draft: Draft, key: str, given: list[str]) -> None:
     draft.report.carried(key)
 
 
-def _keep(draft: Draft, key: str, given: list[str]) -> None:
+def _keep(draft: Draft, key: str, texts: list[str]) -> None:
     """All matches of all filters, filter by filter."""
     kept = list[Selector]()
-    for number, text in enumerate(given):
+    for number, text in enumerate(texts):
         selector, how = selector_of(text)
         if selector is None:
             draft.report.not_carried(f"{key}[{number}]", how)
@@ -70,7 +70,7 @@ def _keep(draft: Draft, key: str, given: list[str]) -> None:
     if kept:
         if all("jsonpath" in selector for selector in kept) and not draft.has_media:
             draft.add_step(key, {"as": "json"})
-        draft.add_step(key, {"keep": dict(kept[0]) if len(kept) == 1 else [dict(one) for one in kept]})
+        draft.add_step(key, {"keep": dict(kept[0]) if len(kept) == 1 else [dict(step) for step in kept]})
     draft.report.carried(key)
 
 
@@ -113,24 +113,24 @@ def pattern_of(text: str) -> tuple[dict[str, object] | None, str]:
     return ({"re": expression}, "") if wrong is None else (None, wrong)
 
 
-def patterns_of(draft: Draft, key: str, given: list[str]) -> list[dict[str, object]]:
+def patterns_of(draft: Draft, key: str, texts: list[str]) -> list[dict[str, object]]:
     """Returns the patterns of a list; says of each what becomes of it."""
-    found = list[dict[str, object]]()
-    for number, text in enumerate(given):
+    patterns = list[dict[str, object]]()
+    for number, text in enumerate(texts):
         pattern, wrong = pattern_of(text)
         if pattern is None:
             draft.report.not_carried(f"{key}[{number}]", wrong)
             continue
-        found.append(pattern)
+        patterns.append(pattern)
         draft.report.carried(f"{key}[{number}]")
-    return found
+    return patterns
 
 
-def _ignore(draft: Draft, key: str, given: list[str]) -> None:
-    patterns = patterns_of(draft, key, given)
+def _ignore(draft: Draft, key: str, texts: list[str]) -> None:
+    patterns = patterns_of(draft, key, texts)
     if patterns:
         draft.add_step(key, {"lines": {"drop": patterns}})
-    if any("s" in _flags(text) or "m" in _flags(text) for text in given):
+    if any("s" in _flags(text) or "m" in _flags(text) for text in texts):
         draft.report.approximated(key, "patterns with flag s or m are held against one line each, not against spans")
     else:
         draft.report.approximated(key, "ignored lines are not kept, so that they are not shown either")
@@ -140,14 +140,14 @@ def _flags(text: str) -> str:
     return text.strip().rpartition("/")[2] if of_slashes(text.strip()) is not None else ""
 
 
-def _lines_containing(draft: Draft, key: str, given: list[str]) -> None:
-    draft.add_step(key, {"lines": {"keep": [{"text": text.strip()} for text in given]}})
+def _lines_containing(draft: Draft, key: str, texts: list[str]) -> None:
+    draft.add_step(key, {"lines": {"keep": [{"text": text.strip()} for text in texts]}})
     draft.report.carried(key)
 
 
-def _extract(draft: Draft, key: str, given: list[str]) -> None:
+def _extract(draft: Draft, key: str, texts: list[str]) -> None:
     """All matches; where a pattern has groups, the groups glued together."""
-    patterns = [of_slashes(text.strip()) or f"(?i){escaped(text.strip())}" for text in given]
+    patterns = [of_slashes(text.strip()) or f"(?i){escaped(text.strip())}" for text in texts]
     usable = list[str]()
     for number, pattern in enumerate(patterns):
         wrong = lacking(pattern)

@@ -100,13 +100,13 @@ def _set_names(context: WatchContext) -> None:
 
 
 def _set_tags(context: WatchContext) -> None:
-    draft, given, old = context.draft, context.take("tags"), context.take("tag")
+    draft, tags, old = context.draft, context.take("tags"), context.take("tag")
     titles = [*context.groups.titles, *(part.strip() for part in str(old or "").split(",") if part.strip())]
     if titles:
         set_tags(draft, "tags", titles)
     else:
         draft.report.nothing_said("tags")
-    for uuid in texts(given):
+    for uuid in texts(tags):
         if uuid not in context.groups.known:
             draft.report.not_carried("tags", "names a group that is not in what was read")
     draft.report.carried("tag") if old else draft.report.nothing_said("tag")
@@ -143,12 +143,12 @@ def _set_body(draft: Draft, body: object) -> None:
 
 def _set_headers(context: WatchContext, watch: Watch) -> None:
     """The settings' headers replace a watch's, and those of headers.txt both, as in the program."""
-    draft, given = context.draft, context.take("headers", {})
-    rendered = {name for name, value in table(given).items() if any(sign in str(value) for sign in _JINJA)}
+    draft, headers = context.draft, context.take("headers", {})
+    rendered = {name for name, value in table(headers).items() if any(sign in str(value) for sign in _JINJA)}
     for name in rendered:
         draft.report.not_carried(f"headers.{name}", "a template (Jinja2) is not rendered")
-    kept = {name: value for name, value in table(given).items() if name not in rendered}
-    set_headers(draft, "headers", kept if isinstance(given, Mapping) else {})
+    kept = {name: value for name, value in table(headers).items() if name not in rendered}
+    set_headers(draft, "headers", kept if isinstance(headers, Mapping) else {})
     for name, value in context.settings.headers.items():
         add_header(draft, f"settings.headers.{name}", name, value)
     for name, value in watch.headers.items():

@@ -14,9 +14,9 @@ _NO_CSS = ("/", "(", "..", "xpath=", "text=", "role=", "id=", "css=")
 _TYPES = frozenset({"image", "media", "font", "stylesheet", "script", "xhr", "fetch", "websocket", "other"})
 
 
-def use_browser(draft: Draft, key: str, given: object) -> None:
+def use_browser(draft: Draft, key: str, value: object) -> None:
     """The page is rendered."""
-    if given:
+    if value:
         draft.fields["render"] = "browser"
     draft.report.carried(key)
 
@@ -26,53 +26,53 @@ def _set(draft: Draft, name: str, value: object) -> None:
     draft.fields["browser"] = {**(known if isinstance(known, dict) else {}), name: value}
 
 
-def _selector(draft: Draft, key: str, given: object) -> None:
-    selector = given.get("selector") if isinstance(given, Mapping) else given
+def _selector(draft: Draft, key: str, value: object) -> None:
+    selector = value.get("selector") if isinstance(value, Mapping) else value
     if not isinstance(selector, str) or not selector.strip():
         draft.report.not_carried(key, "only a selector can be waited for")
     elif selector.lstrip().startswith(_NO_CSS):
         draft.report.not_carried(key, "only a CSS selector can be waited for")
     else:
         _set(draft, "wait_for", selector)
-        more = isinstance(given, Mapping) and len(given) > 1
+        more = isinstance(value, Mapping) and len(value) > 1
         (draft.report.approximated(key, "options of waiting are left out") if more else draft.report.carried(key))
 
 
-def _wait_time(draft: Draft, key: str, given: object) -> None:
-    value = given.get("timeout") if isinstance(given, Mapping) else given
+def _wait_time(draft: Draft, key: str, raw: object) -> None:
+    value = raw.get("timeout") if isinstance(raw, Mapping) else raw
     if isinstance(value, int | float) and not isinstance(value, bool):
         _set(draft, "wait_seconds", value)
         draft.report.carried(key)
     else:
-        _selector(draft, key, given)
+        _selector(draft, key, raw)
 
 
-def _until(draft: Draft, key: str, given: object) -> None:
-    if str(given) in _IDLE:
+def _until(draft: Draft, key: str, value: object) -> None:
+    if str(value) in _IDLE:
         _set(draft, "wait_until", "idle")
         draft.report.carried(key)
     else:
         draft.report.approximated(key, "pollerd waits until the page has loaded")
 
 
-def _blocked(draft: Draft, key: str, given: object) -> None:
-    wanted = [str(one) for one in given] if isinstance(given, list) else [str(given)]
-    known = [one for one in wanted if one in _TYPES]
+def _blocked(draft: Draft, key: str, value: object) -> None:
+    types = [str(kind) for kind in value] if isinstance(value, list) else [str(value)]
+    known = [kind for kind in types if kind in _TYPES]
     if known:
         _set(draft, "block", known)
-    if known == wanted:
+    if known == types:
         draft.report.carried(key)
     else:
         draft.report.not_carried(key, "kinds that a browser does not know are left out")
 
 
-def _referer(draft: Draft, key: str, given: object) -> None:
-    add_header(draft, key, "Referer", given)
+def _referer(draft: Draft, key: str, value: object) -> None:
+    add_header(draft, key, "Referer", value)
 
 
-def _http_credentials(draft: Draft, key: str, given: object) -> None:
-    if isinstance(given, Mapping) and {"username", "password"} <= given.keys() and "credentials" not in draft.fields:
-        draft.fields["credentials"] = {name: str(given[name]) for name in ("username", "password")}
+def _http_credentials(draft: Draft, key: str, value: object) -> None:
+    if isinstance(value, Mapping) and {"username", "password"} <= value.keys() and "credentials" not in draft.fields:
+        draft.fields["credentials"] = {name: str(value[name]) for name in ("username", "password")}
         draft.report.carried(key)
     else:
         draft.report.not_carried(key, "must hold username and password, and the URL none")

@@ -30,15 +30,15 @@ class JobDefaults:
 
     def applied(self, job: Mapping[str, object], kind: str) -> dict[str, object]:
         """Returns the job with the defaults of its kind, then of all, where it says nothing; lists are not joined."""
-        found = dict(job)
+        merged = dict(job)
         for name in (kind, "all"):
             for key, value in self.kinds.get(name, {}).items():
-                mine = found.get(key)
+                mine = merged.get(key)
                 if mine is None:
-                    found[key] = value
+                    merged[key] = value
                 elif self.dialect.joins_tables and key in _TABLES and isinstance(mine, Mapping):
-                    found[key] = {**(value if isinstance(value, Mapping) else {}), **mine}
-        return found
+                    merged[key] = {**(value if isinstance(value, Mapping) else {}), **mine}
+        return merged
 
 
 def read_defaults(data: bytes, dialect: Dialect, report: Report) -> JobDefaults:
@@ -54,9 +54,9 @@ def read_defaults(data: bytes, dialect: Dialect, report: Report) -> JobDefaults:
     return JobDefaults(_kinds(settings.get("job_defaults"), told), dialect)
 
 
-def _kinds(given: object, told: SourceReport) -> dict[str, dict[str, object]]:
+def _kinds(raw: object, told: SourceReport) -> dict[str, dict[str, object]]:
     kinds = dict[str, dict[str, object]]()
-    for kind, values in given.items() if isinstance(given, Mapping) else ():
+    for kind, values in raw.items() if isinstance(raw, Mapping) else ():
         key = f"job_defaults.{kind}"
         if kind not in _KINDS or not isinstance(values, Mapping | None):
             told.not_carried(key, f"must be a table for one of {', '.join(sorted(_KINDS))}")

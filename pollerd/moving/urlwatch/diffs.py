@@ -16,12 +16,12 @@ _SIGNS = {
 }
 
 
-def apply_diff_filters(draft: Draft, key: str, given: object) -> None:
+def apply_diff_filters(draft: Draft, key: str, raw: object) -> None:
     """Filters on the lines of the difference: those that keep added or removed lines become conditions."""
-    filters = given if isinstance(given, list) else [given]
-    for number, one in enumerate(filters):
-        if isinstance(one, Mapping) and one:
-            kind, value = next(iter(one.items()))
+    filters = raw if isinstance(raw, list) else [raw]
+    for number, entry in enumerate(filters):
+        if isinstance(entry, Mapping) and entry:
+            kind, value = next(iter(entry.items()))
             _diff_filter(draft, f"{key}[{number}].{kind}", str(kind), as_mapping(str(kind), value))
         else:
             draft.report.not_carried(f"{key}[{number}]", _LOST)
@@ -31,8 +31,8 @@ def apply_diff_filters(draft: Draft, key: str, given: object) -> None:
 _LOST = "filters on the difference are carried over where they keep added or removed lines (grep), else not"
 
 
-def _diff_filter(draft: Draft, key: str, kind: str, given: Mapping[str, object]) -> None:
-    pattern = given.get("re", given.get("text"))
+def _diff_filter(draft: Draft, key: str, kind: str, fields: Mapping[str, object]) -> None:
+    pattern = fields.get("re", fields.get("text"))
     if kind not in ("grep", "keep_lines_containing") or not isinstance(pattern, str):
         draft.report.not_carried(key, _LOST)
         return
@@ -50,23 +50,23 @@ def _diff_filter(draft: Draft, key: str, kind: str, given: Mapping[str, object])
     draft.report.not_carried(key, _LOST)
 
 
-def additions_only(draft: Draft, key: str, given: object) -> None:
+def additions_only(draft: Draft, key: str, value: object) -> None:
     """Only changes with added lines count; with webchanges' safeguard."""
-    if given in (False, None):
+    if value in (False, None):
         draft.report.nothing_said(key)
         return
-    share = _share(given)
-    if share is None and given != "disable_safeguard":
+    share = _share(value)
+    if share is None and value != "disable_safeguard":
         draft.report.not_carried(key, "must be true, a share from 0 to 1, or disable_safeguard")
         return
     draft.conditions.append({"only": "additions", **({} if share is None else {"unless_left_below": share})})
     draft.report.carried(key)
 
 
-def _share(given: object) -> float | None:
-    if given is True:
+def _share(value: object) -> float | None:
+    if value is True:
         return SAFEGUARD
-    text = str(given).strip()
+    text = str(value).strip()
     try:
         number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
@@ -74,42 +74,42 @@ def _share(given: object) -> float | None:
     return number if 0 < number <= 1 else None
 
 
-def deletions_only(draft: Draft, key: str, given: object) -> None:
+def deletions_only(draft: Draft, key: str, value: object) -> None:
     """Only changes with removed lines count."""
-    if given in (False, None):
+    if value in (False, None):
         draft.report.nothing_said(key)
         return
     draft.conditions.append({"only": "removals"})
     draft.report.carried(key)
 
 
-def compared_versions(draft: Draft, key: str, given: object) -> None:
+def compared_versions(draft: Draft, key: str, value: object) -> None:
     """A content that is among the last versions is no change."""
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         draft.report.not_carried(key, "must be a whole number above 0")
-    elif given == 1:
+    elif value == 1:
         draft.report.nothing_said(key)
     else:
-        draft.conditions.append({"new_in": min(given, 10_000)})
+        draft.conditions.append({"new_in": min(value, 10_000)})
         draft.report.carried(key)
 
 
-def differ(draft: Draft, key: str, given: object) -> None:
+def differ(draft: Draft, key: str, value: object) -> None:
     """How a difference is shown; some kinds also decide what is a difference."""
-    name, options = _named(given)
+    name, options = _named(value)
     _DIFFERS.get(name, _display)(draft, key, options)
 
 
-def _named(given: object) -> tuple[str, dict[str, object]]:
+def _named(raw: object) -> tuple[str, dict[str, object]]:
     """Returns (kind, options) of `unified`, `{name: unified, …}` or `{unified: {…}}`."""
-    if isinstance(given, str):
-        return given, {}
-    if not isinstance(given, Mapping) or not given:
+    if isinstance(raw, str):
+        return raw, {}
+    if not isinstance(raw, Mapping) or not raw:
         return "", {}
-    found = {str(name): value for name, value in given.items()}
-    if "name" in found:
-        return str(found.pop("name")), found
-    kind, options = next(iter(found.items()))
+    fields = {str(name): value for name, value in raw.items()}
+    if "name" in fields:
+        return str(fields.pop("name")), fields
+    kind, options = next(iter(fields.items()))
     return kind, as_mapping("", options)
 
 

@@ -13,20 +13,20 @@ from pollerd.moving.urlwatch import browser, diffs
 from pollerd.moving.urlwatch.handlers import Directive, lost
 
 
-def apply_directive(draft: Draft, key: str, given: object) -> None:
+def apply_directive(draft: Draft, key: str, value: object) -> None:
     """Applies one key of a job; an unknown one is named. Filters, URLs and proxies are applied elsewhere."""
-    DIRECTIVES.get(key, _UNKNOWN)(draft, key, given)
+    DIRECTIVES.get(key, _UNKNOWN)(draft, key, value)
 
 
 # --- kinds of directives ---------------------------------------------------------------------------------------------
 
 
-def _display(draft: Draft, key: str, given: object) -> None:
+def _display(draft: Draft, key: str, value: object) -> None:
     draft.report.display(key)
 
 
 def _not_needed(why: str) -> Directive:
-    return lambda draft, key, given: draft.report.nothing_said(key, why)
+    return lambda draft, key, value: draft.report.nothing_said(key, why)
 
 
 _UNKNOWN = lost("pollerd does not know this directive")
@@ -38,34 +38,34 @@ _NO_CONTROL = lost("how connections are made is not a setting of a site")
 # --- directives of their own -----------------------------------------------------------------------------------------
 
 
-def _title(draft: Draft, key: str, given: object) -> None:
-    draft.fields["title"] = str(given)
-    draft.name = str(given)
+def _title(draft: Draft, key: str, value: object) -> None:
+    draft.fields["title"] = str(value)
+    draft.name = str(value)
     draft.report.carried(key)
 
 
-def _note(draft: Draft, key: str, given: object) -> None:
-    draft.fields["note"] = str(given)
+def _note(draft: Draft, key: str, value: object) -> None:
+    draft.fields["note"] = str(value)
     draft.report.carried(key)
 
 
-def _shown_url(draft: Draft, key: str, given: object) -> None:
-    draft.fields.setdefault("title", str(given))
+def _shown_url(draft: Draft, key: str, value: object) -> None:
+    draft.fields.setdefault("title", str(value))
     draft.report.approximated(key, "only as title, where the job has no name; the history there does not come along")
 
 
-def _tags(draft: Draft, key: str, given: object) -> None:
-    set_tags(draft, key, given if isinstance(given, list | tuple | set) else [given])
+def _tags(draft: Draft, key: str, value: object) -> None:
+    set_tags(draft, key, value if isinstance(value, list | tuple | set) else [value])
 
 
-def _enabled(draft: Draft, key: str, given: object) -> None:
-    if not given:
+def _enabled(draft: Draft, key: str, value: object) -> None:
+    if not value:
         draft.fields["paused"] = True
     draft.report.carried(key)
 
 
-def _method(draft: Draft, key: str, given: object) -> None:
-    method = str(given).upper()
+def _method(draft: Draft, key: str, value: object) -> None:
+    method = str(value).upper()
     if method == "GET" and "body" not in draft.fields:
         draft.report.carried(key)
     elif method in ("GET", "POST"):
@@ -77,19 +77,19 @@ def _method(draft: Draft, key: str, given: object) -> None:
         draft.url = ""
 
 
-def _data(draft: Draft, key: str, given: object) -> None:
+def _data(draft: Draft, key: str, raw: object) -> None:
     """A body makes the request a POST, of a form where it is no JSON."""
     as_json = bool(draft.fields.pop("data_as_json", False))
     if as_json:
-        body, kind = json.dumps(given, default=str), "application/json"
-    elif isinstance(given, Mapping | list):
-        pairs = given if isinstance(given, Mapping) else [pair for pair in given if isinstance(pair, list)]
+        body, kind = json.dumps(raw, default=str), "application/json"
+    elif isinstance(raw, Mapping | list):
+        pairs = raw if isinstance(raw, Mapping) else [pair for pair in raw if isinstance(pair, list)]
         body, kind = (
             urlencode([(str(name), str(value)) for name, value in _pairs(pairs)]),
             "application/x-www-form-urlencoded",
         )
     else:
-        body, kind = str(given), "application/x-www-form-urlencoded"
+        body, kind = str(raw), "application/x-www-form-urlencoded"
     draft.fields["body"] = body
     draft.fields.setdefault("method", "POST")
     named = draft.fields.get("headers")
@@ -98,23 +98,23 @@ def _data(draft: Draft, key: str, given: object) -> None:
     draft.report.carried(key)
 
 
-def _pairs(given: Mapping[object, object] | list[list[object]]) -> list[tuple[object, object]]:
-    if isinstance(given, Mapping):
-        return list(given.items())
-    return [(pair[0], pair[1]) for pair in given if len(pair) == 2]
+def _pairs(fields: Mapping[object, object] | list[list[object]]) -> list[tuple[object, object]]:
+    if isinstance(fields, Mapping):
+        return list(fields.items())
+    return [(pair[0], pair[1]) for pair in fields if len(pair) == 2]
 
 
-def _as_json(draft: Draft, key: str, given: object) -> None:
-    draft.fields["data_as_json"] = bool(given)
+def _as_json(draft: Draft, key: str, value: object) -> None:
+    draft.fields["data_as_json"] = bool(value)
     draft.report.carried(key)
 
 
-def _params(draft: Draft, key: str, given: object) -> None:
+def _params(draft: Draft, key: str, raw: object) -> None:
     """Parameters are added to the query of the URL."""
-    if isinstance(given, Mapping):
-        added = urlencode({str(name): str(value) for name, value in given.items()})
-    elif isinstance(given, str):
-        added = given
+    if isinstance(raw, Mapping):
+        added = urlencode({str(name): str(value) for name, value in raw.items()})
+    elif isinstance(raw, str):
+        added = raw
     else:
         draft.report.not_carried(key, "must be a table or a text")
         return
@@ -123,16 +123,16 @@ def _params(draft: Draft, key: str, given: object) -> None:
     draft.report.carried(key)
 
 
-def _encoding(draft: Draft, key: str, given: object) -> None:
+def _encoding(draft: Draft, key: str, value: object) -> None:
     draft.report.not_carried(key, "the character set is found from the answer, and cannot be forced")
 
 
-def _timeout(draft: Draft, key: str, given: object) -> None:
+def _timeout(draft: Draft, key: str, value: object) -> None:
     draft.report.approximated(key, "pollerd has one time limit for all sites (--timeout)")
 
 
-def _empty(draft: Draft, key: str, given: object) -> None:
-    if given:
+def _empty(draft: Draft, key: str, value: object) -> None:
+    if value:
         draft.report.approximated(key, "a selection that matches nothing is an outcome of its own, never a change")
     else:
         draft.report.nothing_said(key)

@@ -69,7 +69,7 @@ def _size(yaml: Any, node: Any, sizes: dict[int, int], open_: set[int]) -> int:
 
 def _children(yaml: Any, node: Any) -> list[Any]:
     if isinstance(node, yaml.MappingNode):
-        return [one for pair in node.value for one in pair]
+        return [child for pair in node.value for child in pair]
     return node.value if isinstance(node, yaml.SequenceNode) else []
 
 
@@ -78,11 +78,11 @@ def _given_twice(yaml: Any, node: Any, seen: set[int]) -> set[str]:
     if id(node) in seen:
         return set()
     seen.add(id(node))
-    found = set[str]()
+    repeated = set[str]()
     if isinstance(node, yaml.MappingNode):
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-        found = {name for name in set(names) if names.count(name) > 1}
-    return found.union(*(_given_twice(yaml, child, seen) for child in _children(yaml, node)))
+        repeated = {name for name in set(names) if names.count(name) > 1}
+    return repeated.union(*(_given_twice(yaml, child, seen) for child in _children(yaml, node)))
 
 
 def _check_events(yaml: Any, events: Iterable[Any]) -> None:

@@ -63,11 +63,11 @@ def _count(call: FilterCall, name: str) -> int:
 
 def _element(parameter: str, selector: str) -> Handler:
     def handle(call: FilterCall) -> None:
-        wanted = call.text(parameter)
-        if not wanted:
+        text = call.text(parameter)
+        if not text:
             call.not_carried(f"{parameter} is missing")
             return
-        quoted = wanted.replace("\\", "\\\\").replace('"', '\\"')
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
         call.step({"keep": {"css": selector.format(quoted)}})
 
     return handle

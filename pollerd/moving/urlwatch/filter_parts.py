@@ -117,5 +117,5 @@ def as_mapping(kind: str, value: object) -> dict[str, object]:
     if value is None:
         return {}
     if isinstance(value, Mapping):
-        return {str(name): one for name, one in value.items()}
+        return {str(name): entry for name, entry in value.items()}
     return {UNNAMED.get(kind, "value"): value}

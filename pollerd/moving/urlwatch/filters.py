@@ -18,9 +18,9 @@ _TO_TEXT = frozenset({"html2text", "pdf2text", "pypdf", "ical2text", "csv2text",
 _NO_TEXT = frozenset({"format-json", "jq", "pretty-xml", "format-xml", "jsontoyaml", "sha1sum", "sha256sum"})
 
 
-def apply_filters(draft: Draft, key: str, given: object, dialect: Dialect, *, exact: bool) -> None:
+def apply_filters(draft: Draft, key: str, value: object, dialect: Dialect, *, exact: bool) -> None:
     """Adds the steps of all filters of the job; each filter and each of its parameters gets its line."""
-    calls = list(_calls(draft, key, given, dialect))
+    calls = list(_calls(draft, key, value, dialect))
     kinds = [call.kind for call in calls]
     if calls:
         draft.report.carried(key)
@@ -53,22 +53,22 @@ def _compares_markup(kinds: Sequence[str]) -> bool:
     return not any(kind in _TO_TEXT or kind in _NO_TEXT for kind in kinds)
 
 
-def _calls(draft: Draft, key: str, given: object, dialect: Dialect) -> Iterator[FilterCall]:
+def _calls(draft: Draft, key: str, raw: object, dialect: Dialect) -> Iterator[FilterCall]:
     """Yields the filters of a list, or of the old form in one text (`css:#a,html2text`)."""
-    if isinstance(given, str):
+    if isinstance(raw, str):
         draft.report.approximated(key, "the old form in one text: split at each comma, as its program does")
-        given = [dict([part.split(":", 1)]) if ":" in part else part for part in given.split(",")]
-    if isinstance(given, Mapping):  # webchanges takes one filter without a list
-        given = [{name: value} for name, value in given.items()]
-    if not isinstance(given, list):
-        draft.report.not_carried(key, f"must be a list of filters; it is a {type(given).__name__}")
+        raw = [dict([part.split(":", 1)]) if ":" in part else part for part in raw.split(",")]
+    if isinstance(raw, Mapping):  # webchanges takes one filter without a list
+        raw = [{name: value} for name, value in raw.items()]
+    if not isinstance(raw, list):
+        draft.report.not_carried(key, f"must be a list of filters; it is a {type(raw).__name__}")
         return
-    for number, one in enumerate(given):
+    for number, entry in enumerate(raw):
         place = f"{key}[{number}]"
-        if isinstance(one, str):
-            yield FilterCall(draft, f"{place}.{one}", one, {}, dialect)
-        elif isinstance(one, Mapping) and one:
-            (kind, value), *more = one.items()
+        if isinstance(entry, str):
+            yield FilterCall(draft, f"{place}.{entry}", entry, {}, dialect)
+        elif isinstance(entry, Mapping) and entry:
+            (kind, value), *more = entry.items()
             for name, _ in more:
                 draft.report.not_carried(f"{place}.{name}", "only the first key of a filter counts in its program")
             name = str(kind)

@@ -13,8 +13,8 @@ Directive = Callable[[Draft, str, object], None]
 def lost(why: str) -> Directive:
     """Returns a directive that is not carried over, where it is switched on."""
 
-    def handle(draft: Draft, key: str, given: object) -> None:
-        if given in (None, False, [], {}, ""):
+    def handle(draft: Draft, key: str, value: object) -> None:
+        if value in (None, False, [], {}, ""):
             draft.report.nothing_said(key)
         else:
             draft.report.not_carried(key, why)

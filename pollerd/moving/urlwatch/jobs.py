@@ -89,24 +89,24 @@ def _kind(job: Mapping[str, object], dialect: Dialect) -> str:
 def _apply_proxies(draft: Draft, job: Mapping[str, object]) -> None:
     """A site has one proxy: the one for the scheme of its URL."""
     scheme = draft.url.partition(":")[0]
-    wanted = next((name for name in ("proxy", f"{scheme}_proxy") if job.get(name)), None)
+    option = next((name for name in ("proxy", f"{scheme}_proxy") if job.get(name)), None)
     for name in _PROXIES:
         if name not in job:
             continue
-        if name == wanted:
+        if name == option:
             set_proxy(draft, name, job[name])
         else:
             draft.report.nothing_said(name, "it is not the proxy of this URL's scheme")
 
 
 def _apply_filters(draft: Draft, job: Mapping[str, object], dialect: Dialect, *, exact: bool) -> None:
-    given = [name for name in _FILTERS if job.get(name) not in (None, [], "")]
+    filters = [name for name in _FILTERS if job.get(name) not in (None, [], "")]
     for name in _FILTERS:
-        if name in job and name not in given:
+        if name in job and name not in filters:
             draft.report.nothing_said(name)
-    for name in given[1:]:
-        draft.report.not_carried(name, f"{given[0]} is used")
-    if given:
-        apply_filters(draft, given[0], job[given[0]], dialect, exact=exact)
+    for name in filters[1:]:
+        draft.report.not_carried(name, f"{filters[0]} is used")
+    if filters:
+        apply_filters(draft, filters[0], job[filters[0]], dialect, exact=exact)
     else:
         compare_body(draft, exact=exact)

@@ -65,14 +65,14 @@ class AppriseProcess:
         self._looked_up: dict[str, Address] = {}
         """Addresses that the process may ask to be connected to: those that it looked up for this message."""
 
-    async def send(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    async def send(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Returns what became of a message. Raises `LostProcessError`; after any exception it must be killed."""
         if self._process is None or self._process.returncode is not None:
             await self.kill()
             await self._start()
         self._looked_up.clear()
         self.denial = ""
-        await self._say(given)
+        await self._say(fields)
         return await self._listen()
 
     async def kill(self) -> None:
@@ -100,27 +100,27 @@ class AppriseProcess:
                 env=_ENVIRONMENT,
                 cwd="/",
             )
-        said = await self._listen()
+        answer = await self._listen()
         if (reason := missing()) is not None:
             structlog.get_logger("pollerd.channels").warning("apprise_not_fenced", reason=reason)
-        if "fault" in said:
-            raise LostProcessError(f"the process for Apprise cannot be fenced: {said['fault']}")
+        if "fault" in answer:
+            raise LostProcessError(f"the process for Apprise cannot be fenced: {answer['fault']}")
 
     async def _listen(self) -> dict[str, Any]:
         """Answers look-ups and opens connections until another line comes, and returns that."""
         while True:
             try:
-                said = orjson.loads(await self._line())
+                answer = orjson.loads(await self._line())
             except (ValueError, OSError) as error:  # too long, no JSON, or the end
                 raise LostProcessError("the process for Apprise ended") from error
-            if not isinstance(said, dict):
+            if not isinstance(answer, dict):
                 raise LostProcessError("the process for Apprise said what nobody understands")
-            if "resolve" in said:
-                await self._say(await self._resolved(str(said["resolve"]), _port(said)))
-            elif "connect" in said:
-                await self._connect(str(said["connect"]), _port(said), said.get("timeout"))
+            if "resolve" in answer:
+                await self._say(await self._resolved(str(answer["resolve"]), _port(answer)))
+            elif "connect" in answer:
+                await self._connect(str(answer["connect"]), _port(answer), answer.get("timeout"))
             else:
-                return said
+                return answer
 
     async def _line(self) -> bytes:
         """Returns the next line. Raises ValueError for one that is too long, and OSError."""
@@ -144,14 +144,14 @@ class AppriseProcess:
 
     async def _resolved(self, host: str, port: int) -> dict[str, Any]:
         try:
-            found = await allowed_addresses(self._guard, host, port)
+            addresses = await allowed_addresses(self._guard, host, port)
         except BlockedAddressError as error:
             self.denial = str(error)
             return {"refused": self.denial}
         except DIALLING_FAULTS:
             return {"addresses": []}
-        self._looked_up.update((str(entry[4][0]), entry) for entry in found)
-        return {"addresses": [(entry[0], entry[4]) for entry in found]}
+        self._looked_up.update((str(entry[4][0]), entry) for entry in addresses)
+        return {"addresses": [(entry[0], entry[4]) for entry in addresses]}
 
     async def _connect(self, host: str, port: int, patience: object) -> None:
         """Opens a connection through the guard and passes its descriptor; answers why not, where it cannot.
@@ -185,8 +185,8 @@ class AppriseProcess:
             raise LostProcessError("the process for Apprise does not read what it asked for") from error
 
 
-def _port(said: Mapping[str, Any]) -> int:
-    port = said.get("port")
+def _port(answer: Mapping[str, Any]) -> int:
+    port = answer.get("port")
     return port if isinstance(port, int) and 0 <= port < 65_536 else 0
 
 
@@ -298,14 +298,14 @@ class AppriseSettings(Struct, frozen=True):
         """Returns what secrets are given for: another service needs another URL."""
         return self.service
 
-    def uses(self, secret: str, given: Mapping[str, str]) -> bool:
+    def uses(self, secret: str, fields: Mapping[str, str]) -> bool:
         """Returns whether a secret kept from before still serves, beside those that were given."""
-        return not given
+        return not fields
 
 
-def apprise_settings(given: Mapping[str, Any]) -> tuple[AppriseSettings, dict[str, str]]:
+def apprise_settings(raw: Mapping[str, Any]) -> tuple[AppriseSettings, dict[str, str]]:
     """Returns settings and secrets. Raises `InvalidValueError`, for services and options that are refused, too."""
-    fields = GivenFields(given, ("url", "service", "format"), ("url",))
+    fields = GivenFields(raw, ("url", "service", "format"), ("url",))
     chosen = fields.choice("format", FORMATS, "text")
     url = fields.text("url", _URL_ALLOWED, 4_040)
     if url is None:  # as it was stored: the URL is a secret
@@ -355,11 +355,11 @@ class AppriseChannel:
     async def send(self, message: Message, now: float) -> Receipt:
         """Sends the message in the format that the channel asks for; see `MessageChannel`. `now` is not told."""
         body = {"text": message.text, "markdown": message.markdown, "html": message.html}[self._settings.format]
-        given = {"url": self._url, "title": message.subject, "body": body, "format": self._settings.format}
+        fields = {"url": self._url, "title": message.subject, "body": body, "format": self._settings.format}
         self._stay()
         try:
             async with asyncio.timeout(DEADLINE_SECONDS), self._environment.apprise_slots:
-                said = await self._process.send(_clean(given))
+                answer = await self._process.send(_clean(fields))
         except TimeoutError:
             await self._process.kill()
             return Receipt(AnswerKind.RETRY, None, f"not known to be sent within {DEADLINE_SECONDS:g} s")
@@ -370,7 +370,7 @@ class AppriseChannel:
             await self._process.kill()
             raise
         self._leave_soon()
-        return self._answer(str(said.get("status")), f"{said.get('error', '')} {said.get('log', '')}")
+        return self._answer(str(answer.get("status")), f"{answer.get('error', '')} {answer.get('log', '')}")
 
     def events_carried(self, message: Message) -> int:
         """Returns all: a chat is told how many more there are, with a link, rather than in dozens of messages."""
@@ -389,8 +389,8 @@ class AppriseChannel:
         detail = detail_of(log, _secret_parts(self._url)) or "Apprise says nothing more"
         if status == "INVALID":
             return Receipt(AnswerKind.REFUSED, None, detail_of(f"Apprise does not understand the URL: {detail}"))
-        found = _STATUS.search(log)
-        code = int(found[1]) if found else None
+        match = _STATUS.search(log)
+        code = int(match[1]) if match else None
         kind = AnswerKind.RETRY if code is None or code < 400 else kind_of_answer(code)
         return Receipt(kind, code, detail)
 
@@ -408,9 +408,9 @@ class AppriseChannel:
         structlog.get_logger("pollerd.channels").debug("apprise_ended", service=self._settings.service)
 
 
-def _clean(given: Mapping[str, str]) -> dict[str, str]:
+def _clean(texts: Mapping[str, str]) -> dict[str, str]:
     """Returns the texts without halves of surrogate pairs, which JSON cannot hold."""
-    return {name: value.encode("utf-8", "replace").decode() for name, value in given.items()}
+    return {name: value.encode("utf-8", "replace").decode() for name, value in texts.items()}
 
 
 def _secret_parts(url: str) -> list[str]:

@@ -127,12 +127,12 @@ class ParentProcess:
         answer = self.ask(resolve=name, port=int(port or 0))
         if "refused" in answer:
             raise PermissionError(answer["refused"])
-        found = [entry for entry in answer["addresses"] if family in (0, entry[0])]
-        if not found:
+        entries = [entry for entry in answer["addresses"] if family in (0, entry[0])]
+        if not entries:
             raise socket.gaierror(socket.EAI_NONAME, "no such name")
         return [
-            (socket.AddressFamily(one), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", tuple(place))
-            for one, place in found
+            (socket.AddressFamily(number), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", tuple(place))
+            for number, place in entries
         ]
 
     def connection(self, address: Any, timeout: float | None) -> int:
@@ -163,40 +163,40 @@ class Sockets:
     def replace(self) -> None:
         """Puts these methods in the place of those of `socket.socket`, for all sockets from now on."""
 
-        def open_(one: socket.socket, family: int = -1, type: int = -1, proto: int = -1, fileno: Any = None) -> None:
+        def open_(sock: socket.socket, family: int = -1, type: int = -1, proto: int = -1, fileno: Any = None) -> None:
             if fileno is not None:
-                return self._open(one, family, type, proto, fileno)
+                return self._open(sock, family, type, proto, fileno)
             family, type = (socket.AF_INET if family == -1 else family), (socket.SOCK_STREAM if type == -1 else type)
             if family not in _FAMILIES or type & 0xF != socket.SOCK_STREAM:
                 _refuse("a socket that is not one of TCP")
-            self._open(one, family, type, max(proto, 0), os.dup(self._unconnected.fileno()))
-            self._options[one] = []
+            self._open(sock, family, type, max(proto, 0), os.dup(self._unconnected.fileno()))
+            self._options[sock] = []
             return None
 
-        def set_option(one: socket.socket, *option: Any) -> None:
-            if one in self._options:
-                self._options[one].append(option)
+        def set_option(sock: socket.socket, *option: Any) -> None:
+            if sock in self._options:
+                self._options[sock].append(option)
             else:
-                self._set_option(one, *option)
+                self._set_option(sock, *option)
 
-        def connect_ex(one: socket.socket, address: Any) -> int:
+        def connect_ex(sock: socket.socket, address: Any) -> int:
             try:
-                self._connect(one, address)
+                self._connect(sock, address)
             except OSError as error:
                 return error.errno or errno.EPERM
             return 0
 
         changed: Any = socket.socket
         changed.__init__, changed.setsockopt, changed.connect_ex = open_, set_option, connect_ex
-        changed.connect = lambda one, address: self._connect(one, address)
+        changed.connect = lambda sock, address: self._connect(sock, address)
 
-    def _connect(self, one: socket.socket, address: Any) -> None:
-        descriptor = self._daemon.connection(address, one.gettimeout())
-        os.dup2(descriptor, one.fileno(), inheritable=False)
+    def _connect(self, sock: socket.socket, address: Any) -> None:
+        descriptor = self._daemon.connection(address, sock.gettimeout())
+        os.dup2(descriptor, sock.fileno(), inheritable=False)
         os.close(descriptor)
-        one.settimeout(one.gettimeout())  # the daemon's own are never blocking
-        for option in self._options.pop(one, ()):
-            self._set_option(one, *option)
+        sock.settimeout(sock.gettimeout())  # the daemon's own are never blocking
+        for option in self._options.pop(sock, ()):
+            self._set_option(sock, *option)
 
 
 class Gate:
@@ -268,10 +268,10 @@ def main() -> None:
     logger.addHandler(captured)
     answer: dict[str, Any] = {"ready": True}
     while True:
-        given = daemon.ask(**answer)
+        request = daemon.ask(**answer)
         captured.lines.clear()
         signal.alarm(_SECONDS)
-        answer = _sent(given)
+        answer = _sent(request)
         signal.alarm(0)
         answer["log"] = " ".join(captured.lines)[:_MAX_LOG]
 
@@ -312,10 +312,10 @@ def _module(name: str) -> Any:
 def _certificates() -> set[str]:
     """Returns the files by which servers are verified: the kernel judges them by where they lie, not by their links."""
     places = ssl.get_default_verify_paths()
-    found = {places.cafile} if places.cafile else set[str]()
+    paths = {places.cafile} if places.cafile else set[str]()
     if places.capath:
-        found.update(entry.path for entry in os.scandir(places.capath))
-    return {os.path.realpath(path) for path in found if os.path.isfile(path)}
+        paths.update(entry.path for entry in os.scandir(places.capath))
+    return {os.path.realpath(path) for path in paths if os.path.isfile(path)}
 
 
 def _limit() -> None:
@@ -338,7 +338,7 @@ def _warm_up() -> None:
                 setattr(module, name, lambda *_, **__: _refuse("a program"))
 
 
-def _sent(given: dict[str, Any]) -> dict[str, Any]:
+def _sent(message: dict[str, Any]) -> dict[str, Any]:
     """Sends one message; returns how it ended in Apprise's words."""
     from apprise import Apprise, AppriseAsset
     from apprise.common import OverflowMode
@@ -352,13 +352,13 @@ def _sent(given: dict[str, Any]) -> dict[str, Any]:
         secure_logging=True,
     )
     try:
-        plugin = Apprise.instantiate(given["url"], asset=asset)
+        plugin = Apprise.instantiate(message["url"], asset=asset)
         if plugin is None or not plugin.verify_certificate:
             return {"status": "INVALID"}
         plugin.overflow_mode = OverflowMode.TRUNCATE
         service = Apprise(asset=asset)
         service.add(plugin)
-        result = service.notify(body=given["body"], title=given["title"], body_format=given["format"])
+        result = service.notify(body=message["body"], title=message["title"], body_format=message["format"])
     except BaseException as error:  # noqa: BLE001 - plugins may raise anything, and the answer says so
         return {"status": "FAILURE", "error": f"{type(error).__name__}: {error}"[:_MAX_LOG]}
     status = getattr(result, "status", None)

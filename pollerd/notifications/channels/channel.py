@@ -70,7 +70,7 @@ class ChannelEnvironment:
 
 def detail_of(text: str, secrets: Iterable[str] = ()) -> str:
     """Returns one line of at most 500 characters for `Receipt.detail`, in which every secret is replaced."""
-    for secret in sorted({one for one in secrets if len(one) >= _SHORTEST_HIDDEN}, key=len, reverse=True):
+    for secret in sorted({value for value in secrets if len(value) >= _SHORTEST_HIDDEN}, key=len, reverse=True):
         text = text.replace(secret, _HIDDEN)
     line = re.sub(r"\s+", " ", text).strip().encode("utf-8", "backslashreplace").decode()
     line = "".join(character if character.isprintable() else "\ufffd" for character in line)
@@ -109,10 +109,10 @@ _MEANT = {"to": "recipients", "from": "sender", "server": "host", "user": "usern
 class GivenFields:
     """The fields of one object, taken one by one; the values of `secret` ones are not shown in errors."""
 
-    def __init__(self, given: Mapping[str, Any], known: Collection[str], secret: Collection[str]) -> None:
+    def __init__(self, fields: Mapping[str, Any], known: Collection[str], secret: Collection[str]) -> None:
         """Raises `InvalidValueError` for a field that is not known."""
-        self._given, self._secret = given, frozenset(secret)
-        for name in given:
+        self._given, self._secret = fields, frozenset(secret)
+        for name in fields:
             if name not in known:
                 meant = _MEANT.get(str(name).lower(), "")
                 if meant in known:
@@ -122,8 +122,8 @@ class GivenFields:
 
     def refuse(self, name: str, allowed: str) -> NoReturn:
         """Raises `InvalidValueError` for the field."""
-        given = self._given.get(name)
-        raise InvalidValueError(name, allowed, NOT_SHOWN if name in self._secret and given is not None else given)
+        value = self._given.get(name)
+        raise InvalidValueError(name, allowed, NOT_SHOWN if name in self._secret and value is not None else value)
 
     def raw(self, name: str) -> Any:
         """Returns the field as given; None: it is not."""

@@ -118,13 +118,13 @@ def _credentials(client: DialledClient, username: str | None, secrets: Mapping[s
     key = signing_key(seed)
     if key is None:
         raise ValueError("the seed is damaged")
-    given: dict[str, Any] = {"signature_cb": lambda nonce: signature(key, nonce)}
+    options: dict[str, Any] = {"signature_cb": lambda nonce: signature(key, nonce)}
     if jwt is not None:
         written = bytearray(jwt.encode("ascii"))
-        given["user_jwt_cb"] = lambda: written
+        options["user_jwt_cb"] = lambda: written
     else:
         client.introduce(public_name(key))
-    return given
+    return options
 
 
 _ANSWER_SECONDS = 10.0
@@ -191,8 +191,8 @@ class JetStreamChannel:
 
     def _answer_to(self, error: Exception, complaint: str) -> Receipt:
         """Returns what an error means. A missing stream may be made yet, and messages wait for it."""
-        said = f"{error} {complaint}".lower()
-        if isinstance(error, AuthorizationError) or any(word in said for word in _REFUSALS):
+        text = f"{error} {complaint}".lower()
+        if isinstance(error, AuthorizationError) or any(word in text for word in _REFUSALS):
             return self._said(AnswerKind.REFUSED, complaint or str(error))
         if isinstance(error, MaxPayloadError) or (isinstance(error, APIError) and error.err_code == _TOO_LARGE):
             return self._said(AnswerKind.DEAD, "the message is larger than the server takes")

@@ -94,14 +94,14 @@ class JetStreamSettings(Struct, frozen=True):
         """Returns what secrets are given for: never for a connection less safe."""
         return (self.host, self.port, self.tls, self.username)
 
-    def uses(self, secret: str, given: Mapping[str, str]) -> bool:
+    def uses(self, secret: str, fields: Mapping[str, str]) -> bool:
         """Returns whether a secret kept from before still serves, beside those that were given."""
-        return not given and (secret != "password" or self.username is not None)
+        return not fields and (secret != "password" or self.username is not None)
 
 
-def jetstream_settings(given: Mapping[str, Any]) -> tuple[JetStreamSettings, dict[str, str]]:
+def jetstream_settings(raw: Mapping[str, Any]) -> tuple[JetStreamSettings, dict[str, str]]:
     """Returns settings and secrets. Raises `InvalidValueError`."""
-    fields = GivenFields(given, _KNOWN, _SECRETS)
+    fields = GivenFields(raw, _KNOWN, _SECRETS)
     subject = fields.required("subject", _SUBJECT_ALLOWED, 255)
     stream = fields.text("stream", _STREAM_ALLOWED, 255)
     if not _SUBJECT.fullmatch(subject):

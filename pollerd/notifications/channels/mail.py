@@ -88,7 +88,11 @@ def _body(message: Message) -> bytes:
 
 
 def _subject(text: str) -> str:
-    kept = (" " if unicodedata.category(one) in ("Cc", "Zl", "Zp") else one for one in text if one not in _DROPPED)
+    kept = (
+        " " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character
+        for character in text
+        if character not in _DROPPED
+    )
     line = " ".join(_writable("".join(kept)).split())
     cut = line if len(line) <= _MAX_SUBJECT else line[: _MAX_SUBJECT - 1] + "…"
     charset = "us-ascii" if cut.isascii() else "utf-8"
@@ -101,12 +105,12 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _safe(given: str) -> str:
-    return given if _ID.fullmatch(given) else _digest(given)
+def _safe(text: str) -> str:
+    return text if _ID.fullmatch(text) else _digest(text)
 
 
-def _digest(*given: str) -> str:
-    return hashlib.sha256("\n".join(given).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 _QUIT_SECONDS = 2.0
@@ -136,7 +140,7 @@ class MailChannel:
             return Receipt(AnswerKind.RETRY, None, f"no answer within {DEADLINE_SECONDS:g} s")
         except (aiosmtplib.SMTPException, *DIALLING_FAULTS) as error:
             return self._answer_to(error)
-        return self._answer(message.id, settled | {one: refused.get(one, (250, "")) for one in left})
+        return self._answer(message.id, settled | {recipient: refused.get(recipient, (250, "")) for recipient in left})
 
     def events_carried(self, message: Message) -> int:
         """Returns how many events its bodies list; see `MessageChannel`."""
@@ -168,13 +172,15 @@ class MailChannel:
 
     def _answer(self, message_id: str, settled: Refusals) -> Receipt:
         """Returns what the recipients' answers mean together."""
-        for_now = {one: said for one, said in settled.items() if 400 <= said[0] < 500}
-        for_good = {one: said for one, said in settled.items() if said[0] >= 500}
+        for_now = {recipient: reply for recipient, reply in settled.items() if 400 <= reply[0] < 500}
+        for_good = {recipient: reply for recipient, reply in settled.items() if reply[0] >= 500}
         if any(code in _REFUSED_CODES for code, _ in for_good.values()):
             return self._said(AnswerKind.REFUSED, for_good)
         self._settled.pop(message_id, None)
         if for_now:
-            self._settled[message_id] = {one: said for one, said in settled.items() if one not in for_now}
+            self._settled[message_id] = {
+                recipient: reply for recipient, reply in settled.items() if recipient not in for_now
+            }
             while len(self._settled) > _MAX_PARTLY_SENT:
                 self._settled.popitem(last=False)
             return self._said(AnswerKind.RETRY, for_now)
@@ -184,7 +190,7 @@ class MailChannel:
 
     def _said(self, kind: AnswerKind, refused: Refusals) -> Receipt:
         codes = [code for code, _ in refused.values()]
-        text = "; ".join(f"{one}: {code} {said}" for one, (code, said) in refused.items())
+        text = "; ".join(f"{recipient}: {code} {reply}" for recipient, (code, reply) in refused.items())
         status = 250 if kind is AnswerKind.SENT else codes[0]
         return Receipt(kind, status, self._hidden(f"refused for {text}"))
 
@@ -229,4 +235,4 @@ async def _transact(client: aiosmtplib.SMTP, sender: str, recipients: list[str],
         return {recipient.recipient: (recipient.code, str(recipient.message)) for recipient in error.recipients}
     with contextlib.suppress(aiosmtplib.SMTPException, OSError):  # it is sent already
         await client.quit(timeout=_QUIT_SECONDS)
-    return {one: (response.code, str(response.message)) for one, response in refused.items()}
+    return {recipient: (response.code, str(response.message)) for recipient, response in refused.items()}

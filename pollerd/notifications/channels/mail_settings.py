@@ -38,14 +38,14 @@ class MailSettings(Struct, frozen=True):
         """Returns what the password is given for: never for a connection less safe."""
         return (self.host, self.port, self.security, self.username)
 
-    def uses(self, secret: str, given: Mapping[str, str]) -> bool:
+    def uses(self, secret: str, fields: Mapping[str, str]) -> bool:
         """Returns whether a secret kept from before still serves, beside those that were given."""
         return self.username is not None
 
 
-def mail_settings(given: Mapping[str, Any]) -> tuple[MailSettings, dict[str, str]]:
+def mail_settings(raw: Mapping[str, Any]) -> tuple[MailSettings, dict[str, str]]:
     """Returns settings and secrets. Raises `InvalidValueError`."""
-    fields = GivenFields(given, _KNOWN, ("password",))
+    fields = GivenFields(raw, _KNOWN, ("password",))
     security = fields.choice("security", tuple(_PORTS), STARTTLS)
     settings = MailSettings(
         host=fields.host("host"),
@@ -62,11 +62,11 @@ def mail_settings(given: Mapping[str, Any]) -> tuple[MailSettings, dict[str, str
 
 
 def _recipients(fields: GivenFields) -> tuple[str, ...]:
-    given = fields.raw("recipients")
-    texts = [given] if isinstance(given, str) else given
+    raw = fields.raw("recipients")
+    texts = [raw] if isinstance(raw, str) else raw
     if not isinstance(texts, list | tuple) or not 0 < len(texts) <= _MAX_RECIPIENTS:
         fields.refuse("recipients", f"a list of 1 to {_MAX_RECIPIENTS} addresses")
-    addresses = list(dict.fromkeys(address for one in texts for address in _addresses(fields, "recipients", one)))
+    addresses = list(dict.fromkeys(address for text in texts for address in _addresses(fields, "recipients", text)))
     if len(addresses) > _MAX_RECIPIENTS:
         fields.refuse("recipients", f"a list of 1 to {_MAX_RECIPIENTS} addresses")
     return tuple(addresses)
@@ -77,11 +77,11 @@ def _sender(fields: GivenFields) -> str:
     return addresses[0] if len(addresses) == 1 else fields.refuse("sender", _ADDRESS_ALLOWED)
 
 
-def _addresses(fields: GivenFields, name: str, given: object) -> list[str]:
+def _addresses(fields: GivenFields, name: str, value: object) -> list[str]:
     """Returns the addresses of a text: `a@example.org, Name <b@example.org>`; names are not kept."""
-    if not isinstance(given, str) or not given.isprintable():
+    if not isinstance(value, str) or not value.isprintable():
         return fields.refuse(name, _ADDRESS_ALLOWED)
-    found = [address for _, address in getaddresses([_SEMICOLON.sub(",", given).strip(" ,")])]
-    if not found or not all(map(_ADDRESS.fullmatch, found)):
+    addresses = [address for _, address in getaddresses([_SEMICOLON.sub(",", value).strip(" ,")])]
+    if not addresses or not all(map(_ADDRESS.fullmatch, addresses)):
         return fields.refuse(name, _ADDRESS_ALLOWED)
-    return found
+    return addresses

@@ -43,13 +43,13 @@ _BY_APPRISE = frozenset(["slack", "telegram", "discord", "teams", "matrix", "ntf
 """Services that people try as kinds."""
 
 
-def parse_channel(kind: str, given: Mapping[str, Any]) -> ParsedChannel:
+def parse_channel(kind: str, fields: Mapping[str, Any]) -> ParsedChannel:
     """Returns settings and secrets of what a user gave. Raises `InvalidValueError`."""
     if kind not in KINDS:
         if str(kind).lower() in _BY_APPRISE | SCHEMES:
             raise refusal("kind", f"{kind} is a service of Apprise: use kind apprise")
         raise unknown_name("kind", "kind of channel", str(kind), list(KINDS), "known: " + ", ".join(KINDS))
-    settings, secrets = KINDS[kind](given)
+    settings, secrets = KINDS[kind](fields)
     return ParsedChannel(settings, secrets)
 
 

@@ -53,7 +53,7 @@ def signatures(keys: Iterable[str], message_id: str, timestamp: int, body: bytes
     """Returns the header: the signatures by all these secrets. `message_id` has no "."."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     made = (hmac.digest(_key(key), signed, hashlib.sha256) for key in keys)
-    return " ".join("v1," + base64.b64encode(one).decode("ascii") for one in made)
+    return " ".join("v1," + base64.b64encode(digest).decode("ascii") for digest in made)
 
 
 def _key(secret: str) -> bytes:
@@ -109,20 +109,20 @@ class WebhookSettings(Struct, frozen=True):
         """Returns what secrets are given for."""
         return self.url
 
-    def uses(self, secret: str, given: Mapping[str, str]) -> bool:
+    def uses(self, secret: str, fields: Mapping[str, str]) -> bool:
         """Returns whether a secret kept from before still serves, beside those that were given."""
         if secret.startswith(HEADER):
             return secret.removeprefix(HEADER) in self.headers
         return secret != "previous_secret" or self.previous_until is not None
 
 
-def webhook_settings(given: Mapping[str, Any]) -> tuple[WebhookSettings, dict[str, str]]:
+def webhook_settings(raw: Mapping[str, Any]) -> tuple[WebhookSettings, dict[str, str]]:
     """Returns settings and secrets. Raises `InvalidValueError`."""
-    fields = GivenFields(given, _KNOWN, _SECRET)
+    fields = GivenFields(raw, _KNOWN, _SECRET)
     try:
         url, _, query = normalise_url(fields.required("url", "an absolute http or https URL", 2_048)).partition("?")
     except InvalidValueError as error:
-        raise error.of("url", given=_without_query(given.get("url"))) from None
+        raise error.of("url", given=_without_query(raw.get("url"))) from None
     secrets = {name: value for name in ("secret", "previous_secret") if (value := fields.text(name, SECRET_ALLOWED))}
     for name, value in secrets.items():
         if not is_secret(value):
@@ -133,8 +133,8 @@ def webhook_settings(given: Mapping[str, Any]) -> tuple[WebhookSettings, dict[st
     return WebhookSettings(url, names, _until(fields, secrets)), secrets | values
 
 
-def _without_query(given: object) -> object:
-    return given.partition("?")[0] if isinstance(given, str) else given
+def _without_query(value: object) -> object:
+    return value.partition("?")[0] if isinstance(value, str) else value
 
 
 def _until(fields: GivenFields, secrets: Mapping[str, str]) -> float | None:
@@ -149,17 +149,17 @@ def _until(fields: GivenFields, secrets: Mapping[str, str]) -> float | None:
 
 def _headers(fields: GivenFields) -> tuple[tuple[str, ...], dict[str, str]]:
     """Returns the names, and the values where they were given; a list of names: as it was stored."""
-    given = fields.raw("headers") or {}
-    if not isinstance(given, Mapping | list | tuple) or len(given) > _MAX_HEADERS:
+    headers = fields.raw("headers") or {}
+    if not isinstance(headers, Mapping | list | tuple) or len(headers) > _MAX_HEADERS:
         fields.refuse("headers", _HEADERS_ALLOWED)
     names = []
-    for name in given:
+    for name in headers:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _OURS or name.lower() in names:
             raise InvalidValueError("headers", _HEADERS_ALLOWED, name)
         names.append(name.lower())
     values = {}
-    if isinstance(given, Mapping):
-        values = {HEADER + name.lower(): value for name, value in given.items()}
+    if isinstance(headers, Mapping):
+        values = {HEADER + name.lower(): value for name, value in headers.items()}
     if not all(_is_value(value) for value in values.values()):
         fields.refuse("headers", _HEADERS_ALLOWED)
     return tuple(names), values
@@ -235,6 +235,6 @@ def answer_of(posted: Posted, hidden: list[str]) -> Receipt:
     status = posted.status
     if status is None:
         return unanswered(posted.kind, detail_of(posted.detail, hidden))
-    said = detail_of(posted.beginning.decode("utf-8", "replace"), hidden)
-    detail = detail_of(f"HTTP status {status}: {said}" if said else f"HTTP status {status}")
+    text = detail_of(posted.beginning.decode("utf-8", "replace"), hidden)
+    detail = detail_of(f"HTTP status {status}: {text}" if text else f"HTTP status {status}")
     return Receipt(kind_of_answer(status), status, detail, posted.retry_after)

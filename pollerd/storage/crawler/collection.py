@@ -139,7 +139,7 @@ class CollectionStore(Subject):
         statement = select(page_link.c.source_id, page_link.c.target_id).join(some, some.c.id == page_link.c.source_id)
         between: Counter[tuple[int, int]] = Counter()
         for source, target in connection.execute(statement.limit(MAX_LINKS)):
-            ends = [position.get(host_of.get(one, -1)) for one in (source, target)]
+            ends = [position.get(host_of.get(page_id, -1)) for page_id in (source, target)]
             if ends[0] is not None and ends[1] is not None and ends[0] != ends[1]:
                 between[min(ends[0], ends[1]), max(ends[0], ends[1])] += 1
         links = [(first, second, count) for (first, second), count in sorted(between.items())]
@@ -169,9 +169,9 @@ class CollectionStore(Subject):
             statement = statement.where(page.c.host_id.in_(select(page_host.c.id).where(page_host.c.name == host)))
         if min_relevance is not None:
             statement = statement.where(page.c.relevance >= min_relevance)
-        found = [_page(*row) for row in connection.execute(statement)]
-        more = len(found) > limit
-        return ListPage(found[:limit], encoding.encode("k", found[limit - 1].id) if more else None)
+        pages = [_page(*row) for row in connection.execute(statement)]
+        more = len(pages) > limit
+        return ListPage(pages[:limit], encoding.encode("k", pages[limit - 1].id) if more else None)
 
     async def iter_pages(self) -> AsyncIterator[StoredPage]:
         """Yields all pages known to the crawler, by id, read in pieces."""

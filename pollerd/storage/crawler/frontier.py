@@ -118,21 +118,21 @@ class LinkContext(Subject):
     def _update(self, columns: list[str]) -> ForEachRow:
         """Returns the statement that updates these columns of frontier pages."""
 
-        def change(given: ColumnSource) -> Executable:
-            values: list[tuple[Any, Any]] = [(page.c[name], given[name]) for name in columns]
-            there = page.c.id == given["key"], page.c.value.is_not(None)
-            return update(page).ordered_values(*values).where(*there)
+        def change(source: ColumnSource) -> Executable:
+            values: list[tuple[Any, Any]] = [(page.c[name], source[name]) for name in columns]
+            conditions = page.c.id == source["key"], page.c.value.is_not(None)
+            return update(page).ordered_values(*values).where(*conditions)
 
         return self._sql.for_each(change, {**{n: page.c[n].type for n in columns}, "key": page.c.id.type}, ["key"])
 
     @reads
     def around(self, connection: Connection, page_ids: Sequence[int]) -> list[PageRow]:
         """Returns the current link context of the pages, in no order."""
-        found: list[PageRow] = []
+        rows: list[PageRow] = []
         for start in range(0, len(page_ids), CONTEXT_PIECE):
             some = self._sql.id_list(page_ids[start : start + CONTEXT_PIECE])
-            found += map(PageRow._make, run(connection, self._rows, some))
-        return found
+            rows += map(PageRow._make, run(connection, self._rows, some))
+        return rows
 
     def apply(self, connection: Connection, deltas: Mapping[int, LinkContextDelta]) -> set[int]:
         """Applies the changes, by page id, to the link context of frontier pages; returns the pages' hosts.
@@ -163,8 +163,8 @@ class LinkContext(Subject):
         fallen = [row.id for row in rows if row.id in deltas and deltas[row.id].fell >= row.parents_best]
         if not fallen:
             return {}
-        found = dict(map(tuple, run(connection, self._best_parents, self._sql.id_list(fallen))))
-        return {page_id: found.get(page_id) or 0.0 for page_id in fallen}
+        values = dict(map(tuple, run(connection, self._best_parents, self._sql.id_list(fallen))))
+        return {page_id: values.get(page_id) or 0.0 for page_id in fallen}
 
 
 def _with(row: PageRow, delta: LinkContextDelta, best: float | None) -> PageRow:
@@ -283,19 +283,19 @@ class Frontier(Subject):
     def ids(self, connection: Connection, urls: Iterable[str]) -> dict[str, int]:
         """Returns the ids of those URLs that are pages."""
         keys = {url_key(url): url for url in urls}
-        found, wanted = dict[str, int](), list(keys)
-        for start in range(0, len(wanted), PIECE):
-            rows = run(connection, self._ids, self._sql.id_list(wanted[start : start + PIECE]))
-            found.update((keys[key], page_id) for key, page_id in rows)
-        return found
+        known, all_keys = dict[str, int](), list(keys)
+        for start in range(0, len(all_keys), PIECE):
+            rows = run(connection, self._ids, self._sql.id_list(all_keys[start : start + PIECE]))
+            known.update((keys[key], page_id) for key, page_id in rows)
+        return known
 
     def host_ids(self, connection: Connection, names: Iterable[str]) -> dict[str, int]:
         """Returns ids of hosts by name; adds new hosts."""
         unique = list(dict.fromkeys(names))
-        found = self._known_hosts(connection, unique)
-        if len(found) == len(unique):
-            return found
-        run_each(connection, self._new_host, [(name,) for name in unique if name not in found])
+        known_ids = self._known_hosts(connection, unique)
+        if len(known_ids) == len(unique):
+            return known_ids
+        run_each(connection, self._new_host, [(name,) for name in unique if name not in known_ids])
         return self._known_hosts(connection, unique)
 
     def _known_hosts(self, connection: Connection, names: Sequence[str]) -> dict[str, int]:
@@ -335,8 +335,8 @@ class Frontier(Subject):
 
     def renew_hosts(self, connection: Connection, host_ids: Iterable[int]) -> None:
         """Recomputes `best` of the hosts from their pages."""
-        if wanted := set(host_ids):
-            run(connection, self._renew_best, self._sql.id_list(wanted))
+        if unique_ids := set(host_ids):
+            run(connection, self._renew_best, self._sql.id_list(unique_ids))
 
     @reads
     def sweep(self, connection: Connection, after: int) -> tuple[list[PageRow], int]:
@@ -390,16 +390,16 @@ class Frontier(Subject):
         chosen = self._best(connection, room, wanted)
         return self._put_on_trial(connection, chosen, weight, now) if chosen else []
 
-    def _best(self, connection: Connection, room: dict[int, int], wanted: int) -> list[int]:
-        """Returns ids of the best pages of the hosts, `wanted` at most, within the room of each host."""
+    def _best(self, connection: Connection, room: dict[int, int], limit: int) -> list[int]:
+        """Returns ids of the best pages of the hosts, `limit` at most, within the room of each host."""
         if not room:
             return []
-        most = min(max(room.values()), wanted)
+        most = min(max(room.values()), limit)
         rows = connection.execute(self._best_pages, {"hosts": self._sql.id_list(room), "most": most})
         chosen, left = list[int](), dict(room)
         # Among equals the first discovered.
         for host_id, _, page_id in sorted(rows, key=lambda row: (-row[1], row[2])):
-            if left[host_id] > 0 and len(chosen) < wanted:
+            if left[host_id] > 0 and len(chosen) < limit:
                 left[host_id] -= 1
                 chosen.append(page_id)
         return chosen
@@ -468,15 +468,15 @@ def _best_value() -> ScalarSelect[Any]:
     return select(func.max(page.c.value)).where(page.c.host_id == page_host.c.id).scalar_subquery()
 
 
-def _become(given: ColumnSource) -> Executable:
+def _become(source: ColumnSource) -> Executable:
     """Returns the statement that takes pages off the frontier, as requested or collected."""
-    becomes: list[tuple[Any, Any]] = [(page.c[name], given[name]) for name in _BECOMES]
-    return update(page).ordered_values(*becomes, (page.c.value, null())).where(page.c.id == given["key"])
+    becomes: list[tuple[Any, Any]] = [(page.c[name], source[name]) for name in _BECOMES]
+    return update(page).ordered_values(*becomes, (page.c.value, null())).where(page.c.id == source["key"])
 
 
-def _one_more_out(given: ColumnSource) -> Executable:
+def _one_more_out(source: ColumnSource) -> Executable:
     one_more = {"out": page_host.c.out + literal_column("1", BigInteger)}
-    return update(page_host).where(page_host.c.id == given["key"]).values(one_more)
+    return update(page_host).where(page_host.c.id == source["key"]).values(one_more)
 
 
 def _best_of_hosts(sql: Statements) -> Select[Any]:
@@ -484,15 +484,17 @@ def _best_of_hosts(sql: Statements) -> Select[Any]:
     some = page.alias("some")
     best = select(some.c.id, some.c.value).where(some.c.host_id == page_host.c.id, some.c.value.is_not(None))
     best = best.order_by(some.c.value.desc(), some.c.id).limit(bindparam("most")).correlate(page_host)
-    wanted = sql.in_list(page_host.c.id, "hosts")
+    condition = sql.in_list(page_host.c.id, "hosts")
     if sql.is_sqlite:
         # SQLite lacks LATERAL. Repeating here that the pages are the host's would make it read all of the host's pages.
         ids = best.with_only_columns(some.c.id)
         return (
-            select(page_host.c.id, page.c.value, page.c.id).join_from(page_host, page, page.c.id.in_(ids)).where(wanted)
+            select(page_host.c.id, page.c.value, page.c.id)
+            .join_from(page_host, page, page.c.id.in_(ids))
+            .where(condition)
         )
-    found = best.lateral("found")
-    return select(page_host.c.id, found.c.value, found.c.id).join_from(page_host, found, true()).where(wanted)
+    top = best.lateral("found")
+    return select(page_host.c.id, top.c.value, top.c.id).join_from(page_host, top, true()).where(condition)
 
 
 def _best_page() -> ScalarSelect[Any]:

@@ -44,31 +44,31 @@ class _PageOrigin(NamedTuple):
     relevance: float
 
 
-def _is_link(given: ColumnSource) -> tuple[ColumnElement[bool], ...]:
-    return page_link.c.source_id == given["source"], page_link.c.target_id == given["target"]
+def _is_link(source: ColumnSource) -> tuple[ColumnElement[bool], ...]:
+    return page_link.c.source_id == source["source"], page_link.c.target_id == source["target"]
 
 
-def _unlink(given: ColumnSource) -> Executable:
-    return delete(page_link).where(*_is_link(given))
+def _unlink(source: ColumnSource) -> Executable:
+    return delete(page_link).where(*_is_link(source))
 
 
-def _update_anchor(given: ColumnSource) -> Executable:
-    return update(page_link).where(*_is_link(given)).values(anchor=given["anchor"])
+def _update_anchor(source: ColumnSource) -> Executable:
+    return update(page_link).where(*_is_link(source)).values(anchor=source["anchor"])
 
 
-def _judge(given: ColumnSource) -> Executable:
+def _judge(source: ColumnSource) -> Executable:
     """Updates a judged page: keeps the relevance if none is given, and removes the site unless it is kept."""
     c = page.c
     return (
         update(page)
         .ordered_values(
-            (c.state, given["state"]),
-            (c.reason, given["reason"]),
-            (c.relevance, func.coalesce(given["relevance"], c.relevance)),
-            (c.site_id, case((given["keeps_site"], c.site_id), else_=null())),
-            (c.own, and_(c.own, given["keeps_own"])),
+            (c.state, source["state"]),
+            (c.reason, source["reason"]),
+            (c.relevance, func.coalesce(source["relevance"], c.relevance)),
+            (c.site_id, case((source["keeps_site"], c.site_id), else_=null())),
+            (c.own, and_(c.own, source["keeps_own"])),
         )
-        .where(c.id == given["key"])
+        .where(c.id == source["key"])
     )
 
 
@@ -77,18 +77,18 @@ def _judged_row(record: PageRecord) -> tuple[Any, ...]:
     return record.state.value, record.reason, record.relevance, keeps, keeps, record.page_id
 
 
-def _count_host(given: ColumnSource) -> Executable:
+def _count_host(source: ColumnSource) -> Executable:
     h, one = page_host.c, _number(1)
-    return update(page_host).where(h.id == given["key"]).values(asked=h.asked + one, out=h.out - one)
+    return update(page_host).where(h.id == source["key"]).values(asked=h.asked + one, out=h.out - one)
 
 
-def _count_child(given: ColumnSource) -> Executable:
+def _count_child(source: ColumnSource) -> Executable:
     c = page.c
     siblings = [
         (c.children_retrieved, c.children_retrieved + _number(1)),
-        (c.children_relevance, c.children_relevance + given["relevance"]),
+        (c.children_relevance, c.children_relevance + source["relevance"]),
     ]
-    return update(page).ordered_values(*siblings).where(c.id == given["key"])
+    return update(page).ordered_values(*siblings).where(c.id == source["key"])
 
 
 def _siblings(sql: Statements) -> str:
@@ -104,8 +104,8 @@ def _siblings(sql: Statements) -> str:
     return sql.compiled(select(some.c.id).select_from(parents.join(some, true())), ["parent"])
 
 
-def _count_children(given: ColumnSource) -> Executable:
-    return update(page).where(page.c.id == given["key"]).values(child_count=page.c.child_count + given["more"])
+def _count_children(source: ColumnSource) -> Executable:
+    return update(page).where(page.c.id == source["key"]).values(child_count=page.c.child_count + source["more"])
 
 
 class PageCommit:
@@ -197,18 +197,18 @@ class PageCommit:
             connection, {out_link.url for _, record in read for out_link in record.out_links or ()}
         )
         ids |= self._discover(connection, read, ids, step)
-        there: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        former: defaultdict[int, dict[int, float]] = defaultdict(dict)
         sources = self._sql.id_list(record.page_id for _, record in read)
         for source, target, anchor in run(connection, self._links_of, sources):
-            there[source][target] = anchor
+            former[source][target] = anchor
         changes = _Links()
         for _, record in read:
-            wanted = {
+            present = {
                 ids[out_link.url]: out_link.anchor
                 for out_link in record.out_links or ()
                 if out_link.counted and out_link.url in ids
             }
-            changes.relink(record, origins[record.page_id].relevance, there[record.page_id], wanted)
+            changes.relink(record, origins[record.page_id].relevance, former[record.page_id], present)
         run_each(connection, self._unlink, changes.removed)
         run_each(connection, self._add_link, changes.added)
         run_each(connection, self._update_anchor, changes.anchors_changed)
@@ -226,7 +226,7 @@ class PageCommit:
         if not new:
             return {}
         self._frontier.add(connection, list(new.values()))
-        children = Counter(one.parent_id for one in new.values())
+        children = Counter(row.parent_id for row in new.values())
         run_each(connection, self._count_children, [(count, page_id) for page_id, count in children.items()])
         return self._frontier.ids(connection, new)
 
@@ -260,27 +260,27 @@ class _Links:
         self.deltas: defaultdict[int, LinkContextDelta] = defaultdict(LinkContextDelta)
 
     def relink(
-        self, record: PageRecord, before: float, there: Mapping[int, float], wanted: Mapping[int, float]
+        self, record: PageRecord, before: float, former: Mapping[int, float], present: Mapping[int, float]
     ) -> None:
-        """Compares the former links of a page with its present ones, `there` and `wanted`; `before`: its former
+        """Compares the former links of a page with its present ones, `former` and `present`; `before`: its former
         relevance.
 
         Both map page ids to scores of the links' texts.
         """
         source, relevance = record.page_id, before if record.relevance is None else record.relevance
-        for target, anchor in there.items():
-            if target not in wanted:
+        for target, anchor in former.items():
+            if target not in present:
                 self.removed.append((source, target))
                 self.deltas[target].unlink(before, anchor)
                 continue
-            if wanted[target] != anchor:
-                self.anchors_changed.append((wanted[target], source, target))
-                self.deltas[target].change_anchor(anchor, wanted[target])
+            if present[target] != anchor:
+                self.anchors_changed.append((present[target], source, target))
+                self.deltas[target].change_anchor(anchor, present[target])
             if relevance != before:
                 self.deltas[target].change_relevance(before, relevance)
-        for target in wanted.keys() - there.keys():
-            self.added.append((source, target, wanted[target]))
-            self.deltas[target].link(relevance, wanted[target], record.depth + 1)
+        for target in present.keys() - former.keys():
+            self.added.append((source, target, present[target]))
+            self.deltas[target].link(relevance, present[target], record.depth + 1)
 
 
 def _number(value: int) -> ColumnElement[int]:

@@ -84,34 +84,34 @@ class LeafPlace:
 Maker = Callable[[LeafContext, LeafPlace, Given, str], SignedLeaf]
 
 
-def parse_leaf(context: LeafContext, place: LeafPlace, given: Given) -> SignedLeaf:
-    """Makes the leaf. `given`: a table with keys that are texts. Raises `InvalidValueError` with the field."""
-    if "value" in given:
-        context.values.add(name := _value_name(context, place, given))
-        test = _single_test(place, {key: None for key in given if key != "value"}, _VALUE_TESTS, 'a "value" leaf')
-        _check_options(place, given, ("value", test), _VALUE_OPTIONS.get(test, ()))
-        return _VALUE_TESTS[test](context, place, given, name)
-    test = _single_test(place, given, _CONTENT_TESTS, "a leaf")
-    _check_options(place, given, (test,), _OPTIONS[test])
-    return _CONTENT_TESTS[test](context, place, given, test)
+def parse_leaf(context: LeafContext, place: LeafPlace, fields: Given) -> SignedLeaf:
+    """Makes the leaf. `fields`: a table with keys that are texts. Raises `InvalidValueError` with the field."""
+    if "value" in fields:
+        context.values.add(name := _value_name(context, place, fields))
+        test = _single_test(place, {key: None for key in fields if key != "value"}, _VALUE_TESTS, 'a "value" leaf')
+        _check_options(place, fields, ("value", test), _VALUE_OPTIONS.get(test, ()))
+        return _VALUE_TESTS[test](context, place, fields, name)
+    test = _single_test(place, fields, _CONTENT_TESTS, "a leaf")
+    _check_options(place, fields, (test,), _OPTIONS[test])
+    return _CONTENT_TESTS[test](context, place, fields, test)
 
 
-def _single_test(place: LeafPlace, given: Mapping[str, object], tests: Mapping[str, object], what: str) -> str:
+def _single_test(place: LeafPlace, fields: Mapping[str, object], tests: Mapping[str, object], what: str) -> str:
     """Returns the one test that a leaf makes."""
-    found = [key for key in given if key in tests]
-    if len(found) == 1:
-        return found[0]
-    unknown = next((key for key in given if key not in tests and key not in _ANY_OPTION), None)
+    keys = [key for key in fields if key in tests]
+    if len(keys) == 1:
+        return keys[0]
+    unknown = next((key for key in fields if key not in tests and key not in _ANY_OPTION), None)
     names = ", ".join(tests)
-    if unknown is not None and not found:
+    if unknown is not None and not keys:
         raise InvalidValueError(place.at(masked(unknown[:60])), f"one test of {what}: {names}", unknown[:60])
     raise InvalidValueError(
-        place.field, f"{what} with exactly one test of {names}", f"{' and '.join(found)}" if found else "none"
+        place.field, f"{what} with exactly one test of {names}", f"{' and '.join(keys)}" if keys else "none"
     )
 
 
-def _check_options(place: LeafPlace, given: Given, present: Collection[str], options: Collection[str]) -> None:
-    for key in given:
+def _check_options(place: LeafPlace, fields: Given, present: Collection[str], options: Collection[str]) -> None:
+    for key in fields:
         if key in present or key in options:
             continue
         test = list(present)[-1]
@@ -121,8 +121,8 @@ def _check_options(place: LeafPlace, given: Given, present: Collection[str], opt
 # --- parts of leaves -------------------------------------------------------------------------------------------------
 
 
-def _value_name(context: LeafContext, place: LeafPlace, given: Given) -> str:
-    name = given["value"]
+def _value_name(context: LeafContext, place: LeafPlace, fields: Given) -> str:
+    name = fields["value"]
     if isinstance(name, str) and name in context.names:
         return name
     known = f"there are: {', '.join(sorted(context.names))}" if context.names else "the selection has none"
@@ -130,8 +130,8 @@ def _value_name(context: LeafContext, place: LeafPlace, given: Given) -> str:
     raise InvalidValueError(place.at("value"), f"a value of the selection ({wrong})", document.shown(name))
 
 
-def _pattern(context: LeafContext, where: str, given: object) -> NamedPattern:
-    definition = {"text": given} if isinstance(given, str) else given
+def _pattern(context: LeafContext, where: str, value: object) -> NamedPattern:
+    definition = {"text": value} if isinstance(value, str) else value
     known = document.table(where, definition, _PATTERN)
     context.patterns += 1
     if context.patterns > MAX_PATTERNS:
@@ -139,37 +139,37 @@ def _pattern(context: LeafContext, where: str, given: object) -> NamedPattern:
     for key in ("text", "re"):
         if known.get(key) == "":
             raise InvalidValueError(
-                where if isinstance(given, str) else f"{where}.{key}", "a text that is not empty", ""
+                where if isinstance(value, str) else f"{where}.{key}", "a text that is not empty", ""
             )
     pattern = context.compile_pattern(where, definition)
     text, expression = known.get("text"), known.get("re")
     return NamedPattern(pattern, f"/{excerpt(str(expression))}/" if text is None else f'"{excerpt(str(text))}"')
 
 
-def _patterns(context: LeafContext, where: str, given: object) -> tuple[NamedPattern, ...]:
-    if not isinstance(given, list):
-        return (_pattern(context, where, given),)
-    several = document.list_of(where, given, MAX_PATTERNS, "patterns")
-    return tuple(_pattern(context, f"{where}[{n}]", one) for n, one in enumerate(several))
+def _patterns(context: LeafContext, where: str, value: object) -> tuple[NamedPattern, ...]:
+    if not isinstance(value, list):
+        return (_pattern(context, where, value),)
+    several = document.list_of(where, value, MAX_PATTERNS, "patterns")
+    return tuple(_pattern(context, f"{where}[{n}]", pattern) for n, pattern in enumerate(several))
 
 
-def _announced(place: LeafPlace, given: Given) -> bool:
-    return document.one_of(place.at("against"), given.get("against", "last"), ("last", "announced")) == "announced"
+def _announced(place: LeafPlace, fields: Given) -> bool:
+    return document.one_of(place.at("against"), fields.get("against", "last"), ("last", "announced")) == "announced"
 
 
 def _level(
-    context: LeafContext, place: LeafPlace, given: Given, leaf: ConditionNode, negated: bool = False
+    context: LeafContext, place: LeafPlace, fields: Given, leaf: ConditionNode, negated: bool = False
 ) -> SignedLeaf:
     """Returns a level leaf; `negated`: its test says the contrary of what the leaf finds."""
-    sticky = _announced(place, given)
+    sticky = _announced(place, fields)
     context.announced_content |= sticky
     return SignedLeaf(leaf, place.negated is not negated, sticky)
 
 
-def _kind(place: LeafPlace, given: Given, key: str) -> leaves.Kind:
+def _kind(place: LeafPlace, fields: Given, key: str) -> leaves.Kind:
     return (
         "removals"
-        if document.one_of(place.at(key), given[key], ("additions", "removals")) == "removals"
+        if document.one_of(place.at(key), fields[key], ("additions", "removals")) == "removals"
         else "additions"
     )
 
@@ -177,34 +177,34 @@ def _kind(place: LeafPlace, given: Given, key: str) -> leaves.Kind:
 # --- leaves of the content -------------------------------------------------------------------------------------------
 
 
-def _edge_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
-    pattern = _pattern(context, place.at(test), given[test])
-    where = document.one_of(place.at("in"), given.get("in", "content"), ("content", "added", "removed"))
+def _edge_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: str) -> SignedLeaf:
+    pattern = _pattern(context, place.at(test), fields[test])
+    where = document.one_of(place.at("in"), fields.get("in", "content"), ("content", "added", "removed"))
     if where == "content":
         return SignedLeaf(leaves.TextEdge(pattern, test == "appears"), place.negated)
     lines: Literal["added", "removed"] = "added" if where == "added" else "removed"
     return SignedLeaf(leaves.TextInLines(pattern, lines), place.negated)
 
 
-def _level_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
-    patterns = _patterns(context, place.at(test), given[test])
-    return _level(context, place, given, leaves.TextLevel(patterns), test == "absent")
+def _level_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: str) -> SignedLeaf:
+    patterns = _patterns(context, place.at(test), fields[test])
+    return _level(context, place, fields, leaves.TextLevel(patterns), test == "absent")
 
 
-def _only_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
-    kind, left = _kind(place, given, test), given.get("unless_left_below")
+def _only_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: str) -> SignedLeaf:
+    kind, left = _kind(place, fields, test), fields.get("unless_left_below")
     if left is not None and kind == "removals":
         raise refusal(place.at("unless_left_below"), "it goes with additions only")
     part = None if left is None else document.share(place.at("unless_left_below"), left)
     return SignedLeaf(leaves.SomeLines(kind, part), place.negated)
 
 
-def _purely_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
-    return SignedLeaf(leaves.PureLines(_kind(place, given, test)), place.negated)
+def _purely_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: str) -> SignedLeaf:
+    return SignedLeaf(leaves.PureLines(_kind(place, fields, test)), place.negated)
 
 
-def _new_in_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
-    number = given[test]
+def _new_in_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: str) -> SignedLeaf:
+    number = fields[test]
     if number == "all":
         context.all_versions = True
         return SignedLeaf(leaves.NewLines(0), place.negated)
@@ -215,9 +215,9 @@ def _new_in_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str
     return SignedLeaf(leaves.NewLines(versions), place.negated)
 
 
-def _length_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
+def _length_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: str) -> SignedLeaf:
     where, allowed = place.at(test), "a table with min, max, or both"
-    limits = document.table(where, given[test], allowed)
+    limits = document.table(where, fields[test], allowed)
     document.known_keys(where, limits, ("min", "max"), allowed)
     least, most = (
         None if limits.get(key) is None else document.whole_number(f"{where}.{key}", limits[key], 0, MAX_LENGTH)
@@ -227,52 +227,52 @@ def _length_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str
         raise InvalidValueError(where, allowed, "neither")
     if least is not None and most is not None and least > most:
         raise InvalidValueError(f"{where}.max", f"at least min ({least:,})", most)
-    return _level(context, place, given, leaves.ContentLength(least, most))
+    return _level(context, place, fields, leaves.ContentLength(least, most))
 
 
-def _size_leaf(context: LeafContext, place: LeafPlace, given: Given, test: str) -> SignedLeaf:
-    if given[test] is None:
+def _size_leaf(context: LeafContext, place: LeafPlace, fields: Given, test: str) -> SignedLeaf:
+    if fields[test] is None:
         raise InvalidValueError(place.at(test), "a table with chars, share, or both", "null")
-    since = _announced(place, given)
+    since = _announced(place, fields)
     context.announced_content |= since
-    return SignedLeaf(leaves.ChangeExtent(parse_least(place.at(test), given[test]), since), place.negated)
+    return SignedLeaf(leaves.ChangeExtent(parse_least(place.at(test), fields[test]), since), place.negated)
 
 
 # --- leaves of values ------------------------------------------------------------------------------------------------
 
 
 def _number_leaf(relation: Literal["above", "below"]) -> Maker:
-    def make(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
-        limit = document.exact_number(place.at(relation), given[relation])
-        return _level(context, place, given, leaves.NumberLevel(name, relation, limit))
+    def make(context: LeafContext, place: LeafPlace, fields: Given, name: str) -> SignedLeaf:
+        limit = document.exact_number(place.at(relation), fields[relation])
+        return _level(context, place, fields, leaves.NumberLevel(name, relation, limit))
 
     return make
 
 
 def _crossing_leaf(side: Literal["above", "below"]) -> Maker:
-    def make(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
+    def make(context: LeafContext, place: LeafPlace, fields: Given, name: str) -> SignedLeaf:
         key = f"crosses_{side}"
-        limit = document.exact_number(place.at(key), given[key])
+        limit = document.exact_number(place.at(key), fields[key])
         return SignedLeaf(leaves.NumberCrossing(name, side, limit), place.negated)
 
     return make
 
 
-def _equals_leaf(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
-    wanted = given["equals"]
-    if isinstance(wanted, str):
-        if not 1 <= len(wanted) <= _EQUALS_TEXT:
+def _equals_leaf(context: LeafContext, place: LeafPlace, fields: Given, name: str) -> SignedLeaf:
+    expected = fields["equals"]
+    if isinstance(expected, str):
+        if not 1 <= len(expected) <= _EQUALS_TEXT:
             raise InvalidValueError(
-                place.at("equals"), f"a number, or a text of 1 to {_EQUALS_TEXT:,} characters", wanted
+                place.at("equals"), f"a number, or a text of 1 to {_EQUALS_TEXT:,} characters", expected
             )
-        return _level(context, place, given, leaves.TextEquals(name, wanted))
-    number = document.exact_number(place.at("equals"), wanted)
-    return _level(context, place, given, leaves.NumberLevel(name, "equals", number))
+        return _level(context, place, fields, leaves.TextEquals(name, expected))
+    number = document.exact_number(place.at("equals"), expected)
+    return _level(context, place, fields, leaves.NumberLevel(name, "equals", number))
 
 
-def _changed_leaf(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
+def _changed_leaf(context: LeafContext, place: LeafPlace, fields: Given, name: str) -> SignedLeaf:
     where, allowed = place.at("changed_by"), "a table with amount or percent"
-    step = document.table(where, given["changed_by"], allowed)
+    step = document.table(where, fields["changed_by"], allowed)
     document.known_keys(where, step, ("amount", "percent"), allowed)
     if len(step) != 1:
         raise InvalidValueError(where, allowed, "both")
@@ -280,24 +280,24 @@ def _changed_leaf(context: LeafContext, place: LeafPlace, given: Given, name: st
     number: Decimal = document.exact_number(f"{where}.{unit}", step[unit])
     if not number:
         raise InvalidValueError(f"{where}.{unit}", "a number other than 0 (below 0: a fall, above: a rise)", 0)
-    since = _announced(place, given)
+    since = _announced(place, fields)
     if since:
         context.announced_values.add(name)
     return SignedLeaf(leaves.NumberChange(name, number, unit == "percent", since), place.negated)
 
 
 def _value_edge_leaf(test: Literal["appears", "disappears"]) -> Maker:
-    def make(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
-        pattern = _pattern(context, place.at(test), given[test])
+    def make(context: LeafContext, place: LeafPlace, fields: Given, name: str) -> SignedLeaf:
+        pattern = _pattern(context, place.at(test), fields[test])
         return SignedLeaf(leaves.ValueTextEdge(name, pattern, test == "appears"), place.negated)
 
     return make
 
 
 def _value_level_leaf(test: Literal["present", "absent"]) -> Maker:
-    def make(context: LeafContext, place: LeafPlace, given: Given, name: str) -> SignedLeaf:
-        patterns = _patterns(context, place.at(test), given[test])
-        return _level(context, place, given, leaves.ValueTextLevel(name, patterns), test == "absent")
+    def make(context: LeafContext, place: LeafPlace, fields: Given, name: str) -> SignedLeaf:
+        patterns = _patterns(context, place.at(test), fields[test])
+        return _level(context, place, fields, leaves.ValueTextLevel(name, patterns), test == "absent")
 
     return make
 
@@ -386,8 +386,8 @@ class Condition:
 
     def evaluate(self, comparison: Comparison) -> Verdict:
         """Returns whether the change matters."""
-        found = self.root.find(ComparisonView(comparison))
-        return Verdict(found.state is not False, joined(found.facts), found.unknown)
+        finding = self.root.find(ComparisonView(comparison))
+        return Verdict(finding.state is not False, joined(finding.facts), finding.unknown)
 
 
 def parse_conditions(
@@ -426,16 +426,16 @@ class _Parser:
         """Parses a condition and what is in it."""
         if depth > MAX_DEPTH:
             raise InvalidValueError(place.field, f"nested at most {MAX_DEPTH} deep", "deeper")
-        given = table(place.field, document, _ALLOWED)
-        combined = [key for key in _COMBINED if key in given]
+        fields = table(place.field, document, _ALLOWED)
+        combined = [key for key in _COMBINED if key in fields]
         if not combined:
-            return self._leaf(place, given)
-        if len(given) > 1:
-            others = " and ".join(sorted(given)[:5])
+            return self._leaf(place, fields)
+        if len(fields) > 1:
+            others = " and ".join(sorted(fields)[:5])
             raise InvalidValueError(place.field, f"{combined[0]} and nothing beside it", shown(others))
         if combined == ["not"]:
-            return self.node(LeafPlace(place.at("not"), not place.negated), given["not"], depth + 1)
-        return self._several(place, combined[0], given[combined[0]], depth)
+            return self.node(LeafPlace(place.at("not"), not place.negated), fields["not"], depth + 1)
+        return self._several(place, combined[0], fields[combined[0]], depth)
 
     def _several(self, place: LeafPlace, key: str, document: object, depth: int) -> ConditionNode:
         where = place.at(key)
@@ -447,8 +447,8 @@ class _Parser:
             decisive=(key == "any") is not place.negated,
         )
 
-    def _leaf(self, place: LeafPlace, given: Given) -> ConditionNode:
+    def _leaf(self, place: LeafPlace, fields: Given) -> ConditionNode:
         self._leaves += 1
         if self._leaves > MAX_LEAVES:
             raise InvalidValueError(place.field, f"one of at most {MAX_LEAVES} leaves", "one more")
-        return parse_leaf(self._context, place, given)
+        return parse_leaf(self._context, place, fields)

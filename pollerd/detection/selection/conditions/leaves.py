@@ -67,11 +67,11 @@ class PureLines:
     def find(self, view: ComparisonView) -> Finding:
         """Counts the lines of both kinds."""
         other: Kind = "removals" if self.kind == "additions" else "additions"
-        against, wanted = _lines(view, other), _lines(view, self.kind)
+        against, lines = _lines(view, other), _lines(view, self.kind)
         if against:
             return Finding(False, (_counted(against, other),))
-        facts = (f"{_counted(wanted, self.kind)}, {_counted((), other)}",) if wanted else (_counted((), self.kind),)
-        return Finding(bool(wanted), facts)
+        facts = (f"{_counted(lines, self.kind)}, {_counted((), other)}",) if lines else (_counted((), self.kind),)
+        return Finding(bool(lines), facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,11 @@ class NewLines:
         """Looks up the added lines in the versions."""
         number = self.versions or len(view.given.versions)
         seen = line_hashes(view.given.before) if view.changes.added else frozenset()
-        new = {found: line for line in reversed(view.changes.added) if (found := line_hash(line)) not in seen}
+        new = {digest: line for line in reversed(view.changes.added) if (digest := line_hash(line)) not in seen}
         for version in view.given.versions[:number]:
             if not new:
                 break
-            new = {found: line for found, line in new.items() if found not in version}
+            new = {digest: line for digest, line in new.items() if digest not in version}
         among = f"the last {counted(self.versions, 'version')}" if self.versions else "any version"
         if not new:
             return Finding(False, (f"no line is new in {among}" if self.versions else "no line is new",))
@@ -197,14 +197,14 @@ def edge(name: str, appears: bool, before: bool, after: bool) -> Finding:
     return Finding(before != after and after is appears, (fact,))
 
 
-def level(patterns: tuple[NamedPattern, ...], text: str, there: str) -> Finding:
-    """Returns whether one of the patterns is found in the text; `there`: the end of the sentence about it."""
-    found = next((pattern for pattern in patterns if pattern.pattern.search(text)), None)
-    if found is not None:
-        return Finding(True, (f"{found.name} {there}",))
+def level(patterns: tuple[NamedPattern, ...], text: str, ending: str) -> Finding:
+    """Returns whether one of the patterns is found in the text; `ending`: the end of the sentence about it."""
+    matching = next((pattern for pattern in patterns if pattern.pattern.search(text)), None)
+    if matching is not None:
+        return Finding(True, (f"{matching.name} {ending}",))
     if len(patterns) == 1:
-        return Finding(False, (f"{patterns[0].name} {there.replace('is', 'is not', 1)}",))
-    return Finding(False, (f"none of {joined([pattern.name for pattern in patterns])} {there}",))
+        return Finding(False, (f"{patterns[0].name} {ending.replace('is', 'is not', 1)}",))
+    return Finding(False, (f"none of {joined([pattern.name for pattern in patterns])} {ending}",))
 
 
 # Leaves about values that were read from a content: numbers and texts.
@@ -359,11 +359,11 @@ class NumberChange:
         way = "rose" if change > 0 else "fell"
         by = plain_percent(change.copy_abs(), old.copy_abs()) if self.percent else plain_number(change.copy_abs())
         unit = " %" if self.percent else ""
-        wanted = f"{'rise' if self.step > 0 else 'fall'} of {plain_number(self.step.copy_abs())}{unit}"
+        threshold = f"{'rise' if self.step > 0 else 'fall'} of {plain_number(self.step.copy_abs())}{unit}"
         since = " since the announced one" if self.since_announced else ""
         reached = "at least the" if self._reached(change, old) else "not the"
         numbers = f"{way} by {by} from {plain_number(old)} to {plain_number(number)}"
-        return f"{excerpt(self.name)} {numbers}{since}, {reached} {wanted}"
+        return f"{excerpt(self.name)} {numbers}{since}, {reached} {threshold}"
 
 
 @dataclass(frozen=True, slots=True)

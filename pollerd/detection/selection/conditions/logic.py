@@ -130,10 +130,10 @@ class SignedLeaf:
         """Returns what the leaf finds."""
         if self.sticky and view.given.after == view.announced:
             return Finding(False, ("the content is the one announced last",))
-        found = self.leaf.find(view)
-        if not self.negated or found.state is None:
-            return found
-        return Finding(not found.state, found.facts)
+        finding = self.leaf.find(view)
+        if not self.negated or finding.state is None:
+            return finding
+        return Finding(not finding.state, finding.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +145,14 @@ class Combination:
 
     def find(self, view: ComparisonView) -> Finding:
         """Returns the first part that decides; without one, the unknown parts; without these, all parts together."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for part in self.parts:
             finding = part.find(view)
             if finding.state is self.decisive:
                 return finding
-            found.append(finding)
-        unknown = [finding for finding in found if finding.state is None]
-        return _together(None, unknown) if unknown else _together(not self.decisive, found)
+            findings.append(finding)
+        unknown = [finding for finding in findings if finding.state is None]
+        return _together(None, unknown) if unknown else _together(not self.decisive, findings)
 
 
 def _together(state: bool | None, findings: list[Finding]) -> Finding:
@@ -197,9 +197,9 @@ def parse_least(field: str, document: object) -> Least:
     """
     if document is None:
         return Least()
-    given = table(field, document, "a table with chars, share, or both")
-    known_keys(field, given, ("chars", "share"), "a table with chars, share, or both")
-    chars, part = given.get("chars"), given.get("share")
+    fields = table(field, document, "a table with chars, share, or both")
+    known_keys(field, fields, ("chars", "share"), "a table with chars, share, or both")
+    chars, part = fields.get("chars"), fields.get("share")
     return Least(
         chars=1 if chars is None else whole_number(f"{field}.chars", chars, 0, MAX_CHARS),
         share=0.0 if part is None else share(f"{field}.share", part),

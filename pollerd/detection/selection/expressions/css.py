@@ -114,8 +114,8 @@ class _Check:
             refusal.at(unknown.start(), _NOT_CSS[unknown.lastindex - 1][1])
         plain = _ATTRIBUTE.sub(self._mask_attribute, plain)
         self.cheap = not set(":+~") & set(plain) and len(_PART.findall(plain)) <= MAX_CHEAP
-        for found in _PSEUDO_CLASS.finditer(plain):
-            self._check_pseudo_class(found)
+        for match in _PSEUDO_CLASS.finditer(plain):
+            self._check_pseudo_class(match)
         self._check_depth(plain)
         while (innermost := _INNERMOST.search(plain)) is not None:
             colon = max(plain.rfind(":", 0, innermost.start()), 0)
@@ -123,36 +123,36 @@ class _Check:
             plain = plain[:colon] + "'" * (innermost.end() - colon) + plain[innermost.end() :]
         self._check_list(plain, 0, relative=False)
 
-    def _mask(self, found: re.Match[str]) -> str:
+    def _mask(self, match: re.Match[str]) -> str:
         """Returns as many characters that mean nothing."""
-        if found["comment"]:
-            if not found["ended"]:
-                self._refusal.at(found.start(), '"/*" is never closed')
-            return " " * len(found[0])
-        if found["text"] and not (found["closed"] or found["closed_too"]):
-            if found.end() < len(self._source):
-                self._refusal.at(found.end(), f"a line ends within the text that {found[0][0]} opens")
-            self._warn_of_open(found.start())
-        return ("'" if found["text"] else "x") * len(found[0])
+        if match["comment"]:
+            if not match["ended"]:
+                self._refusal.at(match.start(), '"/*" is never closed')
+            return " " * len(match[0])
+        if match["text"] and not (match["closed"] or match["closed_too"]):
+            if match.end() < len(self._source):
+                self._refusal.at(match.end(), f"a line ends within the text that {match[0][0]} opens")
+            self._warn_of_open(match.start())
+        return ("'" if match["text"] else "x") * len(match[0])
 
-    def _mask_attribute(self, found: re.Match[str]) -> str:
-        if not found[0].endswith("]"):
-            self._warn_of_open(found.start())
-        return "[".ljust(len(found[0]), "x")
+    def _mask_attribute(self, match: re.Match[str]) -> str:
+        if not match[0].endswith("]"):
+            self._warn_of_open(match.start())
+        return "[".ljust(len(match[0]), "x")
 
     def _warn_of_open(self, at: int) -> None:
         self.warnings.append(f'character {at + 1}: "{self._source[at]}" is left open; it is closed at the end')
 
-    def _check_pseudo_class(self, found: re.Match[str]) -> None:
-        name = found["name"].lower()
-        if found["colons"] == "::":
+    def _check_pseudo_class(self, match: re.Match[str]) -> None:
+        name = match["name"].lower()
+        if match["colons"] == "::":
             hint = '"::" does not name an element: select the element itself; its text is taken anyway'
-            self._refusal.at(found.start(), hint)
-        if name in _IN_BRACKETS and not found["bracket"]:
-            self._refusal.at(found.start(), f'":{found["name"]}" needs {_IN_BRACKETS[name]} in brackets')
-        if name not in (_IN_BRACKETS if found["bracket"] else _PLAIN):
+            self._refusal.at(match.start(), hint)
+        if name in _IN_BRACKETS and not match["bracket"]:
+            self._refusal.at(match.start(), f'":{match["name"]}" needs {_IN_BRACKETS[name]} in brackets')
+        if name not in (_IN_BRACKETS if match["bracket"] else _PLAIN):
             hint = _PSEUDO_HINTS.get(name, "is not supported; name the elements by tag, class or attribute")
-            self._refusal.at(found.start(), f'":{found["name"]}" {hint}')
+            self._refusal.at(match.start(), f'":{match["name"]}" {hint}')
 
     def _check_depth(self, plain: str) -> None:
         depth = 0
@@ -161,13 +161,13 @@ class _Check:
             if depth > MAX_DEPTH:
                 self._refusal.at(at, f"more than {MAX_DEPTH} brackets within each other")
 
-    def _check_bracket(self, name: str, colon: int, found: re.Match[str]) -> None:
+    def _check_bracket(self, name: str, colon: int, match: re.Match[str]) -> None:
         """Checks the selectors in an innermost bracket. name: of its pseudo-class, with the colon before it."""
-        inside, start = found["inside"], found.start("inside")
+        inside, start = match["inside"], match.start("inside")
         if not name.startswith(":") or name[1:] not in _IN_BRACKETS:
-            self._refusal.at(found.start(), '"(" can only be behind a pseudo-class, for example :not(…)')
-        if not found["closed"]:
-            self._warn_of_open(found.start())
+            self._refusal.at(match.start(), '"(" can only be behind a pseudo-class, for example :not(…)')
+        if not match["closed"]:
+            self._warn_of_open(match.start())
         if name[1:] in _COUNTED:
             count = _COUNT.match(inside)
             if count is None or (count["of"] and name.endswith("-of-type")):

@@ -44,7 +44,7 @@ class JsonPath:
 
         Raises `SelectionLimitError`: more than 1,000,000 values were looked at, or `..` went deeper than 500.
         """
-        return [found for found, _ in self._run(value)]
+        return [match for match, _ in self._run(value)]
 
     def find_held(self, value: Any) -> list[tuple[Any, Any]]:
         """Returns what `find` does, each with the object or array that holds it."""
@@ -89,14 +89,14 @@ def compile_jsonpath(field: str, path: object) -> JsonPath:
 
 
 def _without_strings(source: str) -> str:
-    return _STRING.sub(lambda found: "'" + "_" * (len(found[0]) - 2) + "'", source)
+    return _STRING.sub(lambda match: "'" + "_" * (len(match[0]) - 2) + "'", source)
 
 
 def _check_dialect(refusal: Refusal) -> None:
     plain = _without_strings(refusal.source)
     for pattern, reason in _DIALECTS:
-        if (found := pattern.search(plain)) is not None:
-            refusal.at(found.start(), reason)
+        if (match := pattern.search(plain)) is not None:
+            refusal.at(match.start(), reason)
     bare = _BARE_NAME.search(plain)
     if bare is not None and bare[1] not in ("true", "false", "null"):
         refusal.at(bare.start(1), f'"{bare[1]}" needs "@." before it: "?@.{bare[1]}…"')

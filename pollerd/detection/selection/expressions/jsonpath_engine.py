@@ -84,10 +84,10 @@ class BoundedQuery(JSONPathQuery):
             descends = isinstance(segment, JSONPathRecursiveDescentSegment)
             places = (place for node in nodes for place in (_descend(node, budget) if descends else (node,)))
             nodes = [
-                found
+                node
                 for place in places
                 for selector in segment.selectors
-                for found in _resolved(selector, place, budget)
+                for node in _resolved(selector, place, budget)
             ]
         return nodes
 
@@ -151,20 +151,20 @@ def _same(left: object, right: object, budget: JsonPathBudget) -> bool:
     """Deep equality of JSON values, without recursion: `true` is not 1, 1 is 1.0."""
     pairs: list[tuple[object, object]] = [(left, right)]
     while pairs:
-        one, other = pairs.pop()
+        first, other = pairs.pop()
         budget.spend(1)
-        if isinstance(one, dict) and isinstance(other, dict):
-            if one.keys() != other.keys():
+        if isinstance(first, dict) and isinstance(other, dict):
+            if first.keys() != other.keys():
                 return False
-            pairs += [(one[key], other[key]) for key in one]
-        elif isinstance(one, list) and isinstance(other, list):
-            if len(one) != len(other):
+            pairs += [(first[key], other[key]) for key in first]
+        elif isinstance(first, list) and isinstance(other, list):
+            if len(first) != len(other):
                 return False
-            pairs += zip(one, other, strict=True)
-        elif isinstance(one, bool) is not isinstance(other, bool) or one != other:
+            pairs += zip(first, other, strict=True)
+        elif isinstance(first, bool) is not isinstance(other, bool) or first != other:
             return False
-        elif isinstance(one, str):
-            budget.spend(len(one) // _CHARACTERS_OF_A_NODE)
+        elif isinstance(first, str):
+            budget.spend(len(first) // _CHARACTERS_OF_A_NODE)
     return True
 
 

@@ -90,13 +90,6 @@ _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a", "b":
 _PART = re.compile(r"\\(?:(?P<number>[1-9][0-9]?)|g<(?P<name>[^>]*)>|(?P<sign>.?))", re.DOTALL)
 
 
-class GroupsOfMatch(Protocol):
-    """A match, as far as a replacement looks at it."""
-
-    def group(self, group: int | str = 0, /) -> str | None:
-        """Returns what a group matched."""
-
-
 class Replacement:
     """A checked template: texts and groups in turn."""
 
@@ -110,39 +103,39 @@ class Replacement:
         if not isinstance(template, str) or len(template) > MAX_CHARACTERS:
             raise InvalidValueError(field, f"{_KIND} of at most {MAX_CHARACTERS:,} characters", template)
         refusal, parts, end = Refusal(field, _KIND, template), list[str | tuple[int | str]](), 0
-        for found in _PART.finditer(template):
-            parts += [template[end : found.start()], _part(found, refusal, groups, names)]
-            end = found.end()
+        for match in _PART.finditer(template):
+            parts += [template[end : match.start()], _part(match, refusal, groups, names)]
+            end = match.end()
         return cls(template, (*parts, template[end:]))
 
-    def expand(self, match: GroupsOfMatch) -> str:
+    def expand(self, match: PatternMatch) -> str:
         """Returns what replaces a match; a group that took no part is empty."""
         return "".join(part if isinstance(part, str) else match.group(part[0]) or "" for part in self._parts)
 
 
-def _part(found: re.Match[str], refusal: Refusal, groups: int, names: frozenset[str]) -> str | tuple[int | str]:
-    if (sign := found["sign"]) is not None:
-        return _plain(sign, found, refusal)
-    name = found["number"] or found["name"]
+def _part(match: re.Match[str], refusal: Refusal, groups: int, names: frozenset[str]) -> str | tuple[int | str]:
+    if (sign := match["sign"]) is not None:
+        return _plain(sign, match, refusal)
+    name = match["number"] or match["name"]
     if name.isascii() and name.isdigit() and len(name) < 5:
         if int(name) <= groups:
             return (int(name),)
-        there = "no groups" if not groups else f"groups 1 to {groups}"
-        refusal.at(found.start(), f'"{found[0]}" names no group; the pattern has {there}')
+        allowed = "no groups" if not groups else f"groups 1 to {groups}"
+        refusal.at(match.start(), f'"{match[0]}" names no group; the pattern has {allowed}')
     if name not in names:
-        there = ", ".join(sorted(names)) or "none"
-        refusal.at(found.start(), f'"{found[0]}" names no group; groups with a name: {there}')
+        allowed = ", ".join(sorted(names)) or "none"
+        refusal.at(match.start(), f'"{match[0]}" names no group; groups with a name: {allowed}')
     return (name,)
 
 
-def _plain(sign: str, found: re.Match[str], refusal: Refusal) -> str:
+def _plain(sign: str, match: re.Match[str], refusal: Refusal) -> str:
     if not sign:
-        refusal.at(found.start(), r'a single "\" at the end; write \\')
+        refusal.at(match.start(), r'a single "\" at the end; write \\')
     if sign in _PLAIN:
         return _PLAIN[sign]
     if sign.isascii() and sign.isalnum():
-        refusal.at(found.start(), rf"\{sign} means nothing here; groups are \1, \g<0> and \g<name>")
-    return found[0]
+        refusal.at(match.start(), rf"\{sign} means nothing here; groups are \1, \g<0> and \g<name>")
+    return match[0]
 
 
 MAX_MATCHES = 100_000
@@ -321,19 +314,19 @@ def compile_re2(expression: str, refusal: Refusal) -> Any:
     try:
         return re2.compile(expression, options)
     except re2.error as error:
-        said = error.args[0].decode("utf-8", "replace") if error.args else "not understood"
-        _refuse_by_re2(said, refusal)
+        reason = error.args[0].decode("utf-8", "replace") if error.args else "not understood"
+        _refuse_by_re2(reason, refusal)
 
 
-def _refuse_by_re2(said: str, refusal: Refusal) -> None:
+def _refuse_by_re2(fault: str, refusal: Refusal) -> None:
     """RE2 names the reason and the part that it concerns, of which the place is searched."""
-    reason, _, part = said.partition(": ")
-    if "too large" in said:
+    reason, _, part = fault.partition(": ")
+    if "too large" in fault:
         refusal.at(None, "it is too large; repeat less often, above all of \\w and \\d (write [a-z], [0-9])")
     if reason == "invalid repetition size":
         reason = "repetitions within repetitions come to more than 1,000, or the first number is larger"
-    found = refusal.source.rfind(part) if part else -1
-    refusal.at(found if found >= 0 else None, f"{reason}: {part[:40]}" if part else reason)
+    position = refusal.source.rfind(part) if part else -1
+    refusal.at(position if position >= 0 else None, f"{reason}: {part[:40]}" if part else reason)
 
 
 def _encodable(text: str) -> str:

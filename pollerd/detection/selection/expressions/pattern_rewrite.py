@@ -124,15 +124,15 @@ class _Rewriter:
         return self._take(1)
 
     def _counted(self) -> str:
-        found = _REPEAT.match(self._source, self._at)
-        if found is None or found[0] == "{}":
+        match = _REPEAT.match(self._source, self._at)
+        if match is None or match[0] == "{}":
             return self._take(1, r"\{")
-        least, comma, most = found.groups()
+        least, comma, most = match.groups()
         for number in (least, most):
             if len(number) > 4 or int(number or 0) > MAX_REPEATS:
-                self._refusal.at(self._at, f"{found[0][:40]} repeats more than {MAX_REPEATS:,} times; write + or *")
+                self._refusal.at(self._at, f"{match[0][:40]} repeats more than {MAX_REPEATS:,} times; write + or *")
         self._repeated = True
-        return self._take(len(found[0]), f"{{{least or 0}{comma}{most}}}")
+        return self._take(len(match[0]), f"{{{least or 0}{comma}{most}}}")
 
     def _group(self) -> str:
         if not self._source.startswith("(?", self._at):
@@ -140,22 +140,22 @@ class _Rewriter:
         for beginning, reason in _GROUPS.items():
             if self._source.startswith(beginning, self._at):
                 self._refusal.at(self._at, reason.format(f'"{beginning}"'))
-        if (found := _NAMED.match(self._source, self._at)) is not None:
-            return self._take(len(found[0]), f"(?P<{found[1]}>")
-        found = _FLAG_GROUP.match(self._source, self._at)
-        if found is None:
+        if (match := _NAMED.match(self._source, self._at)) is not None:
+            return self._take(len(match[0]), f"(?P<{match[1]}>")
+        match = _FLAG_GROUP.match(self._source, self._at)
+        if match is None:
             unknown = self._source[self._at : self._at + 3]
             self._refusal.at(self._at, f'"{unknown}" begins no group; write (?:…) or (?P<name>…)')
-        return self._flags(found)
+        return self._flags(match)
 
-    def _flags(self, found: re.Match[str]) -> str:
-        for flag in found[1] + found[3]:
+    def _flags(self, match: re.Match[str]) -> str:
+        for flag in match[1] + match[3]:
             if flag not in "imsu":
                 self._refusal.at(self._at, _FLAGS.get(flag, f'"{flag}" is no flag; there are i, m and s'))
-        on, off = found[1].replace("u", ""), found[3].replace("u", "")
+        on, off = match[1].replace("u", ""), match[3].replace("u", "")
         flags = on + ("-" + off if off else "")
-        instead = f"(?{flags}{found[4]}" if flags or found[4] == ":" else ""
-        return self._take(len(found[0]), instead)
+        instead = f"(?{flags}{match[4]}" if flags or match[4] == ":" else ""
+        return self._take(len(match[0]), instead)
 
     def _escape(self) -> str:
         sign = self._source[self._at + 1 : self._at + 2]
@@ -167,11 +167,11 @@ class _Rewriter:
             return self._take(2, r"\z")
         if sign in "AbB":
             return self._take(2)
-        if (found := _OCTAL.match(self._source, self._at)) is not None:
-            return self._take(len(found[0]), rf"\x{{{int(found[1], 8):x}}}")
-        if (found := _REFERENCE.match(self._source, self._at)) is not None:
+        if (match := _OCTAL.match(self._source, self._at)) is not None:
+            return self._take(len(match[0]), rf"\x{{{int(match[1], 8):x}}}")
+        if (match := _REFERENCE.match(self._source, self._at)) is not None:
             self._refusal.at(
-                self._at, f'back-reference "{found[0]}" cannot run in linear time; write out what it repeats'
+                self._at, f'back-reference "{match[0]}" cannot run in linear time; write out what it repeats'
             )
         return self._character(sign)
 
@@ -180,10 +180,10 @@ class _Rewriter:
         if sign in _HEX:
             return self._hexadecimal(sign)
         if sign in "pP":
-            found = _PROPERTY.match(self._source, self._at)
-            if found is None:
+            match = _PROPERTY.match(self._source, self._at)
+            if match is None:
                 self._refusal.at(self._at, rf"\{sign} needs a property: \{sign}{{Lu}}, \{sign}{{Greek}}")
-            return self._take(len(found[0]))
+            return self._take(len(match[0]))
         if sign in "afnrtv":
             return self._take(2)
         if sign.isascii() and sign.isalnum():
@@ -243,7 +243,7 @@ class _Rewriter:
             return self._take(2, negated_ranges(sign))
         if sign == "b":
             return self._take(2, r"\x{8}")
-        found = _OCTAL_IN_CLASS.match(self._source, self._at)
-        if found is not None and int(found[1], 8) <= 0o377:
-            return self._take(len(found[0]), rf"\x{{{int(found[1], 8):x}}}")
+        match = _OCTAL_IN_CLASS.match(self._source, self._at)
+        if match is not None and int(match[1], 8) <= 0o377:
+            return self._take(len(match[0]), rf"\x{{{int(match[1], 8):x}}}")
         return self._character(sign)

@@ -22,14 +22,14 @@ class Refusal:
         raise InvalidValueError(field, f"{self.kind}: {reason}", self.source)
 
 
-def checked_source(field: str, kind: str, given: object) -> str:
+def checked_source(field: str, kind: str, value: object) -> str:
     """Returns an expression that is a text of 1 to 1,000 characters, none of them NUL or half of a surrogate pair.
 
     Raises `InvalidValueError` for all else.
     """
-    if not isinstance(given, str) or not 1 <= len(given) <= MAX_CHARACTERS or not given.strip():
-        raise InvalidValueError(field, f"{kind} of 1 to {MAX_CHARACTERS:,} characters", given)
-    for index, sign in enumerate(given):
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_CHARACTERS or not value.strip():
+        raise InvalidValueError(field, f"{kind} of 1 to {MAX_CHARACTERS:,} characters", value)
+    for index, sign in enumerate(value):
         if sign == "\0" or "\ud800" <= sign <= "\udfff":
-            Refusal(field, kind, given).at(index, "NUL and halves of surrogate pairs cannot be in it")
-    return given
+            Refusal(field, kind, value).at(index, "NUL and halves of surrogate pairs cannot be in it")
+    return value

@@ -129,15 +129,15 @@ def _called(name: str, at: int, refusal: Refusal) -> str:
     return name
 
 
-def _check_arguments(name: str, at: int, given: int, refusal: Refusal) -> None:
+def _check_arguments(name: str, at: int, count: int, refusal: Refusal) -> None:
     if not name:
-        if given > 1:
+        if count > 1:
             refusal.at(at, "a list in brackets is XPath 2; XPath 1.0 is understood. Write the parts with |")
         return
     least, most = _ARGUMENTS[name]
-    if not least <= given <= most:
+    if not least <= count <= most:
         numbers = str(least) if least == most else f"{least} to {most}"
-        refusal.at(at, f'"{name}" takes {numbers} arguments, not {given}')
+        refusal.at(at, f'"{name}" takes {numbers} arguments, not {count}')
 
 
 _KIND = "an XPath 1.0 expression"
@@ -161,12 +161,12 @@ class XPathExpression:
         from lxml import etree
 
         try:
-            found = self._run(tree)
+            result = self._run(tree)
         except etree.XPathError as error:
             raise InvalidValueError(self.field, f"{_KIND} that can be evaluated ({error})", self.expression) from error
-        if not isinstance(found, list):
-            return [_as_text(found)]
-        return found
+        if not isinstance(result, list):
+            return [_as_text(result)]
+        return result
 
     def __reduce__(self) -> tuple[object, ...]:
         return (compile_xpath, (self.field, self.expression))

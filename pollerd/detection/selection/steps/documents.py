@@ -49,20 +49,20 @@ class FeedItems:
         return "\n".join(sorted(lines)).encode("utf-8", "replace")
 
 
-def compile_items(field: str, given: object) -> FeedItems:
+def compile_items(field: str, value: object) -> FeedItems:
     """Compiles `{"fields": ["title", ...], "where": {"title": pattern or list}}`. Raises InvalidValueError."""
-    found: Mapping[str, Any] = known_table(field, given, ("fields", "where"))
+    settings: Mapping[str, Any] = known_table(field, value, ("fields", "where"))
     fields: tuple[str, ...] = ()
-    if "fields" in found:
-        names = one_or_more(f"{field}.fields", found["fields"], len(FIELDS))
+    if "fields" in settings:
+        names = one_or_more(f"{field}.fields", settings["fields"], len(FIELDS))
         fields = tuple(one_of(f"{field}.fields[{i}]", name, FIELDS) for i, name in enumerate(names))
     where = []
-    for name, patterns in known_table(f"{field}.where", found.get("where", {}), FIELDS).items():
+    for name, patterns in known_table(f"{field}.where", settings.get("where", {}), FIELDS).items():
         at = f"{field}.where.{name}"
         many = isinstance(patterns, list)
         compiled = [
-            compile_pattern(f"{at}[{i}]" if many else at, one)
-            for i, one in enumerate(one_or_more(at, patterns, _PATTERNS_MAX))
+            compile_pattern(f"{at}[{i}]" if many else at, pattern)
+            for i, pattern in enumerate(one_or_more(at, patterns, _PATTERNS_MAX))
         ]
         where.append((name, tuple(compiled)))
     return FeedItems(tuple(dict.fromkeys(fields)), tuple(where))
@@ -95,17 +95,17 @@ def kept_of_json(text: bytes, keeps: Sequence[Keep]) -> tuple[bytes, str]:
 
     One match is written bare, several as a list, each step's matches one after the other. `text` is a JSON document.
     """
-    found: list[Any] = [media.parsed(text)]
+    kept: list[Any] = [media.parsed(text)]
     missing = ""
     for keep in keeps:
         matches = []
-        for value in found:
+        for value in kept:
             for expression in keep.expressions:
                 assert isinstance(expression, JsonPath)
                 matches += expression.find(value)
-        found = keep.cut(matches)
-        missing = missing or ("" if found or keep.optional else keep.field)
-    return _written(found), missing
+        kept = keep.cut(matches)
+        missing = missing or ("" if kept or keep.optional else keep.field)
+    return _written(kept), missing
 
 
 _CURRENCY_KEYS = ("priceCurrency", "currency", "currencyCode", "currency_code")
@@ -119,22 +119,22 @@ def texts_in_json(text: bytes, path: JsonPath, *, with_currency: bool = False) -
     """
     texts = []
     for value, holder in path.find_held(media.parsed(text)):
-        found = value if isinstance(value, str) else orjson.dumps(value).decode()
-        if with_currency and isinstance(holder, dict) and _BARE_NUMBER.fullmatch(found):
+        shown = value if isinstance(value, str) else orjson.dumps(value).decode()
+        if with_currency and isinstance(holder, dict) and _BARE_NUMBER.fullmatch(shown):
             beside = (holder.get(key) for key in _CURRENCY_KEYS)
-            code = next((one.strip().upper() for one in beside if isinstance(one, str)), "")
-            found = f"{found.strip()} {code}" if code in CODES else found
-        texts.append(found)
+            code = next((part.strip().upper() for part in beside if isinstance(part, str)), "")
+            shown = f"{shown.strip()} {code}" if code in CODES else shown
+        texts.append(shown)
     return texts
 
 
-def _written(found: list[Any]) -> bytes:
-    if not found:
+def _written(values: list[Any]) -> bytes:
+    if not values:
         return b""
-    if len(found) > 1:
-        return orjson.dumps(found, option=_CANONICAL)
-    one = found[0]
-    return one.encode("utf-8", "replace") if isinstance(one, str) else orjson.dumps(one, option=_CANONICAL)
+    if len(values) > 1:
+        return orjson.dumps(values, option=_CANONICAL)
+    value = values[0]
+    return value.encode("utf-8", "replace") if isinstance(value, str) else orjson.dumps(value, option=_CANONICAL)
 
 
 # XML: elements removed and kept by XPath, written with one element a line.
@@ -167,22 +167,22 @@ class XmlDocument:
         """Returns the text of what an XPath matches, each on one line, or an attribute where it is there."""
         assert isinstance(expression, XPathExpression)
         texts = []
-        for one in self._found(expression, self._root):
-            if isinstance(one, str):
-                texts.append(one)
+        for match in self._found(expression, self._root):
+            if isinstance(match, str):
+                texts.append(match)
             elif attribute is None:
-                texts.append("".join(one.itertext()))
-            elif attribute in one.attrib:
-                texts.append(one.attrib[attribute])
+                texts.append("".join(match.itertext()))
+            elif attribute in match.attrib:
+                texts.append(match.attrib[attribute])
         return [" ".join(text.split()) for text in texts]
 
     def remove(self, expressions: Iterable[Expression]) -> None:
         """Removes what the expressions match."""
         for expression in expressions:
             assert isinstance(expression, XPathExpression)
-            for found in self._found(expression, self._root):
-                if not isinstance(found, str) and (parent := found.getparent()) is not None:
-                    parent.remove(found)
+            for element in self._found(expression, self._root):
+                if not isinstance(element, str) and (parent := element.getparent()) is not None:
+                    parent.remove(element)
                     self._bare = None
 
     def whole(self) -> bytes:
@@ -191,17 +191,17 @@ class XmlDocument:
 
     def kept(self, keeps: Sequence[Keep]) -> tuple[bytes, str]:
         """Returns what is kept, and the position of a step that matched nothing; empty: all matched."""
-        found: list[Any] = [self._root]
+        kept: list[Any] = [self._root]
         missing = ""
         for keep in keeps:
             matches: list[Any] = []
-            for one in found:
+            for node in kept:
                 for expression in keep.expressions:
                     assert isinstance(expression, XPathExpression)
-                    matches += [] if isinstance(one, str) else self._found(expression, one)
-            found = keep.cut(matches)
-            missing = missing or ("" if found or keep.optional else keep.field)
-        lines = [" ".join(one.split()).encode() if isinstance(one, str) else self._written(one) for one in found]
+                    matches += [] if isinstance(node, str) else self._found(expression, node)
+            kept = keep.cut(matches)
+            missing = missing or ("" if kept or keep.optional else keep.field)
+        lines = [" ".join(node.split()).encode() if isinstance(node, str) else self._written(node) for node in kept]
         return b"\n".join(lines), missing
 
     def _found(self, expression: XPathExpression, context: Any) -> list[Any]:
@@ -209,15 +209,15 @@ class XmlDocument:
 
         First elements of the root's namespace count as having none (`//entry` in Atom), then all (`//creator`).
         """
-        found = expression.evaluate(context)
-        if not self._tries_local_names or (found and found not in _NOTHING):
-            return found
+        nodes = expression.evaluate(context)
+        if not self._tries_local_names or (nodes and nodes not in _NOTHING):
+            return nodes
         for copies, originals in self._copies():
             matches = expression.evaluate(copies[context])
             if matches and matches not in _NOTHING:
                 self._by_local_names = True
-                return [one if isinstance(one, str) else originals[one] for one in matches]
-        return found
+                return [match if isinstance(match, str) else originals[match] for match in matches]
+        return nodes
 
     def _copies(self) -> list[tuple[dict[Any, Any], dict[Any, Any]]]:
         """Returns the copies without namespaces: of each element its copy, and the other way round."""
@@ -225,12 +225,12 @@ class XmlDocument:
         if self._bare is None:
             self._bare = []
             few = sum(1 for _ in islice(self._root.iter("*"), _COPIED_MAX + 1)) <= _COPIED_MAX
-            for one in ((namespace, None) if namespace else (None,)) if few else ():
+            for uri in ((namespace, None) if namespace else (None,)) if few else ():
                 copy = deepcopy(self._root)
                 copies = dict(zip(self._root.iter("*"), copy.iter("*"), strict=True))
                 for element in copies.values():
                     prefix, _, name = element.tag.rpartition("}")
-                    element.tag = name if one in (None, prefix) else element.tag
+                    element.tag = name if uri in (None, prefix) else element.tag
                 self._bare.append((copies, {copied: original for original, copied in copies.items()}))
         return self._bare
 
@@ -246,8 +246,8 @@ def _pretty(element: Any, *, bare: bool) -> bytes:
     from lxml import etree
 
     alone = deepcopy(element)
-    for one in alone.iter("*") if bare else ():
-        one.tag = one.tag.rpartition("}")[2]
+    for nested in alone.iter("*") if bare else ():
+        nested.tag = nested.tag.rpartition("}")[2]
     etree.cleanup_namespaces(alone)
     etree.indent(alone)
     written: bytes = etree.tostring(alone, encoding="utf-8", with_tail=False)

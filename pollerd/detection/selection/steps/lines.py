@@ -18,46 +18,47 @@ _RUNS = re.compile(r"[^\S\n]+")
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 
 
-def lines_step(field: str, given: object) -> TextStep:
+def lines_step(field: str, value: object) -> TextStep:
     """Compiles `{"keep": [patterns], "drop": [patterns]}`.
 
     A line stays if it fits any pattern of `keep`, where there are some, and none of `drop`. Raises InvalidValueError.
     """
-    found = known_table(field, given, ("keep", "drop"))
-    if not found:
+    fields = known_table(field, value, ("keep", "drop"))
+    if not fields:
         raise InvalidValueError(field, "a table with keep, drop or both", "an empty table")
-    keep = _patterns(f"{field}.keep", found["keep"]) if "keep" in found else None
-    drop = _patterns(f"{field}.drop", found["drop"]) if "drop" in found else ()
+    keep = _patterns(f"{field}.keep", fields["keep"]) if "keep" in fields else None
+    drop = _patterns(f"{field}.drop", fields["drop"]) if "drop" in fields else ()
 
     def step(text: str) -> str:
         return "\n".join(
             line
             for line in text.split("\n")
-            if (keep is None or any(one.search(line) for one in keep)) and not any(one.search(line) for one in drop)
+            if (keep is None or any(pattern.search(line) for pattern in keep))
+            and not any(pattern.search(line) for pattern in drop)
         )
 
     return step
 
 
-def replace_step(field: str, given: object) -> TextStep:
+def replace_step(field: str, value: object) -> TextStep:
     r"""Compiles `{"re" or "text": pattern, "with": replacement}`; `\1` in it is a group. Raises InvalidValueError."""
-    found = known_table(field, given, ("re", "text", "case", "with"))
-    pattern = _pattern(field, found)
-    replacement = compile_replacement(f"{field}.with", _with(field, found, ""), pattern)
+    fields = known_table(field, value, ("re", "text", "case", "with"))
+    pattern = _pattern(field, fields)
+    replacement = compile_replacement(f"{field}.with", _with(field, fields, ""), pattern)
     return lambda text: pattern.sub(replacement, text)
 
 
-def find_step(field: str, given: object) -> TextStep:
+def find_step(field: str, value: object) -> TextStep:
     r"""Compiles `{"re" or "text": pattern, "with": "\1"}`: all that fits, a line each; or a list of them, one after the
     other. Raises InvalidValueError.
     """
     finders = []
-    many = isinstance(given, list)
-    for i, one in enumerate(one_or_more(field, given, PATTERNS_MAX)):
+    many = isinstance(value, list)
+    for i, definition in enumerate(one_or_more(field, value, PATTERNS_MAX)):
         at = f"{field}[{i}]" if many else field
-        found = known_table(at, one, ("re", "text", "case", "with"))
-        pattern = _pattern(at, found)
-        finders.append((pattern, compile_replacement(f"{at}.with", _with(at, found, r"\g<0>"), pattern)))
+        fields = known_table(at, definition, ("re", "text", "case", "with"))
+        pattern = _pattern(at, fields)
+        finders.append((pattern, compile_replacement(f"{at}.with", _with(at, fields, r"\g<0>"), pattern)))
 
     def step(text: str) -> str:
         return "\n".join(
@@ -67,25 +68,25 @@ def find_step(field: str, given: object) -> TextStep:
     return step
 
 
-def space_step(field: str, given: object) -> TextStep:
+def space_step(field: str, value: object) -> TextStep:
     """Compiles `collapse` (runs to one space), `trim` (of each line) or `keep`; the first two drop empty lines."""
     return {"collapse": _collapsed, "trim": _trimmed, "keep": _as_it_is}[
-        one_of(field, given, ("collapse", "trim", "keep"))
+        one_of(field, value, ("collapse", "trim", "keep"))
     ]
 
 
-def case_step(field: str, given: object) -> TextStep:
+def case_step(field: str, value: object) -> TextStep:
     """Compiles `ignore`: upper and lower case are the same."""
-    one_of(field, given, ("ignore",))
+    one_of(field, value, ("ignore",))
     return str.casefold
 
 
-def unique_step(field: str, given: object) -> TextStep:
+def unique_step(field: str, value: object) -> TextStep:
     """Compiles `all` (each line once) or `adjacent` (no line twice in a row)."""
-    return {"all": _unique, "adjacent": _without_repeats}[one_of(field, given, ("all", "adjacent"))]
+    return {"all": _unique, "adjacent": _without_repeats}[one_of(field, value, ("all", "adjacent"))]
 
 
-def sort_step(field: str, given: object) -> TextStep:
+def sort_step(field: str, value: object) -> TextStep:
     """Compiles `text` (any case), `number` (first number of a line), `reverse` (`text`, descending) or `reverse_order`
     (the last line first).
     """
@@ -95,27 +96,27 @@ def sort_step(field: str, given: object) -> TextStep:
         "reverse": lambda lines: sorted(lines, key=_by_text, reverse=True),
         "reverse_order": lambda lines: lines[::-1],
     }
-    order = orders[one_of(field, given, tuple(orders))]
+    order = orders[one_of(field, value, tuple(orders))]
     return lambda text: "\n".join(order(text.split("\n")))
 
 
-def _patterns(field: str, given: object) -> tuple[Pattern, ...]:
-    many = isinstance(given, list)
+def _patterns(field: str, value: object) -> tuple[Pattern, ...]:
+    many = isinstance(value, list)
     return tuple(
-        compile_pattern(f"{field}[{i}]" if many else field, one)
-        for i, one in enumerate(one_or_more(field, given, PATTERNS_MAX))
+        compile_pattern(f"{field}[{i}]" if many else field, pattern)
+        for i, pattern in enumerate(one_or_more(field, value, PATTERNS_MAX))
     )
 
 
-def _pattern(field: str, found: Mapping[str, Any]) -> Pattern:
-    return compile_pattern(field, {key: value for key, value in found.items() if key != "with"})
+def _pattern(field: str, fields: Mapping[str, Any]) -> Pattern:
+    return compile_pattern(field, {key: value for key, value in fields.items() if key != "with"})
 
 
-def _with(field: str, found: Mapping[str, Any], default: str) -> str:
-    given = found.get("with", default)
-    if not isinstance(given, str):
-        raise InvalidValueError(f"{field}.with", "a text", repr(given))
-    return given
+def _with(field: str, fields: Mapping[str, Any], default: str) -> str:
+    template = fields.get("with", default)
+    if not isinstance(template, str):
+        raise InvalidValueError(f"{field}.with", "a text", repr(template))
+    return template
 
 
 def _collapsed(text: str) -> str:
@@ -145,8 +146,8 @@ def _by_text(line: str) -> tuple[str, str]:
 
 def _by_number(line: str) -> tuple[bool, float, str]:
     """Sorts by the first number, "." or "," as its decimal sign; lines without one come last."""
-    found = _NUMBER.search(line)
-    if found is None:
+    match = _NUMBER.search(line)
+    if match is None:
         return True, 0.0, line
-    whole, *rest = re.split("[.,]", found[0][:30])
+    whole, *rest = re.split("[.,]", match[0][:30])
     return False, float(f"{whole}.{''.join(rest)}") if rest else float(whole), line

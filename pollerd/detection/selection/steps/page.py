@@ -51,10 +51,10 @@ class Keep:
     limit: int | None = None
     """The largest number of matches that stay; None: all."""
 
-    def cut(self, found: list[Any]) -> list[Any]:
+    def cut(self, candidates: list[Any]) -> list[Any]:
         """Returns the matches that stay."""
         end = None if self.limit is None else self.skip + self.limit
-        return found[self.skip : end]
+        return candidates[self.skip : end]
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -77,8 +77,8 @@ def compile_keep(field: str, step: Mapping[str, Any]) -> Keep:
     known_table(field, step, ("keep", "optional", "skip", "limit"))
     many = isinstance(step["keep"], list)
     expressions = tuple(
-        compile_expression(f"{field}.keep[{i}]" if many else f"{field}.keep", one, ("css", "xpath", "jsonpath"))
-        for i, one in enumerate(one_or_more(f"{field}.keep", step["keep"], ALTERNATIVES_MAX))
+        compile_expression(f"{field}.keep[{i}]" if many else f"{field}.keep", expression, ("css", "xpath", "jsonpath"))
+        for i, expression in enumerate(one_or_more(f"{field}.keep", step["keep"], ALTERNATIVES_MAX))
     )
     kinds = {kind_of(expression) for expression in expressions}
     if len(kinds) > 1 and "jsonpath" in kinds:
@@ -93,21 +93,21 @@ def compile_keep(field: str, step: Mapping[str, Any]) -> Keep:
     )
 
 
-def compile_removals(field: str, given: object) -> Sequence[Expression]:
+def compile_removals(field: str, value: object) -> Sequence[Expression]:
     """Compiles `{"css": ...}`, `{"xpath": ...}` or a list of them. Raises InvalidValueError."""
-    many = isinstance(given, list)
+    many = isinstance(value, list)
     return [
-        compile_expression(f"{field}[{i}]" if many else field, one, ("css", "xpath"))
-        for i, one in enumerate(one_or_more(field, given, ALTERNATIVES_MAX))
+        compile_expression(f"{field}[{i}]" if many else field, expression, ("css", "xpath"))
+        for i, expression in enumerate(one_or_more(field, value, ALTERNATIVES_MAX))
     ]
 
 
-def compile_expression(field: str, given: object, allowed: Sequence[str]) -> Expression:
+def compile_expression(field: str, value: object, allowed: Sequence[str]) -> Expression:
     """Compiles a table of one key, such as `{"css": "#price"}`. Raises InvalidValueError."""
-    found = known_table(field, given, allowed)
-    if len(found) != 1:
-        raise InvalidValueError(field, f"a table with one of {', '.join(allowed)}", shown(given))
-    ((name, expression),) = found.items()
+    fields = known_table(field, value, allowed)
+    if len(fields) != 1:
+        raise InvalidValueError(field, f"a table with one of {', '.join(allowed)}", shown(value))
+    ((name, expression),) = fields.items()
     if not isinstance(expression, str):
         raise InvalidValueError(f"{field}.{name}", "a text", shown(expression))
     match name:
@@ -157,13 +157,13 @@ class HtmlPage:
     def scripts(self, media_type: str) -> list[bytes]:
         """Returns the texts of scripts of this type, such as JSON-LD."""
         nodes = self.tree.css("script[type]")
-        found = [node for node in nodes if (node.attributes.get("type") or "").strip().lower() == media_type]
-        return [_MARKED.sub(b"<", (node.text_lexbor() or "").encode("utf-8", "replace")) for node in found]
+        scripts = [node for node in nodes if (node.attributes.get("type") or "").strip().lower() == media_type]
+        return [_MARKED.sub(b"<", (node.text_lexbor() or "").encode("utf-8", "replace")) for node in scripts]
 
     def texts_at(self, expression: Expression, attribute: str | None) -> list[str]:
         """Returns the text of what an expression matches, each on one line, or an attribute where it is there."""
-        found = self._matches(expression)
-        texts = (_text_of(one) if attribute is None else _attribute_of(one, attribute) for one in found)
+        matches = self._matches(expression)
+        texts = (_text_of(node) if attribute is None else _attribute_of(node, attribute) for node in matches)
         return [" ".join(folded(without_marks(text)).split()) for text in texts if text is not None]
 
     def remove(self, expressions: Iterable[Expression]) -> None:
@@ -203,12 +203,12 @@ class HtmlPage:
     def kept(self, keeps: Sequence[Keep]) -> tuple[bytes, str]:
         """Returns the text of what is kept, and the position of a step that matched nothing; empty: all matched."""
         first, *rest = keeps
-        found = first.cut([match for expression in first.expressions for match in self._matches(expression)])
-        missing = "" if found or first.optional else first.field
+        kept = first.cut([match for expression in first.expressions for match in self._matches(expression)])
+        missing = "" if kept or first.optional else first.field
         for keep in rest:
-            found = keep.cut(_within(found, keep.expressions))
-            missing = missing or ("" if found or keep.optional else keep.field)
-        return _lines([_text_of(one) for one in found]), missing
+            kept = keep.cut(_within(kept, keep.expressions))
+            missing = missing or ("" if kept or keep.optional else keep.field)
+        return _lines([_text_of(node) for node in kept]), missing
 
     def _matches(self, expression: Expression) -> list[Any]:
         if isinstance(expression, CssSelector):
@@ -223,10 +223,10 @@ class HtmlPage:
         tree = parse_html(_unmarked(self.tree))
         if tree is None:
             return
-        for found in expression.evaluate(tree):
-            if not isinstance(found, str) and (parent := found.getparent()) is not None:
-                _keep_tail(found, parent)
-                parent.remove(found)
+        for node in expression.evaluate(tree):
+            if not isinstance(node, str) and (parent := node.getparent()) is not None:
+                _keep_tail(node, parent)
+                parent.remove(node)
         html = etree.tostring(tree, encoding="utf-8", method="html")
         self._tree = LexborHTMLParser(mark_blocks(simplified(html)), scripting=True)
 
@@ -241,15 +241,15 @@ def without_marks(text: str) -> str:
     return with_marks(text.encode("utf-8", "replace"), shown=False).decode()
 
 
-def _within(found: Sequence[Any], expressions: Sequence[Expression]) -> list[Any]:
+def _within(nodes: Sequence[Any], expressions: Sequence[Expression]) -> list[Any]:
     """Returns what the expressions match below, or at, what was found."""
     matches: list[Any] = []
-    for one in found:
+    for node in nodes:
         for expression in expressions:
-            if isinstance(expression, CssSelector) and not isinstance(one, str):
-                matches += expression.select(one)
-            elif isinstance(expression, XPathExpression) and not isinstance(one, str):
-                matches += expression.evaluate(one)
+            if isinstance(expression, CssSelector) and not isinstance(node, str):
+                matches += expression.select(node)
+            elif isinstance(expression, XPathExpression) and not isinstance(node, str):
+                matches += expression.evaluate(node)
     return matches
 
 
@@ -282,23 +282,23 @@ def _lxml_texts(element: Any) -> Iterable[str]:
     from lxml import etree
 
     hidden = 0
-    for event, one in etree.iterwalk(element, events=("start", "end")):
-        name = one.tag if isinstance(one.tag, str) else ""
+    for event, node in etree.iterwalk(element, events=("start", "end")):
+        name = node.tag if isinstance(node.tag, str) else ""
         outside = name in HIDDEN_ELEMENTS or not name
         if event == "start":
             hidden += outside
             if is_block(name):
                 yield _BREAK
-            if not hidden and one.text:
-                yield one.text
+            if not hidden and node.text:
+                yield node.text
             continue
         hidden -= outside
         if is_block(name):
             yield _BREAK
         elif name in ("td", "th"):
             yield " "
-        if one is not element and not hidden and one.tail:
-            yield one.tail
+        if node is not element and not hidden and node.tail:
+            yield node.tail
 
 
 def _attribute_of(match: Any, name: str) -> str | None:

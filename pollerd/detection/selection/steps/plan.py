@@ -72,11 +72,11 @@ class SelectionPlan:
     """Whether nothing left is a state of the page: a step says so, or items of a feed are chosen."""
 
 
-def compile_plan(field_name: str, given: object) -> SelectionPlan:
+def compile_plan(field_name: str, value: object) -> SelectionPlan:
     """Compiles a list of steps, each a table of one step. Raises InvalidValueError with the position."""
     plan = SelectionPlan()
     phase, before = 0, ""
-    steps = one_or_more(field_name, given, STEPS_MAX) if given != [] else []
+    steps = one_or_more(field_name, value, STEPS_MAX) if value != [] else []
     for i, step in enumerate(steps):
         at = f"{field_name}[{i}]"
         name = _name_of(at, step)
@@ -86,7 +86,10 @@ def compile_plan(field_name: str, given: object) -> SelectionPlan:
         phase, before = PHASE_OF[name], f"{field_name}[{i}].{name}"
         _add(plan, at, name, step)
     _check(plan, field_name)
-    for expression in [*plan.removals, *(one for keep in plan.keeps for one in keep.expressions)]:
+    for expression in [
+        *plan.removals,
+        *(keep_expression for keep in plan.keeps for keep_expression in keep.expressions),
+    ]:
         if isinstance(expression, CssSelector):
             plan.warnings += [f"{expression.field}: {warning}" for warning in expression.warnings]
     return plan
@@ -127,14 +130,14 @@ def _add(plan: SelectionPlan, at: str, name: str, step: Mapping[str, Any]) -> No
             plan.text_steps.append(_TEXT_STEPS[name](f"{at}.{name}", step[name]))
 
 
-def _add_text(plan: SelectionPlan, at: str, given: object) -> None:
-    found = known_table(at, given, ("links", "cells"))
-    if not found:
+def _add_text(plan: SelectionPlan, at: str, value: object) -> None:
+    fields = known_table(at, value, ("links", "cells"))
+    if not fields:
         raise InvalidValueError(at, "a table with links or cells", "an empty table")
-    if "links" in found:
-        plan.links = one_of(f"{at}.links", found["links"], LINKS)
-    if "cells" in found:
-        plan.cells = one_of(f"{at}.cells", found["cells"], CELLS)
+    if "links" in fields:
+        plan.links = one_of(f"{at}.links", fields["links"], LINKS)
+    if "cells" in fields:
+        plan.cells = one_of(f"{at}.cells", fields["cells"], CELLS)
 
 
 def _check(plan: SelectionPlan, at: str) -> None:

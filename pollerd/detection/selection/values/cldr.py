@@ -105,13 +105,13 @@ def amount(body: str, stated: Separators | None, hints: Iterable[Separators]) ->
     if sum(map(len, parts)) > MAX_DIGITS:
         return f"{excerpt(body)} has more than {MAX_DIGITS} digits"
     if stated is not None:
-        found = _by(parts, marks, stated)
-        return f"{excerpt(body)} is not written as locale or separators say" if found is None else found
+        number = _by(parts, marks, stated)
+        return f"{excerpt(body)} is not written as locale or separators say" if number is None else number
     if _is_ambiguous(parts, marks):
-        fitting = (found for hint in hints if (found := _by(parts, marks, hint)) is not None)
+        fitting = (number for hint in hints if (number := _by(parts, marks, hint)) is not None)
         return next(fitting, _readings(parts, marks))
-    found = _by(parts, marks, _evident(marks, parts))
-    return f"{excerpt(body)} is no number: its digits are grouped oddly" if found is None else found
+    number = _by(parts, marks, _evident(marks, parts))
+    return f"{excerpt(body)} is no number: its digits are grouped oddly" if number is None else number
 
 
 def _is_ambiguous(parts: list[str], marks: list[str]) -> bool:
@@ -210,8 +210,8 @@ def separators_of(tag: str) -> Separators | None:
 
 
 def _characters(symbols: list[Mapping[str, str]], *names: str) -> str:
-    found = (plain(of.get(name) or "") for of in symbols for name in names)
-    return "".join(dict.fromkeys(sign for sign in found if len(sign) == 1 and sign in SEPARATORS))
+    signs = (plain(of.get(name) or "") for of in symbols for name in names)
+    return "".join(dict.fromkeys(sign for sign in signs if len(sign) == 1 and sign in SEPARATORS))
 
 
 @lru_cache(maxsize=64)

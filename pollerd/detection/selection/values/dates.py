@@ -133,12 +133,12 @@ def _field(piece: str, locale: str | None, written: str, place: int) -> tuple[st
     if name is None:
         raise InvalidValueError("format", f"fields of CLDR's: {_ALLOWED} (character {place + 1})", written)
     if name == "half":
-        found = {"am": 0, "pm": 1, "a.m": 0, "p.m": 1} | ({} if locale is None else cldr.half_day_names(locale))
-        return name, _alternatives(found), found
+        names = {"am": 0, "pm": 1, "a.m": 0, "p.m": 1} | ({} if locale is None else cldr.half_day_names(locale))
+        return name, _alternatives(names), names
     if locale is None:
         raise InvalidValueError("format", f"numbers only without a locale (character {place + 1})", written)
-    found = cldr.month_names(locale) if name == "month_name" else cldr.weekday_names(locale)
-    return name, _alternatives(found), found if name == "month_name" else {}
+    names = cldr.month_names(locale) if name == "month_name" else cldr.weekday_names(locale)
+    return name, _alternatives(names), names if name == "month_name" else {}
 
 
 def _alternatives(names: Mapping[str, int]) -> str:
@@ -325,7 +325,7 @@ def date_readings(texts: Sequence[str], form: ValueFormat, machine: bool) -> Ite
 def _found(text: str, patterns: Sequence[DatePattern]) -> Iterator[tuple[re.Match[str], DatePattern]]:
     """The matches that do not overlap: the first, of those at one place the longest."""
     matches = [(match, pattern) for pattern in patterns for match in pattern.regex.finditer(text)]
-    matches.sort(key=lambda found: (found[0].start(), -found[0].end()))
+    matches.sort(key=lambda pair: (pair[0].start(), -pair[0].end()))
     free = 0
     for match, pattern in matches:
         if match.start() >= free:

@@ -31,21 +31,21 @@ def compile_value_format(field: str, definition: Mapping[str, object]) -> ValueF
 
     `field`: where the definition stands, as in "values.price"; errors name it and the key. Raises InvalidValueError.
     """
-    given = {key: value for key, value in definition.items() if value is not None}
-    kind = _one_of(f"{field}.kind", given.get("kind"), get_args(Kind))
-    _check_keys(field, kind, given)
+    options = {key: value for key, value in definition.items() if value is not None}
+    kind = _one_of(f"{field}.kind", options.get("kind"), get_args(Kind))
+    _check_keys(field, kind, options)
     whiches = get_args(Which) if kind != "text" else ("only", "first", "last")
-    locale = _locale(f"{field}.locale", _text(field, "locale", given))
+    locale = _locale(f"{field}.locale", _text(field, "locale", options))
     form = ValueFormat(
         kind=cast("Kind", kind),
-        which=cast("Which", _one_of(f"{field}.which", given.get("which", "only"), whiches)),
+        which=cast("Which", _one_of(f"{field}.which", options.get("which", "only"), whiches)),
         locale=locale,
-        decimal=_separator(f"{field}.decimal", _text(field, "decimal", given), _DECIMALS),
-        group=_separator(f"{field}.group", _text(field, "group", given), _GROUPS),
-        currency=_currency(f"{field}.currency", _text(field, "currency", given)),
-        format=_date_format(f"{field}.format", _text(field, "format", given), locale),
-        zone=_zone(f"{field}.zone", _text(field, "zone", given)),
-        step=_step(f"{field}.step", given.get("step")),
+        decimal=_separator(f"{field}.decimal", _text(field, "decimal", options), _DECIMALS),
+        group=_separator(f"{field}.group", _text(field, "group", options), _GROUPS),
+        currency=_currency(f"{field}.currency", _text(field, "currency", options)),
+        format=_date_format(f"{field}.format", _text(field, "format", options), locale),
+        zone=_zone(f"{field}.zone", _text(field, "zone", options)),
+        step=_step(f"{field}.step", options.get("step")),
     )
     if form.decimal is not None and form.decimal == form.group:
         raise InvalidValueError(f"{field}.group", "another character than decimal", form.group)
@@ -54,8 +54,8 @@ def compile_value_format(field: str, definition: Mapping[str, object]) -> ValueF
     return form
 
 
-def _check_keys(field: str, kind: str, given: Mapping[str, object]) -> None:
-    for key in given:
+def _check_keys(field: str, kind: str, fields: Mapping[str, object]) -> None:
+    for key in fields:
         if key not in _EVERY_KEY:
             raise unknown_name(f"{field}.{key}", "field", key, _KEYS[kind])
         if key not in _KEYS[kind]:
@@ -66,66 +66,68 @@ def _listed(names: tuple[str, ...]) -> str:
     return f"one of {', '.join(names)}"
 
 
-def _one_of(field: str, given: object, allowed: tuple[str, ...]) -> str:
-    if not isinstance(given, str) or given not in allowed:
-        raise InvalidValueError(field, with_nearest(_listed(allowed), str(given), allowed), given)
-    return given
+def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidValueError(field, with_nearest(_listed(allowed), str(value), allowed), value)
+    return value
 
 
-def _text(field: str, key: str, given: Mapping[str, object]) -> str | None:
-    value = given.get(key)
+def _text(field: str, key: str, fields: Mapping[str, object]) -> str | None:
+    value = fields.get(key)
     if value is not None and not isinstance(value, str):
         raise InvalidValueError(f"{field}.{key}", "a text", value)
     return value
 
 
-def _locale(field: str, given: str | None) -> str | None:
-    if given is None or cldr.locale_of(given) is not None:
-        return given
-    found = cldr.nearest_locales(given)
-    raise InvalidValueError(field, "a locale of CLDR such as de-DE" + (f" (nearest: {found})" if found else ""), given)
+def _locale(field: str, value: str | None) -> str | None:
+    if value is None or cldr.locale_of(value) is not None:
+        return value
+    locales = cldr.nearest_locales(value)
+    raise InvalidValueError(
+        field, "a locale of CLDR such as de-DE" + (f" (nearest: {locales})" if locales else ""), value
+    )
 
 
-def _separator(field: str, given: str | None, allowed: tuple[str, ...]) -> str | None:
-    if given is None:
+def _separator(field: str, value: str | None, allowed: tuple[str, ...]) -> str | None:
+    if value is None:
         return None
-    separator = plain(given).replace("\u202f", " ")
+    separator = plain(value).replace("\u202f", " ")
     if separator not in allowed:
-        raise InvalidValueError(field, "one of " + " ".join(f'"{sign}"' for sign in allowed), given)
+        raise InvalidValueError(field, "one of " + " ".join(f'"{sign}"' for sign in allowed), value)
     return separator
 
 
-def _currency(field: str, given: str | None) -> str | None:
-    if given is not None and given not in CODES:
-        raise InvalidValueError(field, with_nearest("a code of ISO 4217 such as EUR", given, sorted(CODES)), given)
-    return given
+def _currency(field: str, value: str | None) -> str | None:
+    if value is not None and value not in CODES:
+        raise InvalidValueError(field, with_nearest("a code of ISO 4217 such as EUR", value, sorted(CODES)), value)
+    return value
 
 
-def _date_format(field: str, given: str | None, locale: str | None) -> str | None:
-    if given is not None:
+def _date_format(field: str, value: str | None, locale: str | None) -> str | None:
+    if value is not None:
         try:
-            pattern_of(given, locale)
+            pattern_of(value, locale)
         except InvalidValueError as error:
-            raise error.of(field, given=given) from None
-    return given
+            raise error.of(field, given=value) from None
+    return value
 
 
-def _zone(field: str, given: str | None) -> str | None:
-    if given is not None and zone_of(given) is None:
+def _zone(field: str, value: str | None) -> str | None:
+    if value is not None and zone_of(value) is None:
         raise InvalidValueError(
-            field, with_nearest("a time zone of the IANA database such as Europe/Berlin", given, zone_names()), given
+            field, with_nearest("a time zone of the IANA database such as Europe/Berlin", value, zone_names()), value
         )
-    return given
+    return value
 
 
-def _step(field: str, given: object) -> Decimal | None:
-    if given is None:
+def _step(field: str, value: object) -> Decimal | None:
+    if value is None:
         return None
     allowed = f"a number above 0, at most {_STEP_DIGITS} digits"
-    if isinstance(given, bool) or not isinstance(given, int | float | Decimal):
-        raise InvalidValueError(field, allowed, given)
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise InvalidValueError(field, allowed, value)
     try:
-        step = Decimal(str(given))
+        step = Decimal(str(value))
     except (InvalidOperation, ValueError) as error:  # an int of more digits than str() takes is a ValueError
         raise InvalidValueError(field, allowed, "a number") from error
     if (
@@ -134,5 +136,5 @@ def _step(field: str, given: object) -> Decimal | None:
         or abs(step.adjusted()) > _STEP_DIGITS
         or len(step.as_tuple().digits) > _STEP_DIGITS
     ):
-        raise InvalidValueError(field, allowed, given)
+        raise InvalidValueError(field, allowed, value)
     return step

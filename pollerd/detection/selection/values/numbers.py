@@ -67,17 +67,17 @@ def numbers_in(text: str, finder: CurrencyFinder) -> Iterator[NumberFound]:
     in_dates = {place for match in _DATE.finditer(text) for place in range(*match.span())}
     previous_end, last = -1, None
     for match in _NUMBER.finditer(text):
-        found = _number(text, match, previous_end, finder)
+        number = _number(text, match, previous_end, finder)
         previous_end = match.end()
-        if found is None:
+        if number is None:
             continue
-        previous_end = found.end if found.after is None else found.after.end
-        if match.start() in in_dates and not found.trouble:
-            found.trouble = f"{excerpt(text[match.start() : match.start() + 10])} looks like a date"
+        previous_end = number.end if number.after is None else number.after.end
+        if match.start() in in_dates and not number.trouble:
+            number.trouble = f"{excerpt(text[match.start() : match.start() + 10])} looks like a date"
         if last is not None:
-            _part(last, found)
+            _part(last, number)
             yield last
-        last = found
+        last = number
     if last is not None:
         last.alone_in_parentheses = _is_alone_in_parentheses(text, last, finder)
         yield last
@@ -88,15 +88,15 @@ def _number(text: str, match: re.Match[str], previous_end: int, finder: Currency
     leading = _has_leading_mark(text, start)
     start -= leading
     whole = _WHOLE_AMOUNT.match(text, end)
-    found = NumberFound(body=text[start:end], start=start, end=end if whole is None else whole.end())
-    found.whole_mark = "" if whole is None else whole[0][0]
-    _look_left(text, found, previous_end, finder)
-    found.after = finder.after(text, found.end)
-    if _is_of_a_name(text, found):
+    number = NumberFound(body=text[start:end], start=start, end=end if whole is None else whole.end())
+    number.whole_mark = "" if whole is None else whole[0][0]
+    _look_left(text, number, previous_end, finder)
+    number.after = finder.after(text, number.end)
+    if _is_of_a_name(text, number):
         return None
-    found.percent = _PERCENT.match(text, found.end) is not None
-    found.trouble = _trouble(text, found, match)
-    return found
+    number.percent = _PERCENT.match(text, number.end) is not None
+    number.trouble = _trouble(text, number, match)
+    return number
 
 
 def _has_leading_mark(text: str, start: int) -> bool:
@@ -107,15 +107,15 @@ def _has_leading_mark(text: str, start: int) -> bool:
     return start == 1 or not (before.isalnum() or before in _DECIMAL_MARKS)
 
 
-def _look_left(text: str, found: NumberFound, previous_end: int, finder: CurrencyFinder) -> None:
+def _look_left(text: str, number: NumberFound, previous_end: int, finder: CurrencyFinder) -> None:
     """Minus and currency in either order; `start` moves before the minus."""
-    edge = found.start
+    edge = number.start
     if _is_minus(text, edge - 1, previous_end, finder):
-        found.negative, edge = True, edge - 1
-    found.before = finder.before(text, edge)
-    if found.before is not None and not found.negative:
-        found.negative = _is_minus(text, found.before.start - 1, previous_end, finder)
-    found.start = edge
+        number.negative, edge = True, edge - 1
+    number.before = finder.before(text, edge)
+    if number.before is not None and not number.negative:
+        number.negative = _is_minus(text, number.before.start - 1, previous_end, finder)
+    number.start = edge
 
 
 def _is_minus(text: str, place: int, previous_end: int, finder: CurrencyFinder) -> bool:
@@ -128,23 +128,23 @@ def _is_minus(text: str, place: int, previous_end: int, finder: CurrencyFinder) 
     return not is_cased(before) or finder.before(text, place) is not None
 
 
-def _is_of_a_name(text: str, found: NumberFound) -> bool:
-    if found.before is None and found.start and is_cased(text[found.start - 1]):
+def _is_of_a_name(text: str, number: NumberFound) -> bool:
+    if number.before is None and number.start and is_cased(text[number.start - 1]):
         return True
-    if found.after is not None or not is_cased(text[found.end : found.end + 1] or " "):
+    if number.after is not None or not is_cased(text[number.end : number.end + 1] or " "):
         return False
-    return _NAME.match(text, found.end) is not None and _EXPONENT.match(text, found.end) is None
+    return _NAME.match(text, number.end) is not None and _EXPONENT.match(text, number.end) is None
 
 
-def _trouble(text: str, found: NumberFound, match: re.Match[str]) -> str:
-    shown = excerpt(text[max(0, found.start - 1) : found.end + 6].strip())
-    if found.negative and found.body[0] in _DECIMAL_MARKS:
+def _trouble(text: str, number: NumberFound, match: re.Match[str]) -> str:
+    shown = excerpt(text[max(0, number.start - 1) : number.end + 6].strip())
+    if number.negative and number.body[0] in _DECIMAL_MARKS:
         return f"{shown} can be below 0, or a dash for no whole units"
-    if _EXPONENT.match(text, found.end) and found.after is None:
+    if _EXPONENT.match(text, number.end) and number.after is None:
         return f"{shown} has an exponent"
-    if _is_multiplied(text, found.end):
+    if _is_multiplied(text, number.end):
         return f"{shown} is multiplied by a word or letter, which is not read"
-    return _bad_neighbours(text, found, match, shown)
+    return _bad_neighbours(text, number, match, shown)
 
 
 def _is_multiplied(text: str, end: int) -> bool:
@@ -152,8 +152,8 @@ def _is_multiplied(text: str, end: int) -> bool:
     return match is not None and match[0].strip() not in _LOWER_CASE_UNITS
 
 
-def _bad_neighbours(text: str, found: NumberFound, match: re.Match[str], shown: str) -> str:
-    after, behind = text[found.end : found.end + 1], text[found.end + 1 : found.end + 2]
+def _bad_neighbours(text: str, number: NumberFound, match: re.Match[str], shown: str) -> str:
+    after, behind = text[number.end : number.end + 1], text[number.end + 1 : number.end + 2]
     before, front = text[match.start() - 1 : match.start()], text[max(0, match.start() - 2) : max(0, match.start() - 1)]
     if not match.start():
         before = ""
@@ -187,9 +187,9 @@ def _part(left: NumberFound, right: NumberFound) -> None:
         right.before = None
 
 
-def _is_alone_in_parentheses(text: str, found: NumberFound, finder: CurrencyFinder) -> bool:
-    begin = found.start if found.before is None else min(found.start, found.before.start)
-    end = found.end if found.after is None else found.after.end
+def _is_alone_in_parentheses(text: str, number: NumberFound, finder: CurrencyFinder) -> bool:
+    begin = number.start if number.before is None else min(number.start, number.before.start)
+    end = number.end if number.after is None else number.after.end
     left, right = text[:begin].rstrip(), text[end:].lstrip()
     if not (left.endswith("(") and right.startswith(")")):
         return False
@@ -214,7 +214,7 @@ def number_readings(
     `texts`: plain; `language`, `machine`, `reader`: as for `read_value`.
     """
     finder = finder_for(form.locale, form.currency)
-    found: list[NumberFound] = []
+    numbers: list[NumberFound] = []
     stated = None if machine else stated_separators(form)
     ready: list[Reading] = []
     for text in texts:
@@ -223,11 +223,11 @@ def number_readings(
             ready.append(_reading(exact, form, form.currency))
             continue
         for number in numbers_in(text, finder):
-            if len(found) >= MAX_NUMBERS:
+            if len(numbers) >= MAX_NUMBERS:
                 yield Reading(problem=f"more than {MAX_NUMBERS:,} numbers")
                 return
-            found.append(number)
-    chosen = _prices(found, form) if form.kind == "price" else found
+            numbers.append(number)
+    chosen = _prices(numbers, form) if form.kind == "price" else numbers
     yield from ready
     if isinstance(chosen, Reading):
         yield chosen
@@ -267,15 +267,15 @@ def _machine_number(text: str) -> Decimal | str | None:
     return Decimal(text)
 
 
-def _prices(found: list[NumberFound], form: ValueFormat) -> list[NumberFound] | Reading:
+def _prices(numbers: list[NumberFound], form: ValueFormat) -> list[NumberFound] | Reading:
     """The numbers that are prices: no percentages, and if any has a currency, only those."""
-    found = [number for number in found if not number.percent]
-    with_currency = [number for number in found if number.before is not None or number.after is not None]
+    numbers = [number for number in numbers if not number.percent]
+    with_currency = [number for number in numbers if number.before is not None or number.after is not None]
     if not with_currency or form.currency is None:
-        return with_currency or found
-    wanted = [number for number in with_currency if _may_mean(number, form.currency)]
-    if wanted:
-        return wanted
+        return with_currency or numbers
+    fitting = [number for number in with_currency if _may_mean(number, form.currency)]
+    if fitting:
+        return fitting
     sign = with_currency[0].before or with_currency[0].after
     return Reading(problem=f"the currency is {'' if sign is None else sign.sign}, not {form.currency}")
 

@@ -57,19 +57,23 @@ def _text_readings(texts: Sequence[str]) -> Iterator[Reading]:
 
 def _chosen(readings: Iterable[Reading], form: ValueFormat, none: str) -> Reading:
     """The one that counts. A problem counts where it could be the value."""
-    found = list(readings)
-    if not found:
+    all_readings = list(readings)
+    if not all_readings:
         return Reading(problem=none)
     if form.which in ("first", "last"):
-        return found[0 if form.which == "first" else -1]
-    bad = next((reading for reading in found if reading.problem), None)
+        return all_readings[0 if form.which == "first" else -1]
+    bad = next((reading for reading in all_readings if reading.problem), None)
     if bad is not None:
         return bad
-    if len({reading.currency for reading in found}) > 1:
-        return Reading(problem=f"several currencies: {_listed(reading.currency or 'none' for reading in found)}")
+    if len({reading.currency for reading in all_readings}) > 1:
+        return Reading(problem=f"several currencies: {_listed(reading.currency or 'none' for reading in all_readings)}")
     if form.which == "only":
-        return found[0] if len({_key(reading) for reading in found}) == 1 else Reading(problem=_several(found))
-    return (min if form.which == "min" else max)(found, key=_size)
+        return (
+            all_readings[0]
+            if len({_key(reading) for reading in all_readings}) == 1
+            else Reading(problem=_several(all_readings))
+        )
+    return (min if form.which == "min" else max)(all_readings, key=_size)
 
 
 def _key(reading: Reading) -> object:
@@ -80,8 +84,8 @@ def _size(reading: Reading) -> Decimal | float:
     return reading.moment if reading.moment is not None else reading.number or Decimal(0)
 
 
-def _several(found: list[Reading]) -> str:
-    return f"several different values: {_listed(reading.text for reading in found)}; set which"
+def _several(readings: list[Reading]) -> str:
+    return f"several different values: {_listed(reading.text for reading in readings)}; set which"
 
 
 def _listed(names: Iterable[str]) -> str:

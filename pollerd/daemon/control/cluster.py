@@ -76,26 +76,26 @@ def with_nodes(
         sites[node] += table.sites.get(unit, 0)
     grants = {row.node: row for row in budget.nodes}
     nodes = []
-    for one in living:
-        row = grants.get(str(one.id))
+    for member in living:
+        row = grants.get(str(member.id))
         nodes.append(
             NodeView(
-                id=one.id,
-                name=one.name,
-                version=one.version,
-                started_at=one.started_at,
-                here=one.id == asked,
-                drained=one.drained,
-                partitions=held[one.id],
-                sites=sites[one.id],
-                roles=tuple(ROLE_OF_UNIT[unit].value for unit in table.held_by(one.id) if unit in ROLE_OF_UNIT),
+                id=member.id,
+                name=member.name,
+                version=member.version,
+                started_at=member.started_at,
+                here=member.id == asked,
+                drained=member.drained,
+                partitions=held[member.id],
+                sites=sites[member.id],
+                roles=tuple(ROLE_OF_UNIT[unit].value for unit in table.held_by(member.id) if unit in ROLE_OF_UNIT),
                 grant=None if row is None else row.reserved,
                 target=None if row is None else row.target,
                 price=None if row is None else row.price,
                 spent=None if row is None else row.spent,
                 silent_seconds=None if row is None else max(budget.at - row.reported_at, 0.0),
                 clock_ahead=None if row is None else row.clock_ahead,
-                starts=starts.get(one.name, 0),
+                starts=starts.get(member.name, 0),
             )
         )
     in_force = None if budget.budget is None else budget.in_force
