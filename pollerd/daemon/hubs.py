@@ -190,7 +190,7 @@ class HubSubscriber:
         if not await self._store.ask(one.id, now, _next_at(one, now)):
             return
         fields = {
-            "hub.mode": "unsubscribe" if leaves else "subscribe",
+            "hub.mode": _mode(one),
             "hub.topic": one.topic,
             "hub.callback": self.callback(one.callback),
         }
@@ -202,9 +202,9 @@ class HubSubscriber:
 
     async def _note(self, one: HubSubscription, answer: HubAnswer) -> None:
         if answer.accepted:
-            self._log.info("hub_asked", hub=one.hub, topic=one.topic, leaves=one.state is HubState.LEAVING)
+            self._log.info("hub_requested", hub=one.hub, topic=one.topic, mode=_mode(one))
         else:
-            self._log.warning("hub_refuses", hub=one.hub, topic=one.topic, detail=answer.detail)
+            self._log.warning("hub_refuses", hub=one.hub, topic=one.topic, reason=answer.detail)
         again_at = None if answer.retry_after is None else self._clock() + min(answer.retry_after, RETRY_MOST_SECONDS)
         await self._store.answered(one.id, answer.detail, again_at)
         self._to_look.set()
@@ -316,7 +316,7 @@ class HubCallbacks:
             await self._deny(one, asked.reason)
             return ""
         leaves = one.state is HubState.LEAVING
-        wanted = "unsubscribe" if leaves else "subscribe"
+        wanted = _mode(one)
         now = self._clock()
         is_recent = one.asked_at is not None and now - one.asked_at <= VERIFY_SECONDS
         if asked.mode != wanted or not is_recent or not 0 < len(asked.challenge) <= _LONGEST_CHALLENGE:
@@ -326,7 +326,7 @@ class HubCallbacks:
         else:
             lease = _lease(asked.lease_seconds)
             await self._hubs.verified(one.id, now, lease, now + RENEW_AT * lease)
-        self._log.info("hub_verified", hub=one.hub, topic=one.topic, leaves=leaves)
+        self._log.info("hub_verified", hub=one.hub, topic=one.topic, mode=wanted)
         self._subscriber.look_again()
         return asked.challenge
 
@@ -351,7 +351,7 @@ class HubCallbacks:
             self._waiting -= 1
         self._instruments.hub_deliveries[result.value].inc()
         if result is not HubDelivery.ACCEPTED:
-            self._log.info("hub_delivery_ignored", hub=one.hub, topic=one.topic, result=result.value)
+            self._log.info("hub_delivery_ignored", hub=one.hub, topic=one.topic, reason=result.value)
         return result
 
     async def _read(self, one: HubSubscription, body: bytes, content_type: str | None, signature: str) -> HubDelivery:
@@ -395,6 +395,11 @@ class HubCallbacks:
     def _report(self, error: Exception) -> None:
         """Logs a document that breaks a parser: it affects only its own subscription."""
         self._log.error("hub_delivery_fault", exc_info=error)
+
+
+def _mode(one: HubSubscription) -> str:
+    """Returns what WebSub calls the request that is sent to the hub."""
+    return "unsubscribe" if one.state is HubState.LEAVING else "subscribe"
 
 
 async def _received(receive: Callable[[], Awaitable[bytes]]) -> bytes | None:
@@ -448,5 +453,5 @@ class HubOffers:
         try:
             return await self._store.offered(source.id, offer.topic, offer.hubs, now)
         except InvalidValueError as error:
-            self._log.warning("hub_not_subscribed", source=source.id, hub=offer.hubs[0], reason=str(error))
+            self._log.warning("hub_not_subscribed", source_id=source.id, hub=offer.hubs[0], reason=str(error))
             return False

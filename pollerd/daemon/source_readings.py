@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -435,7 +436,7 @@ class SourceReadings:
             raise
         except Exception as error:  # noqa: BLE001
             # Lists are untrusted: one that breaks a parser affects only its own source.
-            self._log.error("source_set_aside", source=source.id, url=source.spec.url, exc_info=error)
+            self._log.error("source_set_aside", source_id=source.id, url=source.spec.url, exc_info=error)
             self._instruments.site_faults.inc()
             reading = SourceReading(trouble=f"a fault of ours: {type(error).__name__}", failed=True)
             return _Ended(Applied(doubt=reading.trouble), reading)
@@ -472,5 +473,5 @@ class SourceReadings:
         self._instruments.source_reads[kind].inc()
         for name in ("joined", "vanished", "returned"):
             self._instruments.source_sites[name].inc(getattr(applied, name))
-        say = self._log.warning if read.failures or applied.vanished else self._log.info
-        say("source_read", source=source.id, url=source.spec.url, result=kind, detail=read.detail)
+        level = logging.WARNING if read.failures or applied.vanished else logging.INFO
+        self._log.log(level, "source_read", source_id=source.id, url=source.spec.url, result=kind, reason=read.detail)

@@ -335,7 +335,7 @@ def _site_reads(row: Any) -> SiteReads:
 
 def _log_dropped(site_id: int, column: str, error: Exception) -> None:
     log = structlog.get_logger("pollerd.storage")
-    log.warning("reads_unusable", site_id=site_id, dropped=column, reason=str(error), instead="counting anew")
+    log.warning("reads_unusable", site_id=site_id, column=column, reason=str(error), effect="counting starts again")
 
 
 def _row(site_id: int, one: SiteReads, evidence: HostEvidence) -> dict[str, Any]:

@@ -260,7 +260,7 @@ class AuthMiddleware:
             self._wrong.right(address, digest)
             return found
         if not self._recognition.tokens.was_revoked(digest) and self._wrong.wrong(address):
-            self._log.warning("wrong_tokens", address=address, instead="its tokens are looked at one a second")
+            self._log.warning("wrong_tokens", address=address, effect="one of its tokens is checked per second")
         challenge = {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'}
         return problem(HTTPStatus.UNAUTHORIZED, _UNKNOWN_TOKEN, headers=challenge)
 
