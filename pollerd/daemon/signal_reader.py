@@ -162,8 +162,8 @@ class DocumentSignals:
 def in_words(changes: ListedChanges, signals: int) -> str:
     """Returns what a document said, as one line for users."""
     counts = (
-        (changes.foreign, "left out: of another host"),
-        (changes.unusable, "left out: not a usable URL"),
+        (changes.foreign, "skipped: of another host"),
+        (changes.unusable, "skipped: not a usable URL"),
     )
     parts = [f"{counted(signals, 'signal')} of {len(changes.pages):,} URLs"]
     return "; ".join([*parts, *(f"{number:,} {what}" for number, what in counts if number)])

@@ -276,8 +276,8 @@ class Applied:
             (self.vanished, "vanished"),
             (self.paused, "paused"),
             (self.returned, "returned"),
-            (self.deleted, "left out: deleted by a user"),
-            (self.over_limit, "left out: over the limit"),
+            (self.deleted, "skipped: deleted by a user"),
+            (self.over_limit, "skipped: over the limit"),
             (self.refused, f"refused: {self.reason}"),
         )
         said = [f"{number:,} {what}" for number, what in counts if number]
@@ -366,7 +366,7 @@ def left_out_in_words(reading: SourceReading) -> str:
     if reading.unusable:
         said.append(f"{counted(reading.unusable, 'URL')} cannot be used")
     if reading.foreign:
-        said.append(f"{counted(reading.foreign, 'page')} of other hosts left out")
+        said.append(f"{counted(reading.foreign, 'page')} of other hosts skipped")
     return "; ".join(said)
 
 
@@ -438,7 +438,7 @@ class SourceReadings:
             # Lists are untrusted: one that breaks a parser affects only its own source.
             self._log.error("source_set_aside", source_id=source.id, url=source.spec.url, exc_info=error)
             self._instruments.site_faults.inc()
-            reading = SourceReading(trouble=f"a fault of ours: {type(error).__name__}", failed=True)
+            reading = SourceReading(trouble=f"internal error: {type(error).__name__}", failed=True)
             return _Ended(Applied(doubt=reading.trouble), reading)
 
     def _end_of(self, source: Source, ended: _Ended) -> SourceRead:

@@ -262,7 +262,7 @@ class ChannelSender:
         except Exception as error:  # noqa: BLE001
             # A message that breaks our own code is retried and then dead; it holds up no other channel.
             self._log.error("message_fault", message_id=claim.message_id, exc_info=error)
-            return claim, Receipt(AnswerKind.RETRY, detail=f"a fault of ours: {type(error).__name__}")
+            return claim, Receipt(AnswerKind.RETRY, detail=f"internal error: {type(error).__name__}")
 
     def _next_attempt(self, claim: ClaimedMessage, answer: Receipt, now: float) -> float | None:
         """Returns when to try the message again; None: never, or not again."""

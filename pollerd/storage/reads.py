@@ -173,7 +173,7 @@ class ReadStore(Subject):
 
     @writes
     def forget(self, connection: Connection, site_id: int) -> None:
-        """Forgets the reads of a site's changes, and what was learned from them. Raises `NotFoundError`."""
+        """Forget the reads of a site's changes, and their half-life. Raises `NotFoundError`."""
         if not connection.execute(delete(site_reads).where(site_reads.c.site_id == site_id)).rowcount:
             raise NotFoundError("reads of site", site_id)
         connection.execute(delete(interest).where(interest.c.site_id == site_id))

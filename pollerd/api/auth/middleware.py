@@ -315,7 +315,7 @@ def _refused_page(
         return None
     reason = foreign_origin(headers, writes=writes, allowed=allowed)
     if reason is None and writes and "origin" not in headers and scope["path"].startswith(_API):
-        reason = f"a change with a session's cookie needs an Origin of ours, or the header {CSRF_HEADER}"
+        reason = f"a change with a session's cookie needs the daemon's Origin, or the header {CSRF_HEADER}"
     return None if reason is None else problem(HTTPStatus.FORBIDDEN, reason, kind="foreign-page")
 
 
