@@ -104,6 +104,7 @@ COMMANDS: Commands = {
         "Compare policies on a simulated web.",
     ),
     "reproduce": ("reproduce:reproduce", "Run the experiments of the papers, and write reports."),
+    "man": ("manual:man", "Print the manual page, in troff."),
 }
 
 SITE_COMMANDS: Commands = {
@@ -137,6 +138,7 @@ app = group_of(
     COMMANDS,
     name="pollerd",
     help_="Watch web pages and feeds for changes, with one budget of polls per second.",
+    completion=True,
 )
 
 
