@@ -12,7 +12,7 @@ DEV := $(VENV)/.dev
 COMPILE := $(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help screenshots run demo reproduce test test-all coverage soak test-changed test-python test-pythons check check-all lint types contracts sizes bench tables clean constraints
+.PHONY: help screenshots run demo reproduce test test-all coverage soak test-changed test-python test-pythons check check-all lint types contracts sizes wording bench tables clean constraints
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -48,11 +48,11 @@ coverage: $(DEV)  ## all tests, with branch coverage: takes about half as much C
 soak: $(DEV)  ## half an hour of polling hostile pages: memory, descriptors, lag; ARGS="--minutes 75"
 	$(BIN)/python benchmarks/soak.py $(ARGS)
 
-check: lint types contracts sizes test-changed  ## what CI runs: lint, types, import contracts, sizes and test-changed
+check: lint types contracts sizes wording test-changed  ## what CI runs: lint, types, import contracts, sizes, wording and test-changed
 
 # Run again after a failure it leaves out the files that passed and that nothing has changed for since. Notes the commit that
 # passed in .ci/checked, which is committed next: what did not change since is left out by `make check`.
-check-all: lint types contracts sizes  ## everything, before an issue is called resolved
+check-all: lint types contracts sizes wording  ## everything, before an issue is called resolved
 	$(MAKE) test-all ARGS=--resume
 	$(MAKE) test-pythons
 	@test -z "$$(git status --porcelain)" && git rev-parse HEAD > .ci/checked || echo "not noted in .ci/checked: not all is committed"
@@ -85,6 +85,9 @@ contracts: $(DEV)
 
 sizes: $(DEV)  ## files and lines of each room
 	$(BIN)/python benchmarks/sizes.py
+
+wording: $(DEV)  ## texts that break the style guide (CONTRIBUTING.md)
+	$(BIN)/python benchmarks/wording.py $(ARGS)
 
 bench: $(DEV)  ## CPU seconds per 1,000 polls beside a bare aiohttp loop
 	$(BIN)/python benchmarks/poll_cost.py --bench $(BENCH) $(ARGS)

@@ -62,7 +62,7 @@ async def main() -> None:
         if heavy_for_selections(answer(body, page.media), page.settings, Baseline(), ()):
             said, seconds, kib = await beside(page)
             memory = "-" if kib is None else f"{kib / 1024:.0f}"
-            where = "beside"
+            where = "in a worker"
         else:
             said, seconds, _ = read(answer(body, page.media), page.settings)
             memory, where = "-", "in the loop"

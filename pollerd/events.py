@@ -40,7 +40,7 @@ SITE_EVENTS = frozenset(kind for kind in EventKind if kind.value.startswith("sit
 
 
 class NoticeState(StrEnum):
-    """Where a notice stands. `WAITING` and `SENDING` are open; the others are final until somebody sends it again."""
+    """Where a notice stands. `WAITING` and `SENDING` are open; the others are final until a user sends it again."""
 
     WAITING = "waiting"
     SENDING = "sending"

@@ -459,7 +459,7 @@ class HostOverride:
     paused: bool
     """true: paused by hand; false: a pause was ended."""
     until: Moment | None = None
-    """When a pause by hand ends by itself; None: when somebody ends it."""
+    """Time when a pause by hand ends; None: it ends when a user ends it."""
 
     @property
     def held_until(self) -> float:

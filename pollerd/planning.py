@@ -115,11 +115,11 @@ class BudgetPlan:
     deadline: float | None = None
     """Seconds, of sites without their own; None under other objectives than deadline."""
     checks_per_day: float | None = None
-    """Polls of all sites a day by which the goal is reached, with `budget` or else with `min_saving`; None: unknown."""
+    """Polls per day of all sites that reach the goal, with `budget` or else with `min_saving`; None: unknown."""
     min_saving: float | None = None
     """The daemon's min_saving, s, with which the goal is reached, where no budget does it with today's; None: none."""
     current_checks_per_day: float | None = None
-    """Polls of all sites a day with today's budget and min_saving."""
+    """Polls per day of all sites with today's budget and min_saving."""
     current_min_saving: float | None = None
     """The daemon's min_saving, s."""
     median_weight: float | None = None
@@ -320,7 +320,7 @@ def _reason(held: HeldBack, *, sampled: bool) -> str:
         case PlanLimit.MIN_SAVING:
             return f"{pages} {'are' if several else 'is'} not worth a poll for {rounded} after each (min_saving)"
         case PlanLimit.MIN_YIELD:
-            return f"{pages} {'are' if several else 'is'} believed unchanged for {rounded} after each poll (min_yield)"
+            return f"{pages} {'are' if several else 'is'} probably unchanged for {rounded} after each poll (min_yield)"
         case PlanLimit.TTL:
             return f"{pages} {'ask' if several else 'asks'} to be left alone for {rounded} (respect_ttl)"
         case PlanLimit.NEVER_POLLED:

@@ -108,9 +108,7 @@ class Instruments:
         self.dropped_while_offline = self._counter(
             "dropped_polls_total", "Failed polls that count for nothing: we were offline"
         )
-        self.site_faults = self._counter(
-            "site_faults_total", "Sites set aside because something of ours raised at them"
-        )
+        self.site_faults = self._counter("site_faults_total", "Sites set aside because of an internal error")
         self.budget = self._gauge("budget_polls_per_second", "Polls per second that may be spent")
         self.utilization = self._gauge("budget_utilization_ratio", "Share of the budget spent over the last minute")
         self._sites = self._gauge("sites", "Sites by state", "state")
@@ -164,7 +162,7 @@ class Instruments:
     def _add_proofs(self) -> None:
         """Noise, and the polls that prove it."""
         self.masks_learned = self._counter(
-            "masks_learned_total", "Times that a proof poll told noise from changes at a site"
+            "masks_learned_total", "Times that a confirmation poll separated noise from changes at a site"
         )
         self.hidden_changes = self._counter(
             "hidden_changes_total", "Polls that found nothing because all that differed is masked as noise"
@@ -196,7 +194,7 @@ class Instruments:
         self._source_sites = self._counter("source_sites_total", "Pages that joined, vanished, or returned", "event")
         events = ("joined", "vanished", "returned")
         self.source_sites = {event: self._source_sites.labels(event) for event in events}
-        self.sources_failing = self._gauge("sources_failing", "Sources whose last reading failed or was not believed")
+        self.sources_failing = self._gauge("sources_failing", "Sources whose last reading failed or was not accepted")
 
     def _add_signals(self) -> None:
         """Signal sources, and reports of signals and reads."""
@@ -250,9 +248,9 @@ class Instruments:
         )
         outcomes = ("sent", "retry", "refused", "dead")
         self.delivery_attempts = {outcome: self._delivery_attempts.labels(outcome) for outcome in outcomes}
-        self.notices_sent = self._counter("notices_sent_total", "Events of which channels were told")
-        self.notices_waiting = self._gauge("notices_waiting", "Events that wait to be told")
-        self.notices_dead = self._gauge("notices_dead", "Events that could not be told")
+        self.notices_sent = self._counter("notices_sent_total", "Events that were sent to channels")
+        self.notices_waiting = self._gauge("notices_waiting", "Events that are queued for channels")
+        self.notices_dead = self._gauge("notices_dead", "Events that could not be sent to channels")
         self.oldest_notice = self._gauge("oldest_notice_age_seconds", "How long the event that waits longest is due")
         self.channels_paused = self._gauge("channels_paused", "Channels whose receiver refuses us")
 

@@ -98,6 +98,6 @@ class SourceQuality:
     delay: Known
     """Seconds from a change to its signal; nan, in REST null: not known."""
     say: float
-    """How far it is believed, 0 (not at all) to 1."""
+    """How far it is trusted, 0 (not at all) to 1."""
     polls: float
     """Polls of its pages from which this was learned, with forgetting."""

@@ -141,7 +141,7 @@ class TimelySites:
 
 @dataclass(frozen=True, slots=True)
 class ComparedPolicies:
-    """One figure for polling as scheduled, round robin, and the best split; None: none of them is known."""
+    """One figure for polling as scheduled, round robin, and the best possible; None: none of them is known."""
 
     __pydantic_config__ = SHOWN
     as_scheduled: float | None

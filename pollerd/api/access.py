@@ -205,7 +205,7 @@ _BODY = (
     "never across a redirect; null: GET"
 )
 _METHOD = (
-    "POST without a body sends an empty one, GET takes the body away; null or left out: POST where there is a body. "
+    "POST without a body sends an empty one, GET removes the body; null or missing: POST if there is a body. "
     "No other: a request that changes something must not be sent again and again"
 )
 NO_NUL = "^[^\\u0000]*$"

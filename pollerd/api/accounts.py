@@ -134,7 +134,7 @@ class NewUser(Given):
     """A user to add."""
 
     name: GivenName
-    password: NewPassword | None = Field(None, description="left out: only a trusted proxy signs the user in")
+    password: NewPassword | None = Field(None, description="missing: only a trusted proxy signs the user in")
     role: RoleWord = Field("read", description="read: may look; write: may do everything")
 
 
@@ -161,7 +161,7 @@ class MadeApiToken(StoredToken):
 
 
 class SessionSchema(BaseModel):
-    """A session: somebody who is signed in."""
+    """A session: a user who is signed in."""
 
     id: int
     name: str | None = Field(description="the user's, or the token's; null: the token is no longer in force")
@@ -194,7 +194,7 @@ class SessionSchema(BaseModel):
 class CurrentCaller(BaseModel):
     """Who makes this call."""
 
-    name: str | None = Field(description="the user's, or the token's; null: nobody has to sign in")
+    name: str | None = Field(description="the user's, or the token's; null: no sign-in is needed")
     is_user: bool
     role: RoleWord = _ROLE
     by: Literal["token", "session", "proxy"] | None = Field(description="how the caller was recognised")
@@ -244,7 +244,7 @@ async def list_users(daemon: Daemon) -> Listing[NamedUser]:
 async def add_user(
     daemon: Daemon, recognition: Recognising, passwords: Hashing, user: NewUser, response: Response
 ) -> NamedUser | Response:
-    """From the first one on, everybody must sign in or send a token. 409 where names differ in case only."""
+    """As soon as there is one, all clients must sign in or send a token. 409 where names differ in case only."""
     try:
         hashed = None if user.password is None else await passwords.hash(user.password)
     except BusyError:
@@ -297,7 +297,7 @@ async def change_user(
 async def remove_user(daemon: Daemon, recognition: Recognising, user_name: UserName) -> None:
     """The user's sessions and event streams end at once.
 
-    Without users and tokens, a daemon that listens on loopback only lets in everybody on its machine again.
+    Without users and tokens, a daemon that listens on loopback only is open to all users of its machine again.
     """
     await daemon.store.accounts.remove_user(user_name)
     await recognition.review()
@@ -318,7 +318,7 @@ async def list_tokens(daemon: Daemon) -> Listing[StoredToken]:
 
 @tokens_router.post("", status_code=HTTPStatus.CREATED, dependencies=[Depends(json_body)], summary="Make a token")
 async def make_token(daemon: Daemon, recognition: Recognising, token: NewApiToken, response: Response) -> MadeApiToken:
-    """Its secret is shown this once. From the first one on, everybody must sign in or send a token."""
+    """Its secret is shown this once. As soon as there is one, all clients must sign in or send a token."""
     made, secret = await made_token(daemon, recognition, token.name, Role(token.role))
     response.headers["Location"] = f"/api/v1/tokens/{made.id}"
     response.headers["Cache-Control"] = "no-store"
@@ -336,7 +336,7 @@ async def made_token(
 
 
 @tokens_router.delete(
-    "/{token_id:id}", status_code=HTTPStatus.NO_CONTENT, response_class=Response, summary="Withdraw a token"
+    "/{token_id:id}", status_code=HTTPStatus.NO_CONTENT, response_class=Response, summary="Revoke a token"
 )
 async def withdraw_token(daemon: Daemon, recognition: Recognising, token_id: TokenId) -> None:
     """What was opened with it ends at once."""
@@ -389,7 +389,7 @@ async def list_sessions(daemon: Daemon, recognition: Recognising, caller: Callin
     return Listing.of(shown, None)
 
 
-@sessions_router.delete("", summary="Sign everybody out")
+@sessions_router.delete("", summary="Sign all users out")
 async def end_sessions(
     daemon: Daemon,
     recognition: Recognising,

@@ -29,7 +29,7 @@ Objective = Annotated[str, Field(json_schema_extra={"enum": list(OBJECTIVES)})]
 
 
 class AllocationPatch(Given):
-    """What is left out stays."""
+    """Missing fields stay."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 20.0}]})
 
@@ -39,7 +39,7 @@ class AllocationPatch(Given):
     budget: Budget | None = None
     shadows: list[AllocatorName] | None = Field(
         None,
-        description="at most three other allocators to run in shadow, in place of those there are",
+        description="at most three other allocators to run in shadow, instead of the current ones",
         json_schema_extra={"maxItems": 3, "uniqueItems": True},
     )
 
@@ -49,7 +49,9 @@ router = api_router("/allocation", tag="allocation")
 
 @router.get("", summary="What the budget brings")
 async def get_allocation(daemon: Daemon) -> AllocationView:
-    """Expected detections under the present belief: as scheduled, uniform, at the best split, and of other budgets."""
+    """Expected detections by the current estimates: as scheduled, if polled equally, best possible, and of other
+    budgets.
+    """
     return await daemon.control.allocation.over_budgets()
 
 
@@ -80,9 +82,10 @@ Share = Annotated[
     Query(description="share of the changes to learn of: 0.9 or 90%", max_length=100, json_schema_extra=_SHARE),
 ]
 Within = Annotated[
-    str, Query(description="how soon after them: seconds, or as in 30m", max_length=100, json_schema_extra=_WITHIN)
+    str,
+    Query(description="how soon after them: seconds, or for example 30m", max_length=100, json_schema_extra=_WITHIN),
 ]
-PlanTag = Annotated[Words | None, Query(description="of sites with this tag; left out: of all", max_length=100)]
+PlanTag = Annotated[Words | None, Query(description="of sites with this tag; default: of all", max_length=100)]
 
 
 @plan_router.get("", summary="What budget is needed to learn of changes in time")

@@ -34,7 +34,7 @@ def create_api(
     app = Application(
         title="pollerd",
         version=version,
-        summary="Polls sites under one budget and tells what changed",
+        summary="Polls sites within one budget and reports changes",
         openapi_url=None,  # see `openapi`
         redirect_slashes=False,
         generate_unique_id_function=operation_id,

@@ -44,7 +44,7 @@ async def list_changes(
     """Newest first, or oldest first. Going through the pages newest first ends, whatever is found meanwhile.
 
     To follow the changes read them oldest first, and repeat the last cursor: its page then grows at its end. `/events`
-    tells of them as they are found.
+    reports them as they are found.
     """
     page = await daemon.store.changes.page(wanted, limit, cursor, order)
     return Listing.of(page.items, page.next_cursor)

@@ -116,7 +116,7 @@ FIELDS: Mapping[str, str] = {
     "pause_reason": "why it is paused",
     "paused": "whether it is paused",
     "paused_reason": "why sending is paused; null: it is not",
-    "paused_until": "when the pause ends; null: when somebody ends it",
+    "paused_until": "when the pause ends; null: when a user ends it",
     "polls": "number of polls",
     "previous_cursor": "give this as `cursor` to get the page before; null: this is the first",
     "previous_poll_at": "when the page was polled before: the change came later",
@@ -167,7 +167,7 @@ FIELDS: Mapping[str, str] = {
     "uniform": "if all sites were polled equally",
     "url": "its URL",
     "urlList": "the URLs that changed",
-    "urgency": "how urgently the site needs a poll, beside others: larger first",
+    "urgency": "how urgently the site needs a poll, compared with others: larger first",
     "username": "the user name",
     "utilization": "share of the budget used over the last minute, 0 to 1",
     "values": "the values that the selection reads",
@@ -190,7 +190,7 @@ FIELDS: Mapping[str, str] = {
     "Rejection.reason": "why the line cannot be used",
     "RestoredSection.status": "what became of the section",
     "Source.kind": "sitemap or feed",
-    "NewSource.kind": "sitemap or feed; left out: recognised",
+    "NewSource.kind": "sitemap or feed; default: recognised",
     "TestAnswer.status": "the receiver's HTTP status, if it has one",
 }
 

@@ -77,7 +77,7 @@ class Difference(BaseModel):
     format: Form
     before: Side
     after: Side
-    added: int | None = Field(description="lines inserted, or put in place of others; null: a side is binary")
+    added: int | None = Field(description="lines inserted, or put instead of others; null: a side is binary")
     removed: int | None = Field(description="lines deleted, or put out of place; null: a side is binary")
     coarse: bool = Field(description="in places too much differs to be compared line by line: shown as replaced")
     truncated: bool = Field(description=f"only {MAX_LINES} lines a side are compared and {MAX_SHOWN} are shown")
@@ -284,9 +284,8 @@ async def diff_change(
 ) -> Response:
     """The difference between what a reader saw before and after, line by line; with `from` since an earlier change.
 
-    `unified` is text, or JSON where `Accept` prefers it; `side-by-side` is JSON. 410 where one of the contents was
-    pruned, which names the limit (`content_retention`, `content_cap_bytes`); of binary contents only kind and size
-    are told.
+    `unified` is text, or JSON where `Accept` prefers it; `side-by-side` is JSON. 410 if one of the contents was pruned,
+    which names the limit (`content_retention`, `content_cap_bytes`); of binary contents only kind and size are shown.
     """
     change = await since_change(daemon.store.changes, await daemon.store.changes.get(change_id), since)
     comparer: Comparer = request.app.state.comparer

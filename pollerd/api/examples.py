@@ -203,7 +203,7 @@ _SIGNAL_EXAMPLES_SOURCE: dict[str, Any] = {
         "delay": 240.0,
         "say": 0.97,
         "polls": 812.0,
-        "in_words": "right in 83 of 100, tells of 61 of 100 changes, 4 min late; believed to 97%",
+        "in_words": "precision 83 %, recall 61 %, about 4 min late; trust 97 %",
     },
     "hub": {
         "hub": "https://hub.example.net/",

@@ -118,9 +118,8 @@ class NodePatch(Given):
 async def change_node(
     daemon: Daemon, name: Annotated[Words, Path(description="the node's name")], patch: NodePatch
 ) -> ClusterView:
-    """Any node may be asked. The others take what it hands over within seconds, after its polls in flight are stored.
-
-    409: nobody else would poll.
+    """Any node can be called. The others take its sites within seconds, after its running polls are stored. 409: no
+    other node would poll.
     """
     return await daemon.control.cluster.drain(name, patch.drained)
 

@@ -18,7 +18,7 @@ from pollerd.timestamps import parse_moment
 
 
 class HostPatch(Given):
-    """`paused` true: until `paused_until`, null or left out: until somebody ends it. `paused` false, or `paused_until`
+    """`paused` true: until `paused_until`, null or missing: until a user ends it. `paused` false, or `paused_until`
     null alone: all pauses end, also one that the host asked for.
     """
 

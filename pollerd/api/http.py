@@ -69,7 +69,10 @@ Limit = Annotated[int, Query(ge=1, le=_MAX_LIMIT, description="most items to ret
 Cursor = Annotated[str | None, Query(max_length=100, description="next_cursor of the page before")]
 GivenOrder = Annotated[
     Order | None,
-    Query(alias="order", description="by when it was recorded; left out: the cursor's, without a cursor newest first"),
+    Query(
+        alias="order",
+        description="by the time when it was recorded; default: the cursor's order, without a cursor newest first",
+    ),
 ]
 _NUMBER = r"^[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,2})?$"
 _SINCE = {"oneOf": [{"type": "string", "format": "date-time"}, {"type": "string", "pattern": _NUMBER}]}
@@ -336,7 +339,7 @@ async def _caller(request: Request) -> str:
     """Returns a description of the caller of a write, as far as known: how it was authorised."""
     caller = caller_of(request)
     if caller is None:
-        return "somebody on this machine"
+        return "a user of this machine"
     if caller.is_user:
         return f"user {caller.name}"
     return "a token of scope write" if caller.of_settings else f"token {caller.name}"

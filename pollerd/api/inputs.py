@@ -280,8 +280,9 @@ def shown_setting(setting: Setting, value: Any) -> Any:
 
 
 REBASE = (
-    "if this call changes selections or render: keep compares the next poll with the content from before, so that a "
-    "difference is reported; anew begins anew, without a change; null: keep if nothing was selected last, else anew"
+    "if this call changes selections or render: `keep` compares the next poll with the previous content, so that a "
+    "difference is reported; `anew` starts over, without a change; null: `keep` if nothing was selected last, "
+    "else `anew`"
 )
 Rebase = TypeAliasType("Rebase", StoredRebase)
 RebaseChoice = Annotated[Rebase | None, Field(description=REBASE)]

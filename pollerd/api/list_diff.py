@@ -98,7 +98,7 @@ class _Comparison:
                 self._listed.add(found.url)
                 specs.append(found)
             elif self._sync:
-                self._reject(line, f"url: {found.url} stands in the list before; the first counts")
+                self._reject(line, f"url: {found.url} is in the list already; the first line counts")
         return specs
 
     def _reject(self, line: int, reason: str) -> None:

@@ -63,7 +63,7 @@ _HEADER_WITHIN = 1_000
 LIST_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "description": "The list as it is. Its own media type says its format, too, in place of `format`.",
+        "description": "The list as it is. Its media type can name the format instead of `format`.",
         "content": {
             "application/octet-stream": {
                 "schema": {"type": "string", "format": "binary"},

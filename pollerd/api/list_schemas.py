@@ -38,12 +38,12 @@ class ImportResult(BaseModel):
 
 
 class FieldDifference(BaseModel):
-    """One setting as it is and as the list has it. Of headers the names are told, of a proxy its place."""
+    """One setting as it is and as the list has it. Of headers it shows the names, of a proxy its host."""
 
     field: str
     before: Any = Field(description="as it is; null: not set")
     after: Any = Field(description="as the list has it; null: not set")
-    note: str | None = Field(description="that a secret differs of which the same is told before and after")
+    note: str | None = Field(description="a secret that differs, though both show the same")
 
 
 class SiteDifference(BaseModel):

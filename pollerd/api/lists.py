@@ -41,7 +41,7 @@ ListFormat = Annotated[
     Format | None,
     Query(
         alias="format",
-        description="how the list is written; as Content-Type says where left out, else text",
+        description="format of the list; default: that of Content-Type, else text",
         examples=["csv"],
     ),
 ]

@@ -29,7 +29,7 @@ _ORIGIN = "file: the list of sites names it, and says how it is"
 
 
 class NewRule(BaseModel):
-    """A rule: which events, of which sites, are told on which channels. Fields that are left out have defaults.
+    """A rule: which events, of which sites, are sent to which channels. Missing fields have defaults.
 
     docs/notifications.md describes each field; a wrong one is refused with its place.
     """
@@ -64,7 +64,7 @@ class RuleSchema(BaseModel):
     name: str
     rule: Document = Field(description="the rule, without what it leaves to defaults")
     enabled: bool
-    muted_until: Moment | None = Field(description="until then it tells nothing")
+    muted_until: Moment | None = Field(description="until then it sends nothing")
     origin: Origin = Field(description=_ORIGIN)
     created_at: Moment
     changed_at: Moment
@@ -85,7 +85,7 @@ class RuleSchema(BaseModel):
 
 
 class Mute(Given):
-    """Until when a rule tells nothing."""
+    """Time until which a rule sends nothing."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"until": "2026-12-24T18:00:00Z"}]})
 
@@ -93,7 +93,7 @@ class Mute(Given):
 
 
 class NewChannel(Given):
-    """A channel: where events are told. Its secrets are stored encrypted and never shown again."""
+    """A channel: where events are sent. Its secrets are stored encrypted and never shown again."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -119,9 +119,8 @@ class NewChannel(Given):
 
 
 class ChannelPatch(Given):
-    """New values for a channel; what is left out stays. `settings` are replaced as a whole.
-
-    But for secrets: those that are left out stay, unless the address changes, which asks for them anew.
+    """New values for a channel; missing fields stay. `settings` are replaced as a whole, apart from secrets: missing
+    ones stay, unless the address changes.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
@@ -212,13 +211,13 @@ class Resend(Given):
 
 
 class Resent(BaseModel):
-    """How many deliveries wait anew."""
+    """Number of deliveries that are queued again."""
 
     resent: int
 
 
 class Delivery(BaseModel):
-    """One event for one channel: told, or still to be told."""
+    """One event for one channel: sent, or queued."""
 
     id: int
     event_id: str
@@ -271,7 +270,7 @@ async def list_rules(daemon: Daemon) -> Listing[RuleSchema]:
 
 @router.post("", status_code=HTTPStatus.CREATED, dependencies=_JSON, summary="Add a rule")
 async def add_rule(daemon: Daemon, rule: NewRule, response: Response) -> RuleSchema:
-    """It tells what happens from now on. 409 with `existing_id` where the name is taken."""
+    """It applies to events from now on. 409 with `existing_id` where the name is taken."""
     async with daemon.turn:
         added = await daemon.control.notifications.add_rule(rule.document())
     response.headers["Location"] = f"/api/v1/rules/{added.id}"
@@ -286,14 +285,14 @@ async def get_rule(daemon: Daemon, rule_id: RuleId) -> RuleSchema:
 
 @router.put("/{rule_id:id}", dependencies=_JSON, summary="Replace a rule")
 async def replace_rule(daemon: Daemon, rule_id: RuleId, rule: NewRule) -> RuleSchema:
-    """All of it: what is left out has its default. What it has put into the outbox is told as before."""
+    """All of it: missing fields get their defaults. Its queued messages are sent as before."""
     async with daemon.turn:
         return RuleSchema.of(await daemon.control.notifications.change_rule(rule_id, rule.document()))
 
 
 @router.post("/{rule_id:id}/mute", dependencies=_JSON, summary="Mute a rule for a while")
 async def mute_rule(daemon: Daemon, rule_id: RuleId, body: Mute) -> RuleSchema:
-    """Until then it tells nothing; what happens meanwhile is not told later."""
+    """Until then it sends nothing; events in this time are never sent."""
     until = None if body.until is None else parse_moment("until", body.until)
     async with daemon.turn:
         return RuleSchema.of(await daemon.control.notifications.mute_rule(rule_id, until))
@@ -301,7 +300,7 @@ async def mute_rule(daemon: Daemon, rule_id: RuleId, body: Mute) -> RuleSchema:
 
 @router.delete("/{rule_id:id}", status_code=HTTPStatus.NO_CONTENT, response_class=Response, summary="Remove a rule")
 async def delete_rule(daemon: Daemon, rule_id: RuleId) -> None:
-    """What it has put into the outbox is still told."""
+    """Its queued messages are still sent."""
     async with daemon.turn:
         await daemon.control.notifications.delete_rule(rule_id)
 
@@ -315,7 +314,7 @@ _NOTHING = QueueCounts()
 
 @channels_router.get("", summary="List channels")
 async def list_channels(daemon: Daemon) -> Listing[ChannelSchema]:
-    """All channels, by id, with what each has still to tell."""
+    """All channels, by id, with the number of queued messages."""
     return Listing.of(await shown_channels(daemon), None)
 
 
@@ -368,14 +367,14 @@ async def delete_channel(
     channel_id: ChannelId,
     from_rules: Annotated[bool, Query(description="also where rules name it")] = False,
 ) -> None:
-    """What it had still to tell is dead. 422 while rules name it, unless `from_rules` is given."""
+    """Its queued messages fail. 422 while rules name it, unless `from_rules` is given."""
     async with daemon.turn:
         await daemon.control.notifications.delete_channel(channel_id, from_rules=from_rules)
 
 
 @channels_router.post("/{channel_id:id}/test", summary="Try a channel")
 async def try_channel(daemon: Daemon, channel_id: ChannelId) -> TestAnswer:
-    """Sends a test message at once, beside what waits; tells what came of it."""
+    """Sends a test message at once, without the queue; returns the result."""
     answer = await daemon.control.notifications.try_channel(channel_id)
     return TestAnswer(outcome=answer.kind.value, status=answer.status, detail=answer.detail)
 
@@ -388,9 +387,9 @@ async def rotate_secret(daemon: Daemon, channel_id: ChannelId, body: Rotation) -
     return await _shown(daemon, rotated, with_secret=True)
 
 
-@channels_router.post("/{channel_id:id}/resend", summary="Send what is dead again")
+@channels_router.post("/{channel_id:id}/resend", summary="Retry failed messages")
 async def resend_channel(daemon: Daemon, channel_id: ChannelId) -> Resent:
-    """All that could not be told on this channel waits anew."""
+    """All failed messages of this channel are queued again."""
     await daemon.store.notifications.channels.get(channel_id)
     return Resent(resent=await daemon.control.notifications.resend(channel_id=channel_id))
 
@@ -412,14 +411,14 @@ OfMessage = Annotated[Words | None, Query(alias="message", max_length=200, descr
 async def _wanted(
     channel: OfChannel = None,
     state: Annotated[NoticeState | None, Query(description="only those in this state")] = None,
-    change: Annotated[int | None, Query(ge=1, le=MAX_ID, description="a change's id: who was told of it")] = None,
+    change: Annotated[int | None, Query(ge=1, le=MAX_ID, description="a change's id: the deliveries of it")] = None,
     site: Annotated[int | None, Query(ge=1, le=MAX_ID, description="a site's id")] = None,
     message: OfMessage = None,
 ) -> NoticeFilter:
     return NoticeFilter(state, channel, change, site, message)
 
 
-@deliveries_router.get("", summary="What was told to whom, and when")
+@deliveries_router.get("", summary="Delivery log")
 async def list_deliveries(
     daemon: Daemon,
     wanted: Annotated[NoticeFilter, Depends(_wanted)],
@@ -427,7 +426,7 @@ async def list_deliveries(
     cursor: Cursor = None,
     order: GivenOrder = None,
 ) -> Listing[Delivery]:
-    """Each event for each channel: told, waiting, or dead."""
+    """Each event for each channel: sent, queued, or failed (`dead`)."""
     page = await daemon.store.notifications.log.notices(wanted, limit, cursor, order)
     return Listing.of(map(Delivery.of, page.items), page.next_cursor)
 
@@ -448,7 +447,7 @@ async def list_attempts(
 
 @deliveries_router.post("/resend", dependencies=[Depends(json_body)], summary="Send dead deliveries again")
 async def resend(daemon: Daemon, body: Resend) -> Resent:
-    """Those of these that are dead wait anew."""
+    """Those of these that failed are queued again."""
     return Resent(resent=await daemon.control.notifications.resend(ids=body.ids))
 
 

@@ -30,7 +30,7 @@ _TAGS = {
     "signals": "Polls and reports that say when other pages change.",
     "reads": "Reports of how often changes were read, from which half-lives of interest are learned.",
     "tags": "What sites have in common.",
-    "notifications": "Who is told of what, on which channels; what was told.",
+    "notifications": "Alerts: rules, channels, and the delivery log.",
     "hosts": "Who is asked, and how politely.",
     "changes": "What was found.",
     "allocation": "How the budget is spent.",
@@ -38,7 +38,7 @@ _TAGS = {
     "transfer": "All that was set, from one daemon to another.",
     "cluster": "The nodes that share the database.",
     "collection": "What the focused crawler found.",
-    "health": "What machines ask; open to everybody who reaches the API.",
+    "health": "Health and metrics for machines; open to all clients that reach the API.",
 }
 _BEARER: Json = {
     "type": "http",
@@ -51,12 +51,12 @@ _SESSION: Json = {
     "in": "cookie",
     "name": "pollerd",
     "description": "A session, as `POST /sessions` begins it; under TLS the cookie is `__Host-pollerd`. The "
-    "port of the address is added to its name (`pollerd-8080`); without it, it is read all the same. Changes need "
-    "an Origin of ours, which browsers send, or the header X-CSRF-Token.",
+    "port of the address is added to its name (`pollerd-8080`); without it, it is read all the same. Changes need the"
+    " daemon's Origin, which browsers send, or the header X-CSRF-Token.",
 }
 _PROBLEM: Json = {
     "type": "object",
-    "description": "Why a call was refused (RFC 9457). Some kinds have members of their own.",
+    "description": "Why a call was refused (RFC 9457). Some kinds have more members.",
     "required": ["type", "title", "status", "detail"],
     "properties": {
         "type": {"type": "string", "description": "about:blank, or urn:pollerd:problem: and the kind"},

@@ -60,7 +60,7 @@ class ReadOfChange(Given):
 
 
 class ReadsReport(Given):
-    """How often changes were read, as a program tells it."""
+    """How often changes were read, as reported by a program."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -81,7 +81,7 @@ class ReadsReport(Given):
     reads: list[ReadOfChange] = Field(min_length=1, max_length=MAX_READS)
     complete_until: str | None = Field(
         None,
-        description="with this report all reads of its sites until then are told; null: that is not known",
+        description="with this report all reads of its sites until then are reported; null: unknown",
         json_schema_extra=_AT,
     )
 
@@ -124,7 +124,7 @@ class ReadsTaken(BaseModel):
 class SiteReadsSchema(BaseModel):
     """What is known of the reads of a site's changes."""
 
-    reads: int = Field(description="told so far")
+    reads: int = Field(description="reported so far")
     changes: int = Field(description="changes that were read")
     last_read_at: Moment | None
     half_life: float | None = Field(description="of interest in a change, s, as of the last report; null: no reads")
@@ -154,7 +154,7 @@ class SiteReadsSchema(BaseModel):
 def reads_in_words(known: SiteInterest | None) -> str:
     """Returns what reads say of a site, as one line for users."""
     if known is None or known.half_life is None:
-        return "no reads were told"
+        return "no reads were reported"
     life = known.half_life
     sure = f"90 % sure: {about(life.low)} to {about(life.high)}"
     of = f"{counted(known.reads, 'read')} of {counted(known.changes, 'change')}"

@@ -104,8 +104,10 @@ class PreviewRequest(AccessFields):
 
     url: str | None = Field(None, description="the page to fetch")
     site_id: int | None = Field(None, ge=1, description="the site whose stored content, which is text, is taken")
-    selections: Selections | None = Field(None, description="as of a site; left out: the whole page")
-    render: Render | None = Field(None, description="as of a site; left out: as the site at this URL, if there is one")
+    selections: Selections | None = Field(None, description="as of a site; default: the whole page")
+    render: Render | None = Field(
+        None, description="as of a site; default: those of the site at this URL, if there is one"
+    )
 
 
 router = api_router("/sites", tag="sites")
@@ -151,8 +153,7 @@ preview_router = api_router(tag="sites")
 async def preview_page(daemon: Daemon, wanted: PreviewRequest) -> PagePreview:
     """Gets `url` as a poll would, or takes the stored content of a site, and changes nothing.
 
-    Of a site's page it also says what the conditions would have said of the last stored changes, as far as they were
-    kept by the same steps and values.
+    For a site it also applies the conditions to the last stored changes that were kept by the same steps and values.
     """
     if (wanted.url is None) == (wanted.site_id is None):
         raise InvalidValueError("url", "given, or site_id: one of the two", "both" if wanted.url else "none")
@@ -184,7 +185,7 @@ async def plot_values(
     request: Request,
     daemon: Daemon,
     site_id: SiteId,
-    name: Annotated[Words | None, Query(max_length=100, description="of the value; left out: the only one")] = None,
+    name: Annotated[Words | None, Query(max_length=100, description="of the value; default: the only one")] = None,
     selection: Annotated[Words, Query(max_length=100)] = DEFAULT_SELECTION,
     since: Since = None,
 ) -> Response:

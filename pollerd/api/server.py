@@ -52,7 +52,7 @@ class Admission:
         if time.monotonic() >= self._said_at + _SAID_EVERY_SECONDS:
             self._said_at = time.monotonic()
             log = structlog.get_logger("pollerd.api")
-            log.warning("api_connections_full", most=self.most, instead="further connections are refused")
+            log.warning("api_connections_full", limit=self.most, effect="more connections are refused")
 
 
 class _Awaited(Enum):
@@ -259,7 +259,9 @@ def _answered(app: ASGIApp, ending: asyncio.Event) -> ASGIApp:
         except asyncio.CancelledError:
             if not ending.is_set():
                 raise
-            structlog.get_logger("pollerd.api").warning("request_called_off", path=scope["path"], why="stopping")
+            structlog.get_logger("pollerd.api").warning(
+                "request_cancelled", path=scope["path"], reason="pollerd is stopping"
+            )
             if not begun:
                 await stopping()(scope, receive, send_dated)
 

@@ -42,7 +42,7 @@ from pollerd.urls import normalise_url
 MAX_REPORTED = 10_000
 """Most URLs of one report, as IndexNow has it."""
 _LONGEST_NAME = 100
-_HOSTS = "same: it speaks for pages of its own host only; any: for all sites"
+_HOSTS = "same: it speaks only for pages of its host; any: for all sites"
 SourceName = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME)]
 
 
@@ -104,7 +104,7 @@ class SignalSourceSchema(BaseModel):
     url: str | None = Field(description="of its site; null: pushed")
     name: str | None
     hosts: SignalHosts = Field(description=_HOSTS)
-    origin: SignalOrigin = Field(description="api; file: a list names it; index: it stands in an index of sitemaps")
+    origin: SignalOrigin = Field(description="api; file: a list names it; index: an index of sitemaps names it")
     index_id: int | None = Field(None, description="the signal source in whose index of sitemaps it stands")
     created_at: Moment
     last_read_at: Moment | None = Field(description="last poll that could be read, or last report")
@@ -204,14 +204,14 @@ class ReportTaken(BaseModel):
 
 
 def quality_in_words(quality: SourceQuality) -> str:
-    """Returns how true a source is, as one line for users."""
+    """Returns how reliable a source is, as one line for users."""
     if quality.polls < 1:
-        return "nothing is known yet"
-    right, tells = round(100 * quality.precision), round(100 * quality.recall)
-    words = [f"right in {right} of 100", f"tells of {tells} of 100 changes"]
+        return "no track record yet"
+    right, found = round(100 * quality.precision), round(100 * quality.recall)
+    words = [f"precision {right} %", f"recall {found} %"]
     if math.isfinite(quality.delay):
-        words.append(f"{about(quality.delay)} late")
-    return f"{', '.join(words)}; believed to {quality.say:.0%}"
+        words.append(f"about {about(quality.delay)} late")
+    return f"{', '.join(words)}; trust {round(100 * quality.say)} %"
 
 
 def _url(field: str, given: str) -> str:

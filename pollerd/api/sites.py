@@ -95,9 +95,9 @@ class NewSite(SettingsFields):
 
 
 class SitePatch(SettingsFields):
-    """New values for a site; what is left out stays. null takes a setting away: its tags' holds then, or the default.
+    """New values for a site; missing fields stay. null removes a setting: then its tags' applies, or the default.
 
-    `headers` replaces all of them. A URL at another origin takes headers and credentials away where none are given.
+    `headers` replaces all of them. A URL at another origin removes headers and credentials, unless new ones are given.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"weight": 5.0, "tags": ["news"]}]})
@@ -186,12 +186,12 @@ class SiteSchema(_ShownSite):
         description="of its request headers, inherited ones too; their values are secret"
     )
     has_credentials: bool
-    method: Literal["GET", "POST"] = Field(description="POST: the site has a body of its own, which is secret")
+    method: Literal["GET", "POST"] = Field(description="POST: the site has its own body, which is secret")
     proxy: str | None = Field(description="the proxy that it or a tag has, without user name and password")
     created_at: Moment
     last_poll_at: Moment | None
     next_poll_at: Moment | None = Field(description="the earliest moment of the next poll; null: none is to come")
-    rate_per_day: float | None = Field(description="believed changes per day; null: nothing is believed yet")
+    rate_per_day: float | None = Field(description="changes per day (estimate); null: no estimate yet")
     polls: int
     changes: int
     failures: int = Field(description="in a row")
@@ -268,8 +268,8 @@ class SiteFilterSchema(Given):
     state: Annotated[SiteState, Field(strict=False)] | None = None
     host: Annotated[Words, _SHORT] | None = Field(None, description="name:port")
     source: Annotated[int, Field(ge=1, le=MAX_ID)] | None = Field(None, description="id of a source that lists them")
-    rate_min: PerDay | None = Field(None, description="least believed changes per day")
-    rate_max: PerDay | None = Field(None, description="most believed changes per day")
+    rate_min: PerDay | None = Field(None, description="minimum changes per day (estimate)")
+    rate_max: PerDay | None = Field(None, description="maximum changes per day (estimate)")
     changed: Duration | None = Field(None, description="a change was found within so many seconds")
 
     def filter(self) -> SiteFilter:
@@ -339,7 +339,7 @@ async def add_site(daemon: Daemon, site: NewSite, response: Response) -> SiteSch
 
 
 Text = Annotated[Words, Query(max_length=MAX_WORDS_LENGTH)]
-_SORT = "what they are sorted by, descending with - before it; left out: the cursor's order, without a cursor by id"
+_SORT = "sort key, descending with - before it; default: the cursor's order, without a cursor by id"
 
 
 async def _wanted(
@@ -356,8 +356,8 @@ async def _wanted(
 
 async def _filter(
     wanted: Annotated[dict[str, Any], Depends(_wanted)],
-    rate_min: Annotated[PerDay | None, Query(description="least believed changes per day")] = None,
-    rate_max: Annotated[PerDay | None, Query(description="most believed changes per day")] = None,
+    rate_min: Annotated[PerDay | None, Query(description="minimum changes per day (estimate)")] = None,
+    rate_max: Annotated[PerDay | None, Query(description="maximum changes per day (estimate)")] = None,
     changed: Annotated[Duration | None, Query(description="a change was found within so many seconds")] = None,
 ) -> SiteFilter:
     return site_filter(**wanted, rate_min=rate_min, rate_max=rate_max, changed=changed)
@@ -381,7 +381,7 @@ async def list_sites(
     """Sites that fit every filter, in either direction from a cursor. They are counted on the first page.
 
     They are counted exactly without a filter, else up to 10,000. Filters and orders go by what was committed with the
-    last poll; the believed rate is rewritten when it differs by more than 2 %, next_poll goes by the site's own
+    last poll; the estimated rate is rewritten when it differs by more than 2 %, next_poll goes by the site's own
     intervals.
     """
     order = None if sort is None else SiteOrder.of(sort)
@@ -505,7 +505,7 @@ async def list_site_changes(
 
 @router.get("/{site_id:id}/explain", summary="Why a site is polled as it is")
 async def explain_site(daemon: Daemon, site_id: SiteId) -> ExplanationView:
-    """Believed rate, urgency, share of the budget, why not now, next expected poll, and what of the page is noise."""
+    """Estimated rate, urgency, share of the budget, why not now, next expected poll, and what of the page is noise."""
     return await daemon.control.sites.explain(site_id)
 
 

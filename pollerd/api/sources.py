@@ -72,7 +72,7 @@ Pattern = Annotated[
 ]
 _HOSTS = "same: pages of the list's own host, and of hosts whose robots.txt names the list; any: all pages"
 _INTERVAL = "between two readings; null: learned from what they bring"
-_SHRINK = "the largest share by which the list may shrink and still be believed; 1: any"
+_SHRINK = "the largest share by which the list can shrink and still be accepted; 1: any"
 _NAMES = {"limit": "site_limit", "max_shrink": "most_shrink"}
 """Field -> its name in the spec, where they differ."""
 
@@ -109,7 +109,7 @@ class NewSource(Given):
 
 
 class SourcePatch(Given):
-    """New values for a source; what is left out stays. Tags and weight hold for sites that join from now on."""
+    """New values for a source; missing fields stay. Tags and weight apply for sites that join from now on."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"pattern": "/news/"}, {"paused": True}]})
 
@@ -148,10 +148,10 @@ class SourceSchema(BaseModel):
     last_read_at: Moment | None
     next_read_at: Moment | None = Field(description="null: it is paused")
     learned_interval: float | None = Field(description="null: nothing is learned yet")
-    listed: int | None = Field(description="pages in the last list that was believed, before the pattern")
+    listed: int | None = Field(description="pages in the last list that was accepted, before the pattern")
     joined: int = Field(description="its pages that are listed now")
     vanished: int = Field(description="its pages that are no longer listed")
-    failures: int = Field(description="readings in a row that failed or were not believed")
+    failures: int = Field(description="readings in a row that failed or were not accepted")
     last_detail: str = Field(description="what the last reading came to")
 
     @classmethod

@@ -36,9 +36,8 @@ from pollerd.site_settings import INHERITED
 
 
 class NewTag(SettingsFields):
-    """All settings of a tag: what is left out or null is taken away.
-
-    But for headers, credentials and proxy, which are never shown: left out they stay, and null takes them away.
+    """All settings of a tag: missing ones and null are removed. Headers, credentials and proxy are never shown: missing
+    ones stay, and null removes them.
     """
 
     model_config = ConfigDict(
@@ -56,7 +55,7 @@ class NewTag(SettingsFields):
 
 
 class TagPatch(SettingsFields):
-    """New values for a tag; what is left out stays. null takes a setting away. `headers` replaces all of them."""
+    """New values for a tag; missing fields stay. null removes a setting. `headers` replaces all of them."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"weight": 5.0}, {"min_interval": "15m", "windows": None}]}
@@ -140,7 +139,7 @@ async def get_tag(daemon: Daemon, name: TagName) -> Tag:
 
 @router.put("/{name:path}", dependencies=[Depends(json_body)], summary="Give a tag settings")
 async def put_tag(daemon: Daemon, name: TagName, body: NewTag, caller: Caller) -> Tag:
-    """In place of those that it had; every site of the tag that does not say them itself is polled by them at once.
+    """They replace the previous ones; every site of the tag that does not say them itself is polled by them at once.
 
     A site's own settings go before those of its tags, in the order in which it names them, and those before defaults.
     Headers are joined name by name. Headers and credentials are sent to the origin of **every** site that has the tag,
@@ -154,7 +153,7 @@ async def put_tag(daemon: Daemon, name: TagName, body: NewTag, caller: Caller) -
 
 @router.patch("/{name:path}", dependencies=[Depends(json_body)], summary="Change a tag's settings")
 async def change_tag(daemon: Daemon, name: TagName, patch: TagPatch, caller: Caller) -> Tag:
-    """What is left out stays, also of a tag that has no settings yet; the rest is as for PUT."""
+    """Missing fields stay, also of a tag that has no settings yet; the rest is as for PUT."""
     async with daemon.turn:
         name = check_tag(name, "name")
         tag = patch.tag(name, daemon.control.tags.all().get(name))

@@ -31,7 +31,7 @@ async def ask_to_unsubscribe(daemon: Daemon, channel_id: ChannelId, rule_id: Rul
 
 @router.post(_PATH, response_class=Response, summary="Stop a rule's messages to a channel")
 async def unsubscribe(daemon: Daemon, channel_id: ChannelId, rule_id: RuleId, token: Token) -> Response:
-    """The rule no longer tells on this channel; one that told on no other is muted. RFC 8058."""
+    """The rule no longer sends to this channel; a rule without another channel is muted. RFC 8058."""
     async with daemon.turn:
         await daemon.control.notifications.unsubscribe(channel_id, rule_id, token)
     return _page("Done", "<p>No more messages will come.</p>")

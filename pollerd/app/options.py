@@ -138,7 +138,7 @@ class Options:
         str,
         Option(
             Kind.TEXT,
-            f"Policy that decides what to poll: {', '.join(NAMES)}.",
+            f"Policy that decides which site is polled next: {', '.join(NAMES)}.",
             more="`whittle` learns rates, `htraa` is a tree of learning automata (equal weights, `changes` only), "
             "`uniform` is round robin; [this page](papers/ours.md) compares them",
             panel=Panel.POLLING,
@@ -410,8 +410,8 @@ class Options:
         tuple[str, ...],
         Option(
             Kind.NAMES,
-            "Name, perhaps with a port, under which browsers reach this daemon; can be given more than once.",
-            more="needed if nobody has to sign in and the name is not loopback's, and behind a proxy that "
+            "Name, perhaps with a port, under which browsers reach this daemon (repeatable).",
+            more="needed if no sign-in is needed and the name is not loopback's, and behind a proxy that "
             "changes the Host",
             panel=Panel.DAEMON,
         ),
@@ -420,7 +420,7 @@ class Options:
         tuple[str, ...],
         Option(
             Kind.NAMES,
-            "Address or network of a proxy that names the caller's address; can be given more than once.",
+            "Address or network of a proxy that names the caller's address (repeatable).",
             more="in `X-Forwarded-For`",
             panel=Panel.DAEMON,
             applies=Applies.RESTART,
@@ -445,7 +445,7 @@ class Options:
         Option(
             Kind.TEXT,
             "File with the key that encrypts the credentials of sites.",
-            more="SQLite makes one beside its file; `pollerd config key` prints a new one",
+            more="SQLite makes one next to its file; `pollerd config key` prints a new one",
             panel=Panel.DAEMON,
             applies=Applies.RESTART,
             secret=True,

@@ -29,8 +29,8 @@ if TYPE_CHECKING:  # loaded where a browser is named
 def warn_of_short_tokens(config: Config) -> None:
     """Logs which tokens the next version will refuse."""
     for name in config.short_tokens():
-        allowed = f"at least {SHORTEST_TOKEN} characters"
-        structlog.get_logger("pollerd").warning("short_token", setting=name, must_have=allowed, next_version="refused")
+        reason, effect = f"it has fewer than {SHORTEST_TOKEN} characters", "the next version refuses it"
+        structlog.get_logger("pollerd").warning("short_token", setting=name, reason=reason, effect=effect)
 
 
 class Reload:
@@ -66,7 +66,7 @@ class Reload:
             try:
                 await self._reload()
             except PollerdError as error:
-                self._log.error("reload_failed", reason=str(error), instead="all goes on as before")
+                self._log.error("reload_failed", reason=str(error), effect="the previous settings stay in force")
 
     async def _reload(self) -> None:
         config = await asyncio.to_thread(self._again)
@@ -88,7 +88,7 @@ class Reload:
         if path is None:
             return None
         if path.is_fifo():
-            self._log.warning("list_left_out", file=str(path), reason="a pipe is read once")
+            self._log.warning("list_skipped", file=str(path), reason="a pipe can be read only once")
             return None
         return await asyncio.to_thread(list_at_once, path)
 

@@ -92,7 +92,9 @@ async def _repeated(
             try:
                 made = await attempt()
             except DatabaseUnavailableError as error:
-                health.failed("start", str(error), database=database, start="waits for it; --no-wait ends instead")
+                health.failed(
+                    "start", str(error), database=database, effect="the start waits; --no-wait ends it instead"
+                )
                 if pause == _FIRST_SECONDS:
                     await meanwhile.enter_async_context(serve())
                 await asyncio.sleep(pause)
@@ -338,11 +340,12 @@ def _say_new_default(config: Config) -> None:
     """Logs the defaults that differ from earlier versions, to whoever did not choose a value."""
     log = structlog.get_logger("pollerd")
     if not (config.is_set("min_saving") or config.is_set("min_yield")):
-        now, before = duration(config.options.min_saving), "--min-saving 0 --min-yield 1%"
-        log.info("new_default", setting="min_saving", value=now, before="min_yield 1%", to_keep_it=before)
+        now, hint = duration(config.options.min_saving), "to keep the previous one: --min-saving 0 --min-yield 1%"
+        log.info("new_default", setting="min_saving", value=now, previous="min_yield 1%", hint=hint)
     if not config.is_set("respect_ttl"):
         now = config.options.respect_ttl.name.lower()
-        log.info("new_default", setting="respect_ttl", value=now, before="off", to_keep_it="--respect-ttl off")
+        hint = "to keep the previous one: --respect-ttl off"
+        log.info("new_default", setting="respect_ttl", value=now, previous="off", hint=hint)
 
 
 async def _say_first_user(config: Config, api: FastAPI, listener: socket.socket) -> None:
@@ -354,7 +357,8 @@ async def _say_first_user(config: Config, api: FastAPI, listener: socket.socket)
         return
     root = (config.options.public_url or _url_of(listener)).rstrip("/")
     link = first_user_link(root, api.state.first_user.make())
-    structlog.get_logger("pollerd").warning("no_users", make_the_first=link, valid="once, for an hour", not_kept=True)
+    hint = "open the URL to create the first user; it works once, for one hour"
+    structlog.get_logger("pollerd").warning("no_users", url=link, hint=hint, not_kept=True)
 
 
 def _say_how_to_add(listener: socket.socket) -> None:
@@ -362,7 +366,7 @@ def _say_how_to_add(listener: socket.socket) -> None:
     url = _url_of(listener)
     here = "" if url == DEFAULT_URL else f" --url {url}"
     log = structlog.get_logger("pollerd")
-    log.info("no_sites", instead=f"add one: pollerd sites add URL{here}", api=f"{url}/api/v1")
+    log.info("no_sites", hint=f"add one: pollerd sites add URL{here}", url=url)
 
 
 def _url_of(listener: socket.socket) -> str:
@@ -445,14 +449,16 @@ def _node_of(config: Config) -> NodeInfo | None:
     """Returns this node; None: the daemon is alone."""
     options = config.options
     if options.node_address is not None:
-        why = "nodes ask one another through the database; leave it out, the next version does not know it"
-        structlog.get_logger("pollerd").warning("setting_without_effect", setting="node_address", why=why)
+        reason, hint = "nodes send requests through the database", "remove it: the next version does not know it"
+        structlog.get_logger("pollerd").warning(
+            "setting_without_effect", setting="node_address", reason=reason, hint=hint
+        )
     if options.node is None:
         return None
     if options.topic is not None:
         log = structlog.get_logger("pollerd")
         log.warning(
-            "node_runs_alone", topic=str(options.topic), why="the focused crawler is not split over several nodes"
+            "node_runs_alone", topic=str(options.topic), reason="the focused crawler is not split over several nodes"
         )
         return None
     name = socket.gethostname() if options.node == "auto" else options.node

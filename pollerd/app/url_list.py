@@ -38,7 +38,7 @@ async def retry_while_unavailable(call: Callable[[], Awaitable[T]], log: structl
             return await call()
         except DatabaseUnavailableError as error:
             if not waited:
-                log.warning("list_waits", reason=str(error))
+                log.warning("list_put_off", reason=str(error))
             waited = True
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -68,14 +68,14 @@ class ListedSources:
                 await self._add(spec)
             elif sync and source.spec != spec:
                 await retry_while_unavailable(partial(self._control.update, source.id, spec), self._log)
-                self._log.warning("source_set", source=spec.url)
+                self._log.warning("source_set", url=spec.url)
 
     async def _add(self, spec: SourceSpec) -> None:
         try:
             await retry_while_unavailable(partial(self._control.add, spec), self._log)
         except DuplicateError:  # added before; the answer was lost
             return
-        self._log.info("source_added", source=spec.url)
+        self._log.info("source_added", url=spec.url)
 
     async def remove(self) -> None:
         """Removes the sources that are not in the list. Sites that they added stay; they are nobody's then."""
@@ -85,7 +85,7 @@ class ListedSources:
         for url, source in (await self._there()).items():
             if url not in kept:
                 await retry_while_unavailable(partial(self._control.delete, source.id), self._log)
-                self._log.warning("source_removed", source=url)
+                self._log.warning("source_removed", url=url)
 
     async def _there(self) -> dict[str, Source]:
         sources = await retry_while_unavailable(self._control.all, self._log)
@@ -111,7 +111,9 @@ class ListedNotifications:
     async def take(self, control: NotificationControl, log: structlog.stdlib.BoundLogger) -> None:
         """Makes these the list's channels and rules; those set over REST stay. Raises InvalidValueError."""
         result = await retry_while_unavailable(partial(control.put_from_file, self.channels, self.rules), log)
-        _log_set(log, "notifications_set", result.added, result.changed, result.removed)
+        added, changed, removed = map(", ".join, (result.added, result.changed, result.removed))
+        if added or changed or removed:
+            log.warning("notifications_set", added=added, changed=changed, removed=removed)
 
 
 async def take_signal_sources(
@@ -120,16 +122,10 @@ async def take_signal_sources(
     """Makes these the list's signal sources; those set over REST stay, unless the list names them."""
     result = await retry_while_unavailable(partial(control.put_from_file, listed), log)
     for url in result.refused:
-        log.warning("signal_source_refused", source=url, reason="its URL is that of no site")
-    _log_set(log, "signal_sources_set", result.added, result.changed, result.removed)
-
-
-def _log_set(
-    log: structlog.stdlib.BoundLogger, event: str, added: Sequence[str], changed: Sequence[str], removed: Sequence[str]
-) -> None:
-    """Logs what a list changed, if anything."""
+        log.warning("signal_source_refused", url=url, reason="no site has its URL")
+    added, changed, removed = map(", ".join, (result.added, result.changed, result.removed))
     if added or changed or removed:
-        log.warning(event, added=", ".join(added), changed=", ".join(changed), removed=", ".join(removed))
+        log.warning("signal_sources_set", added=added, changed=changed, removed=removed)
 
 
 _LIST_BLOCK = 10_000
@@ -267,8 +263,8 @@ class _Reading:
             specs, last = self._usable(block), block[-1][0]
             if self._is_no_list:
                 await self._take(specs)
-                reason = "most lines cannot be used: what follows is not read, what was added stays"
-                self._log.error("list_stopped", line=last, rejected=self.rejected, reason=reason)
+                reason, effect = "most lines cannot be used", "the rest is not read; sites that were added stay"
+                self._log.error("list_stopped", line=last, rejected=self.rejected, reason=reason, effect=effect)
                 break
             _, block = await asyncio.gather(self._take(specs), _some(lines))
         sources = ListedSources(self.control.sources, self.contents.sources, self._log)
@@ -278,10 +274,17 @@ class _Reading:
         if self.contents.signal_sources is not None:
             await take_signal_sources(self.control.signals, self.contents.signal_sources, self._log)
         if not (self.good or self.contents.sources):
-            reason = "none of its lines can be used" if self.rejected else "it has none"
+            reason = "none of its lines can be used" if self.rejected else "it names no site"
             self._log.warning("list_without_sites", reason=reason)
-        counts = {**self.counts, "rejected": self.rejected}
-        self._log.info("list_read", **(counts if self.sync else {k: v for k, v in counts.items() if k != "changed"}))
+        self._log.info(
+            "list_read",
+            added=self.counts["added"],
+            existing=self.counts["existing"],
+            changed=self.counts["changed"],
+            removed=self.counts["removed"],
+            deleted_before=self.counts["left_out_as_deleted"],
+            rejected=self.rejected,
+        )
 
     @property
     def _is_no_list(self) -> bool:
@@ -289,17 +292,18 @@ class _Reading:
 
     async def _remove(self, sources: ListedSources) -> None:
         if self._is_no_list:
-            self._log.error("sync_refused", reason="not enough of the list can be used: nothing is removed")
+            reason = "most lines cannot be used"
         elif self.unread:
-            reason = f"{self.unread} lines that cannot be used may name sites that there are: nothing is removed"
-            self._log.error("sync_refused", reason=reason)
+            reason = f"{self.unread} lines that cannot be used might name existing sites"
         elif self.rejected and not self.listed:
-            self._log.error("sync_refused", reason="no line of the list can be used: nothing is removed")
+            reason = "no line can be used"
         else:
             await sources.remove()  # first: sites that they added are missing then
             missing = partial(self.control.sites.delete_missing, self.listed)
             self.counts["removed"] = await retry_while_unavailable(missing, self._log)
             await self._remove_tags()
+            return
+        self._log.error("sync_refused", reason=reason, effect="nothing is removed")
 
     async def _take_notifications(self) -> None:
         """Takes channels and rules, before anything else: what is refused changes nothing."""
@@ -333,7 +337,7 @@ class _Reading:
                 continue
             elif self.sync and entry.url in self.listed:
                 # Otherwise the settings would alternate between both at each start.
-                self._reject(line, f"url: {entry.url} stands in the list before; the first counts")
+                self._reject(line, f"url: {entry.url} is in the list already; the first line counts")
             else:
                 specs.append(entry)
                 self.good += 1

@@ -42,9 +42,10 @@ def with_accounts(database: str | None, config: Path | None, work: Callable[[Acc
 app = typer.Typer(no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The user's name, in any case.")]
-NewRole = Annotated[Scope, typer.Option("--role", help="read: may look; write: may do everything.")]
+NewRole = Annotated[Scope, typer.Option("--role", help="read: read-only; write: full access.")]
 PasswordFile = Annotated[
-    Path | None, typer.Option(help="Holds the password, in one line; -: standard input. Left out: it is asked for.")
+    Path | None,
+    typer.Option(help="File with the password in one line; -: standard input. Default: you are prompted for it."),
 ]
 _USER_COLUMNS = ("name", "role", "created_at", "has_password")
 _STDIN = "-"
@@ -52,7 +53,7 @@ _STDIN = "-"
 
 @app.command("list")
 def list_(database: Database = None, config: ConfigFile = None, as_json: Json = False) -> None:
-    """Lists users: name, role, when they were added, whether they have a password."""
+    """List users: name, role, time added, whether they have a password."""
     users = [_shown(user) for user in with_accounts(database, config, lambda accounts: accounts.users())]
     show_list(_USER_COLUMNS, users, as_json=as_json)
 
@@ -67,7 +68,10 @@ def add(
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Adds a user. From the first one on, everybody must sign in or send a token."""
+    """Add a user. As soon as there is one, all clients must sign in or send a token.
+
+    Example: pollerd users add ada --role write
+    """
     if no_password and password_file is not None:
         raise typer.BadParameter("--no-password and --password-file exclude each other")
     name = check_name(name)
@@ -86,7 +90,7 @@ def password(
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Gives a user another password; the user's sessions end."""
+    """Set a user's password. The user's sessions end."""
     hashed = hash_now(_password(password_file))
     show_one(
         _shown(with_accounts(database, config, lambda accounts: accounts.change_user(name, password_hash=hashed))),
@@ -97,12 +101,12 @@ def password(
 @app.command()
 def role(
     name: Name,
-    new_role: Annotated[Scope, typer.Argument(metavar="ROLE", help="read: may look; write: may do everything.")],
+    new_role: Annotated[Scope, typer.Argument(metavar="ROLE", help="read: read-only; write: full access.")],
     database: Database = None,
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Gives a user another role."""
+    """Set a user's role."""
     show_one(
         _shown(with_accounts(database, config, lambda accounts: accounts.change_user(name, role=Role(new_role.value)))),
         as_json=as_json,
@@ -111,7 +115,7 @@ def role(
 
 @app.command()
 def remove(name: Name, database: Database = None, config: ConfigFile = None) -> None:
-    """Removes a user; the user's sessions end."""
+    """Remove a user. The user's sessions end."""
     with_accounts(database, config, lambda accounts: accounts.remove_user(name))
 
 

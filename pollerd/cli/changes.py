@@ -27,7 +27,7 @@ def changes(
     matters: Annotated[
         bool, typer.Option("--matters", help="Only changes that matter by their selection's conditions.")
     ] = False,
-    limit: Annotated[int, typer.Option(help="At most so many, the newest.", min=0)] = 20,
+    limit: Annotated[int, typer.Option(help="Maximum number; the newest are shown.", min=0)] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Then show each as it is found, until Ctrl-C.")] = (
         False
     ),
@@ -39,6 +39,8 @@ def changes(
     """List the changes found, newest first. With --follow oldest first, and then new ones.
 
     With --json one document; with --follow --json one on each line.
+
+    Example: pollerd changes --since 2h --tag news
     """
     with daemon_at(url, token, timeout) as daemon:
         query = {
@@ -59,13 +61,16 @@ def changes(
 
 def diff(
     change: Annotated[int, typer.Argument(metavar="CHANGE", help="The change's id, as `pollerd changes` lists.")],
-    context: Annotated[int, typer.Option(help="Equal lines around what differs.", min=0)] = 3,
+    context: Annotated[int, typer.Option(help="Equal lines around each difference.", min=0)] = 3,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Show the difference of a change, line by line."""
+    """Show the difference of a change, line by line.
+
+    Example: pollerd diff 12
+    """
     with daemon_at(url, token, timeout) as daemon:
         path = f"/changes/{change}/diff?context={context}"
         media = "application/json" if as_json else "text/plain"

@@ -19,7 +19,9 @@ from pollerd.cli.output import CallError, show_done, show_fields, show_json, sho
 #
 # A secret is never an argument: arguments are listed with the processes and kept in the shell's history.
 
-SECRET_HELP = "A secret that is asked for, as password or headers.authorization; may be given more than once."
+SECRET_HELP = (
+    "Setting that is secret, for example password or headers.authorization; you are prompted for it (repeatable)."
+)
 ChannelFile = Annotated[
     Path | None,
     typer.Option("--file", help="Settings as JSON, .toml or .yaml; - is standard input. Options win."),
@@ -180,7 +182,7 @@ Enabled = Annotated[bool | None, typer.Option("--enable/--disable", help="Whethe
 
 @app.command("list")
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
-    """Lists channels: kind, state, what waits, what could not be told."""
+    """List channels: kind, state, queued and failed messages."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("GET", "/channels")["items"]
     show_list(_COLUMNS, found, as_json=as_json, row=lambda one: {**one, **one["queue"], "state": _state(one)})
@@ -194,7 +196,7 @@ def show(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Shows all of one channel, but for its secrets."""
+    """Show a channel, without its secrets."""
     with daemon_at(url, token, timeout) as daemon:
         _show(channel_named(daemon, channel), as_json)
 
@@ -202,7 +204,7 @@ def show(
 @app.command()
 @grouped
 def add(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="May stand in the file instead.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name; it can be in the file instead.")] = None,
     kind: Annotated[str | None, typer.Option(help="webhook, email, nats or apprise.")] = None,
     *,
     given: ChannelOptions,
@@ -212,7 +214,10 @@ def add(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Adds a channel. A webhook without a secret gets one, which is shown this once."""
+    """Add a channel. A webhook without a secret gets one, which is shown only once.
+
+    Example: pollerd channels add hook --kind webhook --set url=https://example.org/hook
+    """
     there = table_in(given.file)
     name, kind = name or there.pop("name", None), kind or there.pop("kind", None)
     there = {key: value for key, value in there.items() if key not in ("name", "kind")}
@@ -239,9 +244,10 @@ def edit(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Changes a channel, and ends its pause. A file replaces all settings; secrets left out stay, if the address does.
+    """Change a channel, and end its pause. A file replaces all settings. Secrets that it does not name stay, if the
+    address does.
 
-    `headers` given anew are all its headers.
+    New `headers` replace all headers.
     """
     patch: dict[str, Any] = {
         name: value for name, value in (("name", new_name), ("enabled", enabled)) if value is not None
@@ -259,13 +265,13 @@ def edit(
 @app.command()
 def remove(
     channel: ChannelName,
-    from_rules: Annotated[bool, typer.Option("--from-rules", help="Also where rules name it.")] = False,
+    from_rules: Annotated[bool, typer.Option("--from-rules", help="Remove it from rules, too.")] = False,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Removes a channel. What it had still to tell is dead; refused while rules name it, unless --from-rules."""
+    """Remove a channel. Its queued messages fail. Refused while rules name it, unless --from-rules."""
     with daemon_at(url, token, timeout) as daemon:
         there = channel_named(daemon, channel)
         daemon.call("DELETE", f"/channels/{there['id']}{'?from_rules=true' if from_rules else ''}")
@@ -281,7 +287,7 @@ def try_(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Sends a test message at once, and says what came of it. Exit code 1 if it was not sent."""
+    """Send a test message at once, and show the result. Exit code 1 if it was not sent."""
     with daemon_at(url, token, max(timeout, _TEST_SECONDS)) as daemon:
         found = daemon.call("POST", f"/channels/{channel_named(daemon, channel)['id']}/test")
     show_one(found, as_json=as_json)
@@ -299,7 +305,7 @@ def rotate(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Gives a webhook a new secret, which is shown this once."""
+    """Give a webhook a new secret, which is shown only once."""
     with daemon_at(url, token, timeout) as daemon:
         channel_id = channel_named(daemon, channel)["id"]
         _show(daemon.call("POST", f"/channels/{channel_id}/rotate", {"overlap": duration(overlap)}), as_json)
@@ -313,10 +319,10 @@ def resend(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Has all that could not be told on a channel wait anew."""
+    """Queue all failed messages of a channel again."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("POST", f"/channels/{channel_named(daemon, channel)['id']}/resend")
-    show_done(f"{found['resent']} wait anew", found, as_json=as_json)
+    show_done(f"{found['resent']} queued again", found, as_json=as_json)
 
 
 def _only_settings(there: dict[str, Any]) -> dict[str, Any]:

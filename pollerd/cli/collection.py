@@ -17,13 +17,13 @@ app = typer.Typer(no_args_is_help=True)
 
 _COLUMNS = ("id", "state", "url", "relevance", "worth", "depth", "parent_id", "reason")
 FormatOption = Annotated[
-    CollectionFormat | None, typer.Option("--format", help="By the file's name where left out, else jsonl.")
+    CollectionFormat | None, typer.Option("--format", help="Default: by the file's name, else jsonl.")
 ]
 
 
 @app.command()
 def status(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
-    """Shows how the collection stands: size, relevance, freshness, harvest rate, pages by state."""
+    """Show the state of the collection: size, relevance, freshness, harvest rate, pages by state."""
     with daemon_at(url, token, timeout) as daemon:
         found: dict[str, Any] = daemon.call("GET", "/collection")
     if as_json:
@@ -36,14 +36,17 @@ def status(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECO
 @app.command()
 def pages(
     state: Annotated[PageState | None, typer.Option(help="Only pages in this state.")] = None,
-    host: Annotated[str | None, typer.Option(help="Only pages of this host, as name:port.")] = None,
+    host: Annotated[str | None, typer.Option(help="Only pages of this host (name:port).")] = None,
     min_relevance: Annotated[float | None, typer.Option(help="Only pages at least so relevant, 0 to 1.")] = None,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Lists pages: id, state, URL, relevance, worth, depth, the page that led there, why it was rejected."""
+    """List pages: id, state, URL, relevance, worth, depth, the page that led there, why it was rejected.
+
+    Example: pollerd collection pages --state collected
+    """
     least = None if min_relevance is None else repr(min_relevance)
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.pages("/collection/pages", {"state": state, "host": host, "min_relevance": least})
@@ -52,14 +55,14 @@ def pages(
 
 @app.command()
 def export(
-    file: Annotated[Path | None, typer.Argument(help="Standard output where left out.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Default: standard output.")] = None,
     format_: FormatOption = None,
-    part: Annotated[CollectionPart, typer.Option(help="What CSV and JSON lines hold.")] = CollectionPart.PAGES,
+    part: Annotated[CollectionPart, typer.Option(help="Contents of CSV and JSON lines.")] = CollectionPart.PAGES,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> None:
-    """Writes all pages with scores and parents, or the links between them; GraphML holds both."""
+    """Write all pages with scores and parents, or the links between them; GraphML has both."""
     with daemon_at(url, token, timeout) as daemon:
         chosen = format_ or by_suffix(file, COLLECTION_SUFFIXES, CollectionFormat.JSON_LINES)
         write(daemon.download(f"/collection/export?format={chosen}&part={part}"), file)

@@ -18,8 +18,11 @@ Commands = Mapping[str, tuple[str, str]]
 """Name -> (module below pollerd.cli and attribute, one line of help)."""
 
 
-def group_of(commands: Commands, *, name: str | None = None, help_: str) -> typer.Typer:
-    """Returns a group that lists the commands by their help lines, and loads the one that is called."""
+def group_of(commands: Commands, *, name: str | None = None, help_: str, completion: bool = False) -> typer.Typer:
+    """Returns a group that lists the commands by their help lines, and loads the one that is called.
+
+    completion: has options that show and install the completion of the shell.
+    """
 
     class Group(TyperGroup):
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
@@ -34,7 +37,12 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str) -> type
             return called, command, rest
 
     group = typer.Typer(
-        cls=Group, name=name, help=help_, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+        cls=Group,
+        name=name,
+        help=help_,
+        no_args_is_help=True,
+        add_completion=completion,
+        pretty_exceptions_enable=False,
     )
     for command, (_, line) in commands.items():
         group.command(name=command, help=line)(_listed)
@@ -64,7 +72,7 @@ def _alone() -> None:
 
 
 COMMANDS: Commands = {
-    "run": ("run:app", "Polls the sites of a list, and those added while it runs, until Ctrl-C."),
+    "run": ("run:app", "Poll the sites of a list, and those added while it runs, until Ctrl-C."),
     "demo": ("demo.demo:demo", "Poll a small changing web on this machine, live."),
     "sites": ("commands:sites", "Add, list, edit, pause, import and export sites."),
     "jobs": ("jobs:app", "Show and undo bulk actions."),
@@ -96,6 +104,7 @@ COMMANDS: Commands = {
         "Compare policies on a simulated web.",
     ),
     "reproduce": ("reproduce:reproduce", "Run the experiments of the papers, and write reports."),
+    "man": ("manual:man", "Print the manual page, in troff."),
 }
 
 SITE_COMMANDS: Commands = {
@@ -115,18 +124,21 @@ SITE_COMMANDS: Commands = {
         "lists:import_",
         "Add the sites of a file.",
     ),
-    "diff": ("lists:diff", "Show what a list would change, without changing anything."),
+    "diff": ("lists:diff", "Show the changes that a list would make, without making them."),
     "preview": (
         "selections:preview",
-        "Preview a selection: what is watched, what is ignored, values and conditions.",
+        "Preview a selection: watched and ignored parts, values and conditions.",
     ),
-    "noise": ("noise:noise", "Show what of a site is masked as noise; show a part again, or hide it."),
+    "noise": ("noise:noise", "Show the parts of a site that are hidden as noise; show a part again, or hide it."),
     "export": ("lists:export", "Export all sites with their settings, for `import`."),
 }
 sites = group_of(SITE_COMMANDS, help_="Add, list, edit, pause, import and export sites.")
 
 app = group_of(
-    COMMANDS, name="pollerd", help_="Watch web pages and feeds for changes, with one budget of polls per second."
+    COMMANDS,
+    name="pollerd",
+    help_="Watch web pages and feeds for changes, with one budget of polls per second.",
+    completion=True,
 )
 
 

@@ -13,7 +13,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command()
 def check(config: ConfigFile = None, as_json: Json = False) -> None:
-    """Reads environment and file as `run` would; exit code 2 and the reason where something is wrong."""
+    """Check environment and file as `run` reads them. If something is wrong: exit code 2, and the reason."""
     load({}, file=config)
     if as_json:
         show_json({"fine": True})
@@ -23,7 +23,7 @@ def check(config: ConfigFile = None, as_json: Json = False) -> None:
 
 @app.command()
 def key(as_json: Json = False) -> None:
-    """Makes a secret key, as secret_key takes it, for the headers and credentials of sites."""
+    """Create a secret key (setting secret_key) for the headers and credentials of sites."""
     from pollerd.storage.keys import new_key  # cryptography, which only this command needs
 
     made = new_key()
@@ -35,7 +35,7 @@ def key(as_json: Json = False) -> None:
 
 @app.command()
 def show(config: ConfigFile = None, as_json: Json = False) -> None:
-    """Lists every setting with its value and source; secrets are not shown."""
+    """List every setting with its value and source. Secrets are not shown."""
     rows = load({}, file=config).shown()
     if as_json:
         show_json({name: {"value": value, "source": source} for name, (value, source) in rows.items()})

@@ -22,7 +22,7 @@ Database = Annotated[str | None, typer.Option(help="sqlite+aiosqlite:///FILE or 
 
 @app.command()
 def upgrade(database: Database = None, config: ConfigFile = None, as_json: Json = False) -> None:
-    """Brings the schema up to this program's; `run` does so by itself."""
+    """Upgrade the schema to this program's; `run` does so by itself."""
     url = load({"database": database}, file=config).options.database
     asyncio.run(migrate.upgrade(url))
     if as_json:
@@ -33,7 +33,7 @@ def upgrade(database: Database = None, config: ConfigFile = None, as_json: Json 
 
 @app.command()
 def check(database: Database = None, config: ConfigFile = None, as_json: Json = False) -> None:
-    """Tells whether the schema fits this program; exit code 1 where it does not."""
+    """Check that the schema fits this program. Exit code 1: it does not."""
     url = load({"database": database}, file=config).options.database
     found = asyncio.run(migrate.current(url))
     if as_json:
@@ -45,12 +45,15 @@ def check(database: Database = None, config: ConfigFile = None, as_json: Json = 
 
 @app.command("raise-numbers")
 def raise_all(
-    by: Annotated[int, typer.Option(min=1, max=MOST, help="more than were given since what the database has")] = 10**6,
+    by: Annotated[
+        int,
+        typer.Option(min=1, max=MOST, help="how far: more than the numbers that were used since the replica's state"),
+    ] = 10**6,
     database: Database = None,
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Sets all numbers ahead, after a failover to a PostgreSQL replica that lacks the newest commits."""
+    """Move all numbers ahead, after a failover to a PostgreSQL replica that lacks the newest commits."""
     url = load({"database": database}, file=config).options.database
     raised = asyncio.run(raise_numbers(url, by))
     if as_json:
@@ -66,7 +69,7 @@ def partitions(
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Sets the number of partitions of a PostgreSQL database, while no daemon runs; hosts are dealt out anew."""
+    """Set the number of partitions of a PostgreSQL database, while no daemon runs; hosts get new partitions."""
     url = load({"database": database}, file=config).options.database
     asyncio.run(set_number_of_partitions(url, number))
     if as_json:

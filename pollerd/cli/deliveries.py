@@ -22,7 +22,7 @@ _ATTEMPTS = "/deliveries/attempts"
 _MAX_IDS = 1_000
 OfChannel = Annotated[str | None, typer.Option(help="Only on this channel: id or name.")]
 OfMessage = Annotated[str | None, typer.Option(help="Only of this message.")]
-Most = Annotated[int, typer.Option(help="At most so many, the newest.", min=0)]
+Most = Annotated[int, typer.Option(help="Maximum number; the newest are shown.", min=0)]
 
 
 @app.callback(invoke_without_command=True)
@@ -30,7 +30,7 @@ def deliveries(
     context: typer.Context,
     channel: OfChannel = None,
     state: Annotated[str | None, typer.Option(help="Only waiting, sending, sent or dead ones.")] = None,
-    change: Annotated[int | None, typer.Option(help="Only of this change: who was told of it.")] = None,
+    change: Annotated[int | None, typer.Option(help="Only of this change.")] = None,
     site: Annotated[str | None, typer.Option(help="Only of this site: id or URL.")] = None,
     message: OfMessage = None,
     limit: Most = 20,
@@ -39,7 +39,7 @@ def deliveries(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Lists each event for each channel, newest first: told, waiting, or dead."""
+    """List each event for each channel, newest first: sent, queued, or failed (dead)."""
     if context.invoked_subcommand is not None:
         return
     with daemon_at(url, token, timeout) as daemon:
@@ -65,8 +65,7 @@ def attempts(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Lists attempts to send, newest first, with what receivers answered. With --follow oldest first, then those to
-    come.
+    """List attempts to send, newest first, with the answers of receivers. With --follow oldest first, then new ones.
 
     With --json one document; with --follow --json one on each line.
     """
@@ -92,13 +91,15 @@ def _line(attempt: dict[str, Any], as_json: bool) -> str:
 
 @app.command()
 def resend(
-    ids: Annotated[list[int], typer.Argument(metavar="ID...", help="As `pollerd deliveries --state dead` lists.")],
+    ids: Annotated[
+        list[int], typer.Argument(metavar="ID...", help="Ids of messages: see `pollerd deliveries --state dead`.")
+    ],
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Has those of these that are dead wait anew."""
+    """Queue failed messages again."""
     with daemon_at(url, token, timeout) as daemon:
         count = sum(
             daemon.call("POST", "/deliveries/resend", {"ids": ids[first : first + _MAX_IDS]})["resent"]
@@ -107,7 +108,7 @@ def resend(
     if as_json:
         show_json({"resent": count})
     else:
-        typer.echo(f"{count} wait anew")
+        typer.echo(f"{count} queued again")
 
 
 def _channel(daemon: ApiClient, channel: str | None) -> str | None:

@@ -21,6 +21,8 @@ from pollerd.quantities import counted
 FINE, NOTE, WRONG = "ok", "note", "WRONG"
 _CALIBRATION_POLLS = 500
 """Number of polls below which a calibration error is mostly chance."""
+_DECILE_POLLS = 100
+"""The same, of the polls whose predicted chance is in one tenth."""
 _CALIBRATION_FAIR, _CALIBRATION_POOR = 0.05, 0.15
 _DISPATCH_SECONDS = 60.0
 _LAG_NOTE, _LAG_WRONG = 0.25, 2.0
@@ -80,9 +82,10 @@ def _found(url: str | None, token: str | None, timeout: float) -> list[CheckResu
 def examined(daemon: ApiClient) -> Iterator[CheckResult]:
     """Yields the results of the checks of a running daemon. Raises CallError if it cannot be queried."""
     alive, ready = _health(daemon, "/healthz"), _health(daemon, "/readyz")
-    yield CheckResult(FINE, "loop", "turns") if alive["status"] == "ok" else CheckResult(WRONG, "loop", "does not turn")
+    responds = alive["status"] == "ok"
+    yield CheckResult(FINE if responds else WRONG, "loop", "it responds" if responds else "it does not respond")
     reason = ready["reason"]
-    yield CheckResult(FINE, "database", "takes commits") if reason is None else CheckResult(WRONG, "database", reason)
+    yield CheckResult(FINE, "database", "it works") if reason is None else CheckResult(WRONG, "database", reason)
     try:
         allocation = daemon.call("GET", "/allocation")
     except CallError:
@@ -123,28 +126,26 @@ def _health(daemon: ApiClient, path: str) -> dict[str, Any]:
 
 def _link(metrics: Metrics) -> CheckResult:
     if metrics.value("descriptors_used_ratio") >= _DESCRIPTORS_SHORT:
-        return CheckResult(
-            WRONG, "link", "nearly all descriptors of the process are used: raise its limit (LimitNOFILE)"
-        )
+        return CheckResult(WRONG, "link", "nearly all file descriptors are in use: raise the limit (LimitNOFILE)")
     if metrics.value("offline"):
-        return CheckResult(WRONG, "link", "we seem to be offline: polling is held back until a host answers")
-    return CheckResult(FINE, "link", "up")
+        return CheckResult(WRONG, "link", "no internet connection: polling is paused until a host answers")
+    return CheckResult(FINE, "link", "the internet connection works")
 
 
 def _budget(allocation: dict[str, Any], metrics: Metrics) -> CheckResult:
     used, age = allocation["utilization"], metrics.value("dispatch_age_seconds")
-    text = f"{used:.0%} of {allocation['budget']:g} polls per second used over the last minute"
+    text = f"{used:.0%} of {allocation['budget']:g} polls per second used in the last minute"
     if age > _DISPATCH_SECONDS:
-        return CheckResult(WRONG, "budget", f"{text}; sites are due, and none was polled for {age:.0f} s")
+        return CheckResult(WRONG, "budget", f"{text}; sites are due, but none was polled for {age:.0f} s")
     if used < _USED_WELL and allocation["binding"] != "budget":
         return CheckResult(FINE, "budget", allocation["binding_in_words"])
     if used < _USED_WELL:
-        return CheckResult(NOTE, "budget", f"{text}: the rest is for sites that became due only now, or none is")
+        return CheckResult(NOTE, "budget", f"{text}: the rest waits for sites that are due later")
     return CheckResult(FINE, "budget", text)
 
 
 def _weights(allocation: dict[str, Any]) -> Iterator[CheckResult]:
-    """Says where most weights are not what min_saving is meant for."""
+    """Warns if most weights are not those that min_saving is meant for."""
     median, saving = allocation.get("median_weight"), allocation.get("min_saving")
     if median is not None and saving is not None and (said := unusual_weight(median, saving)) is not None:
         yield CheckResult(NOTE, "weights", said)
@@ -154,47 +155,51 @@ def calibration(found: dict[str, Any]) -> CheckResult:
     """Checks the calibration in `GET /allocation`."""
     number, error = found["polls"], found["expected_error"]
     if error is None:
-        return CheckResult(NOTE, "calibration", "nothing was foretold yet")
-    text = f"expected error {error:.3f} over {counted(number, 'poll')}"
+        return CheckResult(NOTE, "calibration", "no predictions yet")
+    text = f"predictions are off by {error:.1%} on average ({counted(number, 'poll')})"
     if number < _CALIBRATION_POLLS:
-        return CheckResult(NOTE, "calibration", f"{text}: too few to judge by")
+        return CheckResult(NOTE, "calibration", f"{text}: too few to judge")
     if error < _CALIBRATION_FAIR:
-        return CheckResult(FINE, "calibration", f"{text}: what is foretold comes true")
+        return CheckResult(FINE, "calibration", f"{text}: predictions are good")
     gap = sum(d["polls"] * (d["predicted"] - d["found"]) for d in found["deciles"] if d["polls"])
     lean = "more" if gap > 0 else "fewer"
     verdict = WRONG if error >= _CALIBRATION_POOR else NOTE
-    return CheckResult(verdict, "calibration", f"{text}: {lean} changes are foretold than found")
+    return CheckResult(verdict, "calibration", f"{text}: {lean} changes are predicted than found")
 
 
 def _deciles(found: dict[str, Any]) -> Iterator[CheckResult]:
     for tenth, decile in enumerate(found["deciles"]):
         if decile["polls"]:
-            detail = f"foretold {decile['predicted']:.3f}, found {decile['found']:.3f}"
-            detail += f" in {counted(decile['polls'], 'poll')}"
-            yield CheckResult(FINE, f"calibration {tenth / 10:.1f}-{(tenth + 1) / 10:.1f}", detail)
+            predicted, observed, polls = decile["predicted"], decile["found"], decile["polls"]
+            text = f"predicted {predicted:.0%}, observed {observed:.0%} ({counted(polls, 'poll')}"
+            text += ", too few to judge)" if polls < _DECILE_POLLS else ")"
+            off = polls >= _DECILE_POLLS and abs(predicted - observed) >= _CALIBRATION_POOR
+            yield CheckResult(NOTE if off else FINE, f"calibration {tenth / 10:.1f}-{(tenth + 1) / 10:.1f}", text)
 
 
 def _late(allocation: dict[str, Any]) -> CheckResult:
     late = allocation["late_sites"]
     if not allocation["maximum_intervals_feasible"]:
-        detail = f"the budget does not hold all max_intervals; {counted(late, 'site is', 'sites are')} late"
+        detail = f"the budget is too small for all maximum intervals; {counted(late, 'site is', 'sites are')} overdue"
         return CheckResult(WRONG, "max_interval", detail)
-    return CheckResult(NOTE if late else FINE, "max_interval", f"{counted(late, 'site is', 'sites are')} past it")
+    return CheckResult(NOTE if late else FINE, "max_interval", f"{counted(late, 'site is', 'sites are')} overdue")
 
 
 def _noisy(allocation: dict[str, Any]) -> CheckResult:
     noisy, sites = allocation["noisy_sites"], allocation["sites"]
-    changing = "changes at nearly every poll and is" if noisy == 1 else "change at nearly every poll and are"
-    text = f"{noisy} of {counted(sites, 'site')} {changing} held to the uniform share"
+    changing = "changes on nearly every poll, and is" if noisy == 1 else "change on nearly every poll, and are"
+    text = f"{noisy} of {counted(sites, 'site')} {changing} limited to an equal share of the budget"
+    if not noisy:
+        text = "no site changes on nearly every poll"
     if waiting := allocation["proofs_waiting"]:
-        text += f"; {counted(waiting, 'change waits', 'changes wait')} for a second poll"
+        text += f"; {counted(waiting, 'change awaits', 'changes await')} confirmation by a second poll"
     return CheckResult(NOTE if noisy else FINE, "noise", text)
 
 
 def _without_text(allocation: dict[str, Any]) -> Iterator[CheckResult]:
     if number := allocation["sites_without_text"]:
         have = "has" if number == 1 else "have"
-        text = f"{counted(number, 'site')} {have} no text that could be compared; the last detail of each says why"
+        text = f"{counted(number, 'site')} {have} no text that can be compared; `pollerd sites show` says why"
         yield CheckResult(NOTE, "text", text)
 
 
@@ -202,7 +207,7 @@ def _shadow(shadow: dict[str, Any]) -> CheckResult:
     about, hourly = f"shadow {shadow['allocator']}", shadow["expected_detections_per_hour"]
     if shadow["state"] == "dropped":
         return CheckResult(WRONG, about, f"dropped: {shadow['reason']}")
-    found = "" if hourly is None else f", {hourly:.4g} detections an hour expected"
+    found = "" if hourly is None else f", {hourly:.4g} changes per hour expected"
     return CheckResult(FINE, about, f"{shadow['state']}{found}")
 
 
@@ -216,21 +221,21 @@ def _states(metrics: Metrics) -> CheckResult:
 
 def _robots(metrics: Metrics) -> CheckResult:
     results = {name: metrics.value("robots_fetches_total", result=name) for name in ("found", "absent", "unreachable")}
-    missed, asked = results["unreachable"], sum(results.values())
-    detail = counted(asked, "request")
+    missed, all_ = results["unreachable"], sum(results.values())
+    detail = counted(all_, "request")
     if not missed:
         return CheckResult(FINE, "robots.txt", f"{detail}, none failed")
-    text = f"{missed:.0f} of {detail} for robots.txt failed: such hosts are not polled until one is answered"
+    text = f"{missed:.0f} of {detail} failed: these hosts are not polled until a request succeeds"
     return CheckResult(NOTE, "robots.txt", text)
 
 
 def _sources(metrics: Metrics) -> Iterator[CheckResult]:
     failing, reads = metrics.value("sources_failing"), metrics.value("source_reads_total")
     if failing:
-        text = f"{counted(failing, 'list')} could not be read, or not be believed: nothing was paused for it;"
-        yield CheckResult(NOTE, "sources", f"{text} `pollerd sources list` says why")
+        text = f"{counted(failing, 'list')} could not be read, or had too few sites: no site was paused because of it;"
+        yield CheckResult(NOTE, "sources", f"{text} `pollerd sources list` shows why")
     elif reads:
-        yield CheckResult(FINE, "sources", f"{counted(reads, 'reading')}, all lists are read")
+        yield CheckResult(FINE, "sources", f"{counted(reads, 'fetch', 'fetches')}, all lists are readable")
 
 
 def fences(channels: list[dict[str, Any]]) -> Iterator[CheckResult]:
@@ -247,27 +252,27 @@ def nodes(cluster: dict[str, Any]) -> Iterator[CheckResult]:
     unheld, partitions, there = cluster["unheld"], cluster["partitions"], cluster["nodes"]
     drained = [node["name"] for node in there if node["drained"]]
     if unheld:
-        text = f"{unheld} of {counted(partitions, 'partition')} held by no node: their sites are not polled now"
+        text = f"{unheld} of {counted(partitions, 'partition')} have no node: their sites are not polled now"
         if drained:
             text += f"; drained: {', '.join(drained)} (`pollerd nodes undrain {drained[0]}`)"
         yield CheckResult(WRONG, "nodes", text)
     elif len(there) < cluster["nodes_wanted"]:
-        yield CheckResult(WRONG, "nodes", f"{len(there)} of {cluster['nodes_wanted']} that there should be")
+        yield CheckResult(WRONG, "nodes", f"{len(there)} of {cluster['nodes_wanted']} expected nodes are there")
     else:
-        yield CheckResult(FINE, "nodes", f"{len(there)}, which hold {counted(partitions, 'partition')}")
+        yield CheckResult(FINE, "nodes", f"{counted(len(there), 'node')} with {counted(partitions, 'partition')}")
     yield _server_connections(cluster["connections"], cluster["max_connections"])
     sites = [node["sites"] for node in there if not node["drained"]]
     if sites and max(sites) > _SKEWED * sum(sites) / len(sites) + _FEW_SITES:
-        text = f"one node has {max(sites)} of {sum(sites)}: its partitions are moving, or most are of one domain"
+        text = f"one node has {max(sites)} of {sum(sites)}: its partitions are moving, or most sites are of one domain"
         yield CheckResult(NOTE, "sites of nodes", text)
     for node in there:
         yield _node(node, cluster["budget"] or 0.0)
 
 
 def _server_connections(number: int, most: int) -> CheckResult:
-    text = f"{number} of {most} of the database server are open"
+    text = f"{number} of {most} of the database server are in use"
     if number >= _CONNECTIONS_SHORT * most:
-        return CheckResult(WRONG, "connections", f"{text}: raise max_connections, or a node cannot come back")
+        return CheckResult(WRONG, "connections", f"{text}: raise max_connections, or a node cannot reconnect")
     return CheckResult(NOTE if number >= _CONNECTIONS_MANY * most else FINE, "connections", text)
 
 
@@ -278,20 +283,20 @@ def _node(node: dict[str, Any], budget: float) -> CheckResult:
     if node["roles"]:
         text += f", {' and '.join(node['roles'])}"
     grant, spent = node["grant"], node["spent"]
-    text += f"; may spend {'none' if grant is None else f'{grant:.3g}'} of {budget:g} polls per second"
+    text += f"; its share: {'none' if grant is None else f'{grant:.3g}'} of {budget:g} polls per second"
     verdict, faults = FINE, []
     if (silent := node["silent_seconds"]) is not None and silent > _SILENT_SECONDS:
         verdict = WRONG
-        faults.append(f"it was last heard of {silent:.0f} s ago: it stands still, or is cut off from the database")
+        faults.append(f"no sign of it for {silent:.0f} s: it hangs, or has no connection to the database")
     if node["starts"] >= _STARTS:
         verdict = WRONG
-        faults.append(f"it was started {node['starts']} times within an hour: its log says why it ends")
+        faults.append(f"it was started {node['starts']} times within an hour: its log shows why it ends")
     if abs(ahead := node["clock_ahead"] or 0.0) >= _CLOCK_SECONDS:
         verdict = WRONG
         faults.append(f"its clock is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}: synchronise it (NTP)")
     if grant is not None and spent is not None and spent < _UNSPENT * grant:
         verdict = verdict if verdict == WRONG else NOTE
-        faults.append(f"it spends {spent:.3g}: it is slow, or has nothing due")
+        faults.append(f"it uses {spent:.3g}: it is slow, or no site is due")
     return CheckResult(verdict, f"node {node['name']}", "; ".join([text, *faults]))
 
 
@@ -299,15 +304,15 @@ def _faults(metrics: Metrics) -> CheckResult:
     number = metrics.value("site_faults_total")
     if number:
         return CheckResult(
-            WRONG, "faults", f"{counted(number, 'time')} a site was set aside for a fault of ours: see the log"
+            WRONG, "faults", f"{counted(number, 'time')} a site was set aside because of an internal error: see the log"
         )
-    return CheckResult(FINE, "faults", "none of ours")
+    return CheckResult(FINE, "faults", "no internal errors")
 
 
 def _lag(metrics: Metrics) -> CheckResult:
     lag = metrics.value("event_loop_lag_seconds")
     verdict = WRONG if lag >= _LAG_WRONG else NOTE if lag >= _LAG_NOTE else FINE
-    return CheckResult(verdict, "loop lag", f"{lag * 1000:.0f} ms at worst in 15 s")
+    return CheckResult(verdict, "loop lag", f"{lag * 1000:.0f} ms at most in 15 s")
 
 
 def _connections(metrics: Metrics) -> CheckResult:

@@ -33,7 +33,7 @@ def bulk(
     ] = None,
     *,
     filters: FilterOptions,
-    all_: Annotated[bool, typer.Option("--all", help="Every site: needed where no filter is given.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="All sites: needed without a filter.")] = False,
     settings: Settings,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end.")] = True,
     url: Url = None,
@@ -44,6 +44,8 @@ def bulk(
     """Apply one action to all sites that match a filter.
 
     It goes on in the daemon if this command is ended. `pollerd jobs undo` takes it back for 24 hours.
+
+    Example: pollerd sites bulk pause --tag news
     """
     body: dict[str, Any] = {"action": action.value}
     if needed := _value(action, value, settings):
@@ -108,19 +110,19 @@ def _said(job: dict[str, Any]) -> str:
 
 app = typer.Typer()
 _COLUMNS = ("id", "action", "state", "total", "seen", "changed", "refused", "created_at", "undo_until", "by")
-JobId = Annotated[int, typer.Argument(metavar="ID", help="As `pollerd jobs` lists.", min=1)]
+JobId = Annotated[int, typer.Argument(metavar="ID", help="Id of the bulk action: see `pollerd jobs`.", min=1)]
 
 
 @app.callback(invoke_without_command=True)
 def jobs(
     context: typer.Context,
-    limit: Annotated[int, typer.Option(help="At most so many, the newest.", min=0)] = 20,
+    limit: Annotated[int, typer.Option(help="Maximum number; the newest are shown.", min=0)] = 20,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Lists jobs, newest first."""
+    """List bulk actions, newest first."""
     if context.invoked_subcommand is not None:
         return
     with daemon_at(url, token, timeout) as daemon:
@@ -132,7 +134,7 @@ def jobs(
 def show(
     job: JobId, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Shows how far a job is."""
+    """Show the progress of a bulk action."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("GET", f"/jobs/{job}")
         show_one(found, as_json=as_json)
@@ -147,6 +149,9 @@ def undo(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Takes back what a job did, but for what was changed again since."""
+    """Undo a bulk action, except on sites that were changed again since.
+
+    Example: pollerd jobs undo 3
+    """
     with daemon_at(url, token, timeout) as daemon:
         show_ended(daemon, daemon.call("POST", f"/jobs/{job}/undo"), wait=wait, as_json=as_json)

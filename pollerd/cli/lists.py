@@ -252,7 +252,7 @@ class MovedFrom(StrEnum):
 
 _REJECTED_SHOWN = 20
 _WITHOUT_SETTINGS = frozenset({"text"})
-_HELP = "By the file's name where left out, else text."
+_HELP = "Default: by the file's name, else text."
 FormatOption = Annotated[Format | None, typer.Option("--format", help=_HELP)]
 
 
@@ -270,7 +270,9 @@ class ListForm(StrEnum):
 def import_(
     file: Annotated[typer.FileBinaryRead | None, typer.Argument(help="- for standard input.")] = None,
     format_: Annotated[ListForm | None, typer.Option("--format", help=_HELP)] = None,
-    max_rejected: Annotated[int, typer.Option(help="Stop after so many bad lines.", min=1)] = REJECTED_ENOUGH,
+    max_rejected: Annotated[
+        int, typer.Option(help="Number of bad lines at which reading stops.", min=1)
+    ] = REJECTED_ENOUGH,
     program: Annotated[MovedFrom | None, typer.Option("--from", help="The file is of this other program.")] = None,
     config: Annotated[Path | None, typer.Option(help="With --from: settings of urlwatch or webchanges.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help="With --from: compare sources of pages as it does.")] = False,
@@ -279,7 +281,7 @@ def import_(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With --from: check and show the sites, add none.")
     ] = False,
-    report: Annotated[Path | None, typer.Option(help="With --from: write what becomes of each key there.")] = None,
+    report: Annotated[Path | None, typer.Option(help="With --from: file for the report on each key.")] = None,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
@@ -287,9 +289,11 @@ def import_(
 ) -> None:
     """Add the sites of a file, in any format that run reads: text, CSV, JSON lines, OPML, TOML or YAML.
 
-    With --from, what urlwatch, webchanges or changedetection.io have been told to watch is converted; what becomes of
-    each key is reported. It only adds: sites that exist keep their settings. Exit code 1 where a line was rejected; the
-    others are added all the same.
+    With --from, the jobs of urlwatch, webchanges or changedetection.io are converted, with a report on each key. It
+    only adds: sites that exist keep their settings. Exit code 1 where a line was rejected; the others are added all the
+    same.
+
+    Example: pollerd sites import sites.csv
     """
     with daemon_at(url, token, timeout) as daemon:
         if program is not None:
@@ -356,18 +360,21 @@ def _tell(result: dict[str, Any], form: str, place: str, as_json: bool) -> None:
         instead = "`pollerd run FILE` takes in those of its list; or use `pollerd channels add`, `pollerd rules add`"
         typer.echo(clean(f"pollerd: not read: {', '.join(result['not_read'])}: {instead}"), err=True)
     if result["existing"] and form not in _WITHOUT_SETTINGS:
-        diff = "`pollerd sites diff FILE --sync` tells where the list has others, `pollerd run FILE --sync` sets them"
+        diff = "`pollerd sites diff FILE --sync` shows where the list differs, `pollerd run FILE --sync` applies it"
         typer.echo(f"pollerd: what existed already keeps its settings: {diff}", err=True)
 
 
 def export(
-    file: Annotated[Path | None, typer.Argument(help="Standard output where left out.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Default: standard output.")] = None,
     format_: FormatOption = None,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> None:
-    """Export all sites with their settings, for `import`. Plain text keeps the URLs only."""
+    """Export all sites with their settings, for `import`. Plain text keeps the URLs only.
+
+    Example: pollerd sites export sites.csv
+    """
     with daemon_at(url, token, timeout) as daemon:
         chosen = format_ or by_suffix(file, SUFFIXES, Format.TEXT)
         write(daemon.download(f"/sites/export?format={chosen}"), file)
@@ -407,15 +414,17 @@ _OWN = frozenset({"channels", "rules", "signal_sources"})
 
 def diff(
     file: Annotated[Path, typer.Argument(help="The list, in any format that run reads.")],
-    sync: Annotated[bool, typer.Option("--sync", help="As run --sync: the list is the whole truth.")] = False,
+    sync: Annotated[bool, typer.Option("--sync", help="As with run --sync: the list is authoritative.")] = False,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Show what a list would change, without changing anything.
+    """Show the changes that a list would make, without making them.
 
-    Exit code 0: nothing, 1: something, 2: it cannot be told, or lines of the list cannot be used.
+    Exit code 0: nothing, 1: something, 2: unknown, or lines of the list cannot be used.
+
+    Example: pollerd sites diff sites.csv
     """
     try:
         with daemon_at(url, token, timeout) as daemon:

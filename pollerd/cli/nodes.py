@@ -32,7 +32,7 @@ def nodes(
 
 @app.command("list")
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
-    """List the nodes: what each holds, does for all, and may spend."""
+    """List the nodes: partitions, roles, and share of the budget."""
     with daemon_at(url, token, timeout) as daemon:
         cluster = daemon.call("GET", "/cluster")
     if as_json:

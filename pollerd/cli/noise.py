@@ -25,7 +25,9 @@ def noise(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Show what of a site is masked as noise; show a part again, or hide it. Also how often each part differed."""
+    """Show the parts of a site that are hidden as noise; show a part again, or hide it. Also how often each part
+    differed.
+    """
     if show is not None and hide is not None:
         raise typer.BadParameter("give either --show or --hide")
     with daemon_at(url, token, timeout) as daemon:

@@ -82,16 +82,23 @@ def _silence(text: str | float) -> float:
     return seconds
 
 
-Url = Annotated[str | None, typer.Option("--url", help="Address of the daemon (or POLLERD_URL).", show_default=False)]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url", help="Address of the daemon, or POLLERD_URL. Default: http://127.0.0.1:8080.", show_default=False
+    ),
+]
 Token = Annotated[str | None, typer.Option(help="Token; better set as POLLERD_TOKEN or POLLERD_TOKEN_FILE.")]
 Timeout = Annotated[
     float,
-    typer.Option(help="How long to wait for the daemon.", parser=_silence, metavar=DURATION, show_default="10s"),
+    typer.Option(
+        help="How long to wait for the daemon. Default: 10s.", parser=_silence, metavar=DURATION, show_default=False
+    ),
 ]
 Rebase = Annotated[
     str | None,
     typer.Option(
-        help="After an edit of selections: keep compares the next poll with the previous content, anew starts over. "
+        help="After an edit of selections: `keep` compares the next poll with the previous one, `anew` starts over. "
         "Default: keep if nothing was selected last.",
         metavar="keep|anew",
     ),

@@ -14,7 +14,7 @@ from pollerd.cli.options import DURATION, Json, Timeout, Token, Url
 from pollerd.cli.output import CallError, clean_line, show_json, show_rows
 from pollerd.planning import BudgetPlan, MeasuredDelays, TagPlan, about, in_percent, sentences, two_digits
 
-_COLUMNS = ("tag", "sites", "changes a day", "in time", "half within", "90 % within", "measured")
+_COLUMNS = ("tag", "sites", "changes per day", "in time", "half within", "90 % within", "measured")
 
 
 def plan(
@@ -26,7 +26,10 @@ def plan(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Estimate the budget you need to find changes in time."""
+    """Estimate the budget you need to find changes in time.
+
+    Example: pollerd plan --share 90% --within 30m --tag news
+    """
     query = {"share": share, "within": within} | ({} if tag is None else {"tag": tag})
     with daemon_at(url, token, timeout) as daemon:
         found: dict[str, Any] = daemon.call("GET", f"/plan?{urlencode(query)}")

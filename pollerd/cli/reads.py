@@ -21,18 +21,20 @@ _Site = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
 @app.command()
 def report(
     site: _Site,
-    at: Annotated[str | None, typer.Option(help="When, RFC 3339 with an offset; left out: now.")] = None,
+    at: Annotated[str | None, typer.Option(help="Time in RFC 3339 with an offset. Default: now.")] = None,
     count: Annotated[int, typer.Option(help="How often.", min=1)] = 1,
-    change: Annotated[int | None, typer.Option(help="Id of the change; left out: the newest then.", min=1)] = None,
+    change: Annotated[
+        int | None, typer.Option(help="Id of the change. Default: the newest at that time.", min=1)
+    ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Of the report, which is not taken twice; left out: a new one.")
+        str | None, typer.Option(help="Name of the report; a second one of this name is ignored. Default: a new name.")
     ] = None,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Reports reads of a site's change."""
+    """Report reads of a site's change."""
     with daemon_at(url, token, timeout) as daemon:
         of_site = {"site_id": int(site)} if site.isdecimal() else {"url": site}
         read = {**of_site, "at": at or datetime.now(UTC).isoformat(), "count": count, "change_id": change}
@@ -44,7 +46,7 @@ def report(
 def site(
     site: _Site, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Shows the reads of a site's changes, and the half-life that was learned from them."""
+    """Show the reads of a site's changes, and the half-life that was learned from them."""
     with daemon_at(url, token, timeout) as daemon:
         show_one(daemon.call("GET", f"/sites/{id_of(daemon, site)}/reads"), as_json=as_json)
 
@@ -53,7 +55,7 @@ def site(
 def forget(
     site: _Site, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Forgets the reads of a site's changes, and what was learned from them."""
+    """Forget the reads of a site's changes, and their half-life."""
     with daemon_at(url, token, timeout) as daemon:
         site_id = id_of(daemon, site)
         daemon.call("DELETE", f"/sites/{site_id}/reads")

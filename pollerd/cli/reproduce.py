@@ -29,9 +29,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder of the reports, and of the runs that are done.")] = Path(
         "reproduced"
     ),
-    runs: Annotated[
-        int | None, typer.Option(help="At most so many runs of each; more may follow later.", min=1)
-    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Maximum runs of each; later calls can add more.", min=1)] = None,
     entropy: Annotated[
         int,
         typer.Option(
@@ -43,11 +41,11 @@ def reproduce(
     ] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
     figures: Annotated[bool, typer.Option(help="Draw figures; needs matplotlib.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="The list, or what came out, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list, or the results, as JSON.")] = False,
 ) -> None:
     """Run the experiments of the papers, and write reports.
 
-    Broken off, it goes on where it stopped when started again with the same --out. That folder keeps the runs of each
+    Started again with the same --out, it resumes where it stopped. That folder keeps the runs of each
     --entropy apart; its reports are those of the last call.
     """
     if show_list:

@@ -23,19 +23,23 @@ from pollerd.cli.sites import id_of
 
 EXPRESSION = "re:"
 """Prefix of a pattern that is a regular expression."""
-_MORE = "may be given more than once."
+_MORE = "(repeatable)."
 
 RuleFile = Annotated[
     Path | None,
     typer.Option("--file", help="The rule as JSON, .toml or .yaml, as in docs/notifications.md; - is standard input."),
 ]
-Channels = Annotated[list[str] | None, typer.Option("--channel", help=f"Where it is told; {_MORE}")]
-Events = Annotated[list[str] | None, typer.Option("--event", help=f"As site.failing; {_MORE} site.changed alone else.")]
-Tags = Annotated[list[str] | None, typer.Option("--tag", help=f"Only sites with one of these; {_MORE}")]
-Hosts = Annotated[list[str] | None, typer.Option("--host", help=f"Only sites of one of these; {_MORE}")]
-Sites = Annotated[list[str] | None, typer.Option("--site", help=f"Only these, by id or URL; {_MORE}")]
-Media = Annotated[list[str] | None, typer.Option("--media", help=f"Only changes of html, json, feed, text; {_MORE}")]
-Selections = Annotated[list[str] | None, typer.Option("--selection", help=f"Only changes found by it; {_MORE}")]
+Channels = Annotated[list[str] | None, typer.Option("--channel", help=f"Channel that gets the messages {_MORE}")]
+Events = Annotated[
+    list[str] | None, typer.Option("--event", help=f"Event, for example site.failing {_MORE} Default: site.changed.")
+]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help=f"Only sites with this tag {_MORE}")]
+Hosts = Annotated[list[str] | None, typer.Option("--host", help=f"Only sites of this host {_MORE}")]
+Sites = Annotated[list[str] | None, typer.Option("--site", help=f"Only this site: id or URL {_MORE}")]
+Media = Annotated[
+    list[str] | None, typer.Option("--media", help=f"Only changes of this medium: html, json, feed or text {_MORE}")
+]
+Selections = Annotated[list[str] | None, typer.Option("--selection", help=f"Only changes of this selection {_MORE}")]
 Summary = Annotated[list[str] | None, typer.Option(help="Only with this in the summary, or re: and an RE2 expression.")]
 Added = Annotated[list[str] | None, typer.Option(help="Only with this in a line that came, or re: and an expression.")]
 Removed = Annotated[
@@ -44,14 +48,18 @@ Removed = Annotated[
 Matters = Annotated[
     bool | None, typer.Option("--matters/--all-changes", help="Only changes that matter by their conditions, or all.")
 ]
-AfterPolls = Annotated[int | None, typer.Option(help="A site fails after so many polls in a row.", min=1)]
-After = Annotated[str | None, typer.Option("--failing-after", help="A site fails so long after it last worked, as 6h.")]
-Digest = Annotated[str | None, typer.Option(help="none: at once; hourly; or daily@08:00.")]
-Days = Annotated[list[str] | None, typer.Option("--day", help=f"Of a daily digest: mon … sun; {_MORE}")]
-Quiet = Annotated[
-    list[str] | None, typer.Option(help=f"Hours in which nothing is sent, as 22:00-07:00; none: none. {_MORE}")
+AfterPolls = Annotated[int | None, typer.Option(help="Failed polls in a row after which a site fails.", min=1)]
+After = Annotated[
+    str | None,
+    typer.Option("--failing-after", help="Time without a successful poll after which a site fails, for example 6h."),
 ]
-Zone = Annotated[str | None, typer.Option(help="Time zone of digest and quiet hours, as Europe/Berlin.")]
+Digest = Annotated[str | None, typer.Option(help="none: at once; hourly; or daily@08:00.")]
+Days = Annotated[list[str] | None, typer.Option("--day", help=f"Day of a daily digest: mon … sun {_MORE}")]
+Quiet = Annotated[
+    list[str] | None,
+    typer.Option(help=f"Hours without messages, for example 22:00-07:00; none: no quiet hours {_MORE}"),
+]
+Zone = Annotated[str | None, typer.Option(help="Time zone of digest and quiet hours, for example Europe/Berlin.")]
 
 
 @dataclass(frozen=True)
@@ -177,12 +185,12 @@ def _hours(text: str) -> dict[str, str]:
 app = typer.Typer(no_args_is_help=True)
 
 _COLUMNS = ("id", "name", "events", "sites", "channels", "digest", "enabled", "muted_until", "origin")
-Enabled = Annotated[bool | None, typer.Option("--enable/--disable", help="Whether it tells anything.")]
+Enabled = Annotated[bool | None, typer.Option("--enable/--disable", help="Switch the rule on or off.")]
 
 
 @app.command("list")
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
-    """Lists rules: what they tell, of which sites, on which channels."""
+    """List rules: which events they send, of which sites, on which channels."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("GET", "/rules")["items"]
     show_list(_COLUMNS, found, as_json=as_json, row=_row)
@@ -192,7 +200,7 @@ def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECON
 def show(
     rule: RuleName, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Shows all of one rule."""
+    """Show a rule."""
     with daemon_at(url, token, timeout) as daemon:
         _show(rule_named(daemon, rule), as_json)
 
@@ -200,7 +208,7 @@ def show(
 @app.command()
 @grouped
 def add(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="May stand in the file instead.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name; it can be in the file instead.")] = None,
     file: RuleFile = None,
     *,
     given: RuleOptions,
@@ -210,7 +218,10 @@ def add(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Adds a rule: from a file, by options, or both; options win. It tells what happens from now on."""
+    """Add a rule: from a file, by options, or both; options win. It applies to events from now on.
+
+    Example: pollerd rules add prices --channel mail --tag shop --digest daily@08:00
+    """
     with daemon_at(url, token, timeout) as daemon:
         document = _named(with_options(table_in(file), given, _ids(daemon, given.site)), name, enabled)
         if "name" not in document or "channels" not in document:
@@ -232,7 +243,7 @@ def edit(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Changes a rule: a file replaces all of it, options what they name; none takes a part away."""
+    """Change a rule. A file replaces all of it, an option one part; `none` removes the part."""
     with daemon_at(url, token, timeout) as daemon:
         if (
             file is None
@@ -251,7 +262,7 @@ def edit(
 def remove(
     rule: RuleName, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Removes a rule. What it has put into the outbox is still told."""
+    """Remove a rule. Its queued messages are still sent."""
     with daemon_at(url, token, timeout) as daemon:
         there = rule_named(daemon, rule)
         daemon.call("DELETE", f"/rules/{there['id']}")
@@ -268,7 +279,10 @@ def mute(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Mutes a rule for a while. What happens meanwhile is recorded, and not told later."""
+    """Mute a rule for a while. Events in this time are recorded, and never sent.
+
+    Example: pollerd rules mute prices --until 2h
+    """
     with daemon_at(url, token, timeout) as daemon:
         _show(_muted(daemon, rule, _moment(until)), as_json)
 
@@ -277,7 +291,7 @@ def mute(
 def unmute(
     rule: RuleName, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Has a muted rule tell again what happens."""
+    """End the muting of a rule."""
     with daemon_at(url, token, timeout) as daemon:
         _show(_muted(daemon, rule, None), as_json)
 

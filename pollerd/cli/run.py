@@ -69,9 +69,11 @@ def _spelled_out(args: Sequence[str]) -> Iterator[str]:
 
 @with_options("flags", [flag_of(option) for name, option in OPTIONS.items() if name != "urls"])
 def run(urls: ListOfSites = None, *, flags: Mapping[str, Any], config: SettingsFile = None) -> None:
-    """Polls the sites of a list, and those added while it runs, until Ctrl-C. SIGHUP reads list and settings again.
+    """Poll the sites of a list, and those added while it runs, until Ctrl-C. SIGHUP reads list and settings again.
 
     Every option is also a POLLERD_... variable and a TOML key; flags win, then variables, then the file.
+
+    Example: pollerd run sites.txt --budget 20/min
     """
     given = {"urls": urls, **{name: value for name, value in flags.items() if value != []}}  # not given: an empty list
     with loading():  # here, so that --help does not load it

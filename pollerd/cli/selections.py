@@ -22,14 +22,17 @@ def preview(
     page: Annotated[str, typer.Argument(metavar="URL", help="The page; with --stored a site: its id or URL.")],
     select: Select = NONE,
     stored: Annotated[
-        bool, typer.Option("--stored", help="Take the site's stored content, which is text, in place of a fetch.")
+        bool, typer.Option("--stored", help="Use the site's stored content, which is text, instead of a fetch.")
     ] = False,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Preview a selection: what is watched, what is ignored, values and conditions. Changes nothing."""
+    """Preview a selection: watched and ignored parts, values and conditions. Nothing is changed.
+
+    Example: pollerd sites preview https://example.org/ --select css=#price
+    """
     chosen = None if select == NONE else select
     with daemon_at(url, token, max(timeout, _PATIENCE_SECONDS)) as daemon:
         place = {"site_id": id_of(daemon, page)} if stored else {"url": page}
@@ -95,7 +98,7 @@ def values(
     site: Name,
     name: Annotated[str | None, typer.Option(help="Only the value of this name.")] = None,
     selection: Annotated[str | None, typer.Option(help="Only of this selection.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many, the newest.", min=0)] = 60,
+    limit: Annotated[int, typer.Option(help="Maximum number; the newest are shown.", min=0)] = 60,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,

@@ -24,7 +24,7 @@ def _quality_in_words(row: dict[str, Any]) -> dict[str, Any]:
 
 @app.command("list")
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
-    """Lists signal sources, with what was learned of each."""
+    """List signal sources, and how reliable each is."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("GET", "/signal-sources")["items"]
         show_list(_COLUMNS, found, as_json=as_json, row=_quality_in_words)
@@ -34,13 +34,16 @@ def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECON
 def add(
     source: Annotated[str, typer.Argument(metavar="SITE", help="Id or URL of a site; for --kind push a name.")],
     kind: Annotated[str, typer.Option(help="sitemap, feed, list (JSON or lines), links or push.")] = "sitemap",
-    hosts: Annotated[str | None, typer.Option(help="same: pages of its own host only; any: all sites.")] = None,
+    hosts: Annotated[str | None, typer.Option(help="same: only pages of its host; any: all sites.")] = None,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Makes a site a signal source: what its polls say of other pages helps to decide when these are polled."""
+    """Make a site a signal source: its polls report changes of other pages, which are then polled sooner.
+
+    Example: pollerd signals add https://example.org/feed --kind feed
+    """
     with daemon_at(url, token, timeout) as daemon:
         of_site = {"name": source} if kind == "push" else {"site_id": id_of(daemon, source)}
         show_one(daemon.call("POST", "/signal-sources", {"kind": kind, "hosts": hosts, **of_site}), as_json=as_json)
@@ -54,7 +57,7 @@ def show(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Shows all of one signal source."""
+    """Show a signal source."""
     with daemon_at(url, token, timeout) as daemon:
         show_one(daemon.call("GET", f"/signal-sources/{source_id}"), as_json=as_json)
 
@@ -67,7 +70,7 @@ def site(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Shows what signal sources said last of a site."""
+    """Show the latest signals about a site."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("GET", f"/sites/{id_of(daemon, site)}/signals")["items"]
         show_list(_SITE_COLUMNS, found, as_json=as_json, row=_quality_in_words)
@@ -81,7 +84,7 @@ def remove(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Removes a signal source; its site is polled as before."""
+    """Remove a signal source. Its site is polled as before."""
     with daemon_at(url, token, timeout) as daemon:
         daemon.call("DELETE", f"/signal-sources/{source_id}")
     show_done(f"removed {source_id}", {"id": source_id}, as_json=as_json)
@@ -91,13 +94,13 @@ def remove(
 def report(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a signal source of kind push.")],
     urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Pages that changed.")],
-    at: Annotated[str | None, typer.Option(help="When, RFC 3339 with an offset; left out: not known.")] = None,
+    at: Annotated[str | None, typer.Option(help="Time in RFC 3339 with an offset. Default: unknown.")] = None,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Reports changed pages. They are polled when that is worth most, not at once."""
+    """Report changed pages. Each is polled when its turn comes, not at once."""
     body = {"source": name, "signals": [{"url": one, "at": at} for one in urls]}
     with daemon_at(url, token, timeout) as daemon:
         show_one(daemon.call("POST", "/signals", body), as_json=as_json)

@@ -15,7 +15,7 @@ import typer
 from pollerd.allocation import registry
 from pollerd.allocation.registered import DEFAULT_DEADLINE_S, OBJECTIVES, Objective
 from pollerd.cli.output import showing_progress
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, refusal
 from pollerd.lab.environments.histories import read_history
 from pollerd.lab.environments.web import Policy
 from pollerd.lab.environments.worlds import HistoryWorld, KnapsackWorld, Web, World
@@ -63,12 +63,12 @@ def simulate(
     file: Annotated[Path | None, typer.Argument(help="For history: CSV of page,time in seconds.")] = None,
     allocator: Annotated[
         list[str] | None,
-        typer.Option(help="May be given more than once; default whittle, in the knapsack htraa."),
+        typer.Option(help="Policy to compare (repeatable). Default: whittle, in the knapsack htraa."),
     ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE, a parameter of the allocators.")] = (
         None
     ),
-    told_rates: Annotated[bool, typer.Option(help="Tell proportional and optimal the true rates.")] = True,
+    told_rates: Annotated[bool, typer.Option(help="Give proportional and optimal the true rates.")] = True,
     objective: Annotated[
         str, typer.Option(help="changes, freshness, delay, deadline, or in the web interest.")
     ] = "changes",
@@ -82,15 +82,15 @@ def simulate(
     beta: Annotated[float, typer.Option(help="How steeply it falls.")] = 1.5,
     order: Annotated[str, typer.Option(help="sorted or shuffled.")] = "shuffled",
     swaps: Annotated[int, typer.Option(help="Neighbour swaps after the order is laid.")] = 0,
-    switch_every: Annotated[int, typer.Option(help="Two neighbours in rank change places every so many polls.")] = 0,
+    switch_every: Annotated[int, typer.Option(help="Polls after which two neighbours in rank change places.")] = 0,
     noise: Annotated[float, typer.Option(help="web: chance that feedback is reversed; knapsack: its width.")] = 0.0,
     steps: Annotated[int, typer.Option(help="Polls, one a step.", min=1, max=_MAX_STEPS)] = 20_000,
     runs: Annotated[int, typer.Option(help="Runs, each with another web.", min=1, max=_MAX_RUNS)] = 4,
     seed: Annotated[int, typer.Option(help="Other numbers draw other webs.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines in place of a table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
 ) -> None:
-    """Compare policies on a simulated web. Prints what they reach, by chunks of polls.
+    """Compare policies on a simulated web. The results are printed by chunks of polls.
 
     Figures are shares of the clairvoyant optimum; ± is the standard error over the runs. All allocators meet the same
     webs.
@@ -121,15 +121,15 @@ def simulate(
 
 def _check_known(context: typer.Context, world: EnvironmentKind, objective: str) -> None:
     """Raises InvalidValueError for a given option that would have no effect."""
-    without = dict.fromkeys(_UNKNOWN_TO[world], f"left out with {world}")
+    without = dict.fromkeys(_UNKNOWN_TO[world], f"cannot be used with {world}")
     if objective != "interest":
-        without.setdefault("half_lives", "left out without --objective interest")
+        without.setdefault("half_lives", "needs --objective interest")
     if objective != "deadline":
-        without.setdefault("deadline", "left out without --objective deadline")
-    for name, allowed in without.items():
+        without.setdefault("deadline", "needs --objective deadline")
+    for name, sentence in without.items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise InvalidValueError(f"--{name.replace('_', '-')}", allowed, context.params[name])
+            raise refusal(f"--{name.replace('_', '-')}", sentence, context.params[name])
 
 
 def _order(given: str) -> Order:

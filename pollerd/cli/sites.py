@@ -75,14 +75,10 @@ class FilterOptions:
     q: Annotated[str | None, typer.Option("--q", help="Words that are parts of URL or title.")] = None
     tag: Annotated[str | None, typer.Option(help="Only sites with this tag.")] = None
     state: Annotated[SiteState | None, typer.Option(help="Only sites in this state.")] = None
-    host: Annotated[str | None, typer.Option(help="Only sites of this host, as name:port.")] = None
+    host: Annotated[str | None, typer.Option(help="Only sites of this host (name:port).")] = None
     source: Annotated[str | None, typer.Option(help="Only sites of this source, by its id or URL.")] = None
-    rate_min: Annotated[float | None, typer.Option(help="Only sites believed to change so often a day, or more.")] = (
-        None
-    )
-    rate_max: Annotated[float | None, typer.Option(help="Only sites believed to change so often a day, or less.")] = (
-        None
-    )
+    rate_min: Annotated[float | None, typer.Option(help="Minimum changes per day (estimate).")] = None
+    rate_max: Annotated[float | None, typer.Option(help="Maximum changes per day (estimate).")] = None
     changed: Annotated[
         Any,
         typer.Option(
@@ -100,7 +96,7 @@ class FilterOptions:
         return wanted
 
 
-Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given more than once.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag of the sites (repeatable).")]
 _COLUMNS = ("id", "state", "url", "rate_per_day", "polls", "changes", "last_outcome", "last_poll_at", "tags")
 
 
@@ -115,14 +111,17 @@ def add(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Add sites; all get the same settings."""
+    """Add sites; all get the same settings.
+
+    Example: pollerd sites add https://example.org/ --tag news --select css=#price
+    """
     given = {"tags": tag or [], **settings}
     with daemon_at(url, token, timeout) as daemon:
         added = [daemon.call("POST", "/sites", {"url": site, **given}) for site in sites]
         for site, one in zip(sites, added, strict=True):
             _, sign, fragment = site.partition("#")
             if fragment and "#" not in one["url"]:
-                why = "is left out: it is sent to no server. With --render a browser goes there"
+                why = "was removed, because it is sent to no server. With --render a browser uses it"
                 typer.echo(f"{one['url']}: {sign}{clean(fragment)} {why}", err=True)
         _show_list(added, as_json)
 
@@ -137,13 +136,16 @@ def list_(
             help="id, url, title, last_change, rate, failures, last_poll or next_poll; with - before it descending."
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="At most so many.", min=0)] = None,
+    limit: Annotated[int | None, typer.Option(help="Maximum number.", min=0)] = None,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """List sites and their status. Also changes per day, polls, last outcome and tags."""
+    """List sites and their status. Also changes per day, polls, last outcome and tags.
+
+    Example: pollerd sites list --state blocked --sort -failures
+    """
     with daemon_at(url, token, timeout) as daemon:
         wanted = {name: str(value) for name, value in filters.wanted(daemon).items()}
         if sort is not None:
@@ -181,7 +183,10 @@ def remove(
 def pause(
     sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Pause sites until they are resumed."""
+    """Pause sites until they are resumed.
+
+    Example: pollerd sites pause 7 8
+    """
     with daemon_at(url, token, timeout) as daemon:
         _show_list(_posted(daemon, sites, "pause"), as_json)
 
@@ -220,9 +225,9 @@ _EDITED_COLUMNS = ("id", "url", "tags", *NUMERIC_SETTINGS)
 @with_settings(OF_SITES, none="inherited.")
 def edit(
     sites: Names,
-    tag: Annotated[list[str] | None, typer.Option(help="In place of all tags; may be given more than once.")] = None,
-    add_tag: Annotated[list[str] | None, typer.Option(help="One more tag; may be given more than once.")] = None,
-    remove_tag: Annotated[list[str] | None, typer.Option(help="One tag less; may be given more than once.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Replaces all tags (repeatable).")] = None,
+    add_tag: Annotated[list[str] | None, typer.Option(help="Add a tag (repeatable).")] = None,
+    remove_tag: Annotated[list[str] | None, typer.Option(help="Remove a tag (repeatable).")] = None,
     *,
     settings: Settings,
     rebase: Rebase = None,
@@ -232,7 +237,10 @@ def edit(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Change settings of sites. Other settings stay, and so does what was learned, unless the URL changes."""
+    """Change settings of sites. Other settings stay; estimates stay, too, unless the URL changes.
+
+    Example: pollerd sites edit 7 --min-interval 5m
+    """
     patch = {
         **settings,
         **{name: v for name, v in (("url", new_url), ("tags", tag), ("rebase", rebase)) if v is not None},

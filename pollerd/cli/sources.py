@@ -28,14 +28,14 @@ Interval = Annotated[
     Any,
     typer.Option(help="Between two readings; none: learned.", parser=_seconds_or_none, metavar=f"{DURATION}|{_NONE}"),
 ]
-Tags = Annotated[list[str] | None, typer.Option("--tag", help="Of sites that join; may be given more than once.")]
-Weight = Annotated[float | None, typer.Option(help="Of sites that join: what one change is worth.")]
-MostSites = Annotated[int | None, typer.Option("--limit", help="Most sites that it may have.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag of new sites (repeatable).")]
+Weight = Annotated[float | None, typer.Option(help="Weight of new sites: the importance of a change.")]
+MostSites = Annotated[int | None, typer.Option("--limit", help="Maximum sites of the source.")]
 UrlPattern = Annotated[
     str | None, typer.Option(help="Only URLs with this part, or re: and an RE2 expression; none: all.")
 ]
 Hosts = Annotated[str | None, typer.Option(help="same: the list's own host; any: pages of all hosts.")]
-MaxShrink = Annotated[float | None, typer.Option(help="Largest share by which the list may shrink, 0 to 1.")]
+MaxShrink = Annotated[float | None, typer.Option(help="Largest share by which the list can shrink, 0 to 1.")]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class SourceOptions:
 
 @app.command("list")
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
-    """Lists sources: id, kind, URL, pages listed and vanished, failures, last reading."""
+    """List sources: id, kind, URL, pages listed and vanished, failures, last reading."""
     with daemon_at(url, token, timeout) as daemon:
         show_list(_COLUMNS, daemon.pages("/sources", {}), as_json=as_json)
 
@@ -75,7 +75,10 @@ def add(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Adds a sitemap or feed: its pages become sites, and stay in step with it."""
+    """Add a sitemap or feed: its pages become sites, and follow it.
+
+    Example: pollerd sources add https://example.org/sitemap.xml --tag news
+    """
     with daemon_at(url, token, timeout) as daemon:
         show_one(daemon.call("POST", "/sources", {"url": source, "kind": kind, **options.given()}), as_json=as_json)
 
@@ -90,7 +93,7 @@ def show(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Shows all of one source, or the pages that it brought."""
+    """Show a source, or its pages."""
     with daemon_at(url, token, timeout) as daemon:
         source_id = source_id_of(daemon, source)
         if not (pages or state):
@@ -112,7 +115,7 @@ def edit(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Changes settings of a source. What is left out stays."""
+    """Change settings of a source. Other settings stay."""
     patch = options.given()
     if paused is not None:
         patch["paused"] = paused
@@ -132,7 +135,7 @@ def remove(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Removes a source; its sites stay as they are, unless --remove-sites is given."""
+    """Remove a source. Its sites stay, unless --remove-sites is given."""
     with daemon_at(url, token, timeout) as daemon:
         source_id = source_id_of(daemon, source)
         query = "?remove_sites=true" if remove_sites else ""
@@ -145,6 +148,6 @@ def remove(
 def read(
     source: SourceName, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Has a source read as soon as its host and the budget allow."""
+    """Read a source as soon as its host and the budget allow."""
     with daemon_at(url, token, timeout) as daemon:
         show_one(daemon.call("POST", f"/sources/{source_id_of(daemon, source)}/read"), as_json=as_json)

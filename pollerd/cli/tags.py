@@ -20,7 +20,7 @@ TagArgument = Annotated[str, typer.Argument(metavar="TAG", help="The tag.")]
 
 @app.command("list")
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
-    """Lists the tags that have settings."""
+    """List the tags that have settings."""
     with daemon_at(url, token, timeout) as daemon:
         found = daemon.call("GET", "/tags")["items"]
     show_list(_COLUMNS, found, as_json=as_json)
@@ -30,7 +30,7 @@ def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECON
 def show(
     tag: TagArgument, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Shows the settings of a tag. Of headers and credentials only that there are some."""
+    """Show the settings of a tag. Headers and credentials are not shown."""
     with daemon_at(url, token, timeout) as daemon:
         show_one(daemon.call("GET", _path(tag)), as_json=as_json)
 
@@ -47,7 +47,10 @@ def set_(
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Gives a tag settings. Settings that are not named stay."""
+    """Give settings to a tag. Settings that are not named stay.
+
+    Example: pollerd tags set news --min-interval 10m
+    """
     changes = settings if rebase is None else {**settings, "rebase": rebase}
     if not changes:
         _refuse("nothing to change: give a setting, as --min-interval 15m")
@@ -59,7 +62,7 @@ def set_(
 def remove(
     tag: TagArgument, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Takes the settings of a tag away. Its sites keep the tag."""
+    """Remove the settings of a tag. Its sites keep the tag."""
     with daemon_at(url, token, timeout) as daemon:
         daemon.call("DELETE", _path(tag))
     show_done(f"removed the settings of {tag}", {"name": tag, "removed": True}, as_json=as_json)

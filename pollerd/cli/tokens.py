@@ -21,7 +21,7 @@ _BYTES = 32
 _SETTING = {Scope.WRITE: "token", Scope.READ: "read_token"}
 _HELP = """Create a token for the API.
 
-Its first line is the token, shown this once; the second, with its hash, is for the --config file. The hash alone may be
+Its first line is the token, shown this once; the second, with its hash, is for the --config file. The hash alone can be
 the variable POLLERD_TOKEN or POLLERD_READ_TOKEN, too: the daemon never holds the token. With `add` the database keeps
 the hash instead, and the settings need not change.
 """
@@ -33,7 +33,7 @@ app = typer.Typer(help=_HELP)
 @app.callback(invoke_without_command=True)
 def tokens(
     context: typer.Context,
-    scope: Annotated[Scope, typer.Option(help="read: may only look; write: may do everything.")] = Scope.WRITE,
+    scope: Annotated[Scope, typer.Option(help="read: read-only; write: full access.")] = Scope.WRITE,
     as_json: Json = False,
 ) -> None:
     """Makes a token, unless a subcommand is called: see `_HELP`."""
@@ -51,15 +51,16 @@ def add(
     name: Annotated[str, typer.Argument(help="Letters, digits or . @ + - _")],
     role: Annotated[
         Role,
-        typer.Option(
-            help="read: may only look; write: may do everything; signals: may only report changed pages and reads."
-        ),
+        typer.Option(help="read: read-only; write: full access; signals: only reports of changed pages and reads."),
     ] = Role.READ,
     database: Database = None,
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Makes a token and keeps its hash in the database; prints the token, this once. The daemon may be running."""
+    """Create a token: print it, this once, and store its hash in the database. The daemon can be running.
+
+    Example: pollerd tokens add cms --role signals
+    """
     secret = secrets.token_urlsafe(_BYTES)
     from pollerd.cli.accounts import with_accounts  # the database
 
@@ -76,7 +77,7 @@ def add(
 
 @app.command("list")
 def list_(database: Database = None, config: ConfigFile = None, as_json: Json = False) -> None:
-    """Lists the tokens of the database, without their secrets."""
+    """List the tokens of the database, without their secrets."""
     from pollerd.cli.accounts import with_accounts  # the database
 
     found = with_accounts(database, config, lambda accounts: accounts.tokens())
@@ -95,11 +96,11 @@ def list_(database: Database = None, config: ConfigFile = None, as_json: Json = 
 
 @app.command("remove")
 def remove(
-    token: Annotated[str, typer.Argument(help="Its id, or its name.")],
+    token: Annotated[str, typer.Argument(help="Id or name of the token.")],
     database: Database = None,
     config: ConfigFile = None,
 ) -> None:
-    """Withdraws a token of the database; what was opened with it ends."""
+    """Revoke a token of the database; its connections end."""
     from pollerd.errors import NotFoundError
 
     async def withdraw(accounts: AccountStore) -> None:

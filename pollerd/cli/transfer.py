@@ -24,7 +24,7 @@ _OWNERS = {"site": "url", "tag": "tag", "channel": "channel"}
 """Who has secrets -> the field that names it."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 PassphraseFile = Annotated[
-    Path | None, typer.Option("--passphrase-file", help="Holds the passphrase; asked for on a terminal if left out.")
+    Path | None, typer.Option("--passphrase-file", help="File with the passphrase. Default: you are prompted for it.")
 ]
 
 
@@ -38,9 +38,11 @@ def export(
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> None:
-    """Export sites, rules, channels and settings. Also pauses, the budget, and what was deleted by hand.
+    """Export sites, rules, channels and settings. Also pauses, the budget, and sites that were deleted by hand.
 
-    Secrets of sites are left out, and named, unless --with-secrets: then they are sealed under a passphrase.
+    Secrets of sites are only named, unless --with-secrets: then they are encrypted with a passphrase.
+
+    Example: pollerd export pollerd.jsonl
     """
     with daemon_at(url, token, timeout) as daemon:
         if with_secrets:
@@ -54,8 +56,8 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="What export wrote.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
+    file: Annotated[Path, typer.Argument(help="File that export wrote.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes, and make none.")] = False,
     passphrase_file: PassphraseFile = None,
     url: Url = None,
     token: Token = None,
@@ -64,7 +66,9 @@ def import_(
 ) -> None:
     """Apply an export. Settings that it contains are set; all others stay.
 
-    A file that is damaged, cut off or of another passphrase changes nothing. Exit code 1 where it was refused.
+    A file that is damaged, cut off or of another passphrase changes nothing. Exit code 1: it was refused.
+
+    Example: pollerd import pollerd.jsonl --dry-run
     """
     with daemon_at(url, token, timeout) as daemon:
         report = _sent(daemon, file, dry_run, passphrase_file)

@@ -254,7 +254,7 @@ async def load_crawl(
         try:
             state.frontier_value.restore(row.learned)
         except InvalidValueError as error:
-            log.warning("learned_state_unusable", reason=str(error), instead="learning anew")
+            log.warning("learned_state_unusable", reason=str(error), effect="learning starts again")
     async for trial in frontier.held():
         state.hold(trial)
         slot = scheduler.sites.slot_of(trial.site_id)
@@ -265,6 +265,5 @@ async def load_crawl(
     if status is None or not any(status.pages.values()):
         raise ConfigError("seeds: a new collection needs some, within the topic's domains; there is none")
     state.started_at = status.started_at
-    held = len(state.pages)
-    log.info("crawl_started", topic=topic.name, held=held, to_be_read_again=len(state.unread), new_seeds=new)
+    log.info("crawl_started", topic=topic.name, pages=len(state.pages), unread=len(state.unread), seeds=new)
     return state

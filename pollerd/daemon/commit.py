@@ -257,7 +257,7 @@ class Journal:
             raise
         except Exception:  # noqa: BLE001
             # One poll that the database refuses, whatever the reason, must not cost the others: each is tried alone.
-            self._log.exception("batch_refused", polls=len(batch.records), instead="poll by poll")
+            self._log.exception("batch_refused", polls=len(batch.records), effect="each poll is stored separately")
             prepared, committed = await self._commit_singly(prepared, batch)
         self._instruments.commit.observe(time.perf_counter() - started)
         self._apply(prepared, committed)
@@ -405,9 +405,9 @@ class Journal:
             self._observe(founds, records, informed)
         except Exception as error:
             # One poll that the allocator refuses must not cost what the others teach: each is passed alone.
-            again = "poll by poll"
+            effect = "the policy learns from each poll separately"
             log = structlog.get_logger("pollerd.results")
-            log.warning("batch_refused", polls=len(informed), reason=str(error), instead=again, exc_info=error)
+            log.warning("learning_refused", polls=len(informed), reason=str(error), effect=effect, exc_info=error)
             for i in informed:
                 try:
                     self._observe(founds, records, [i])
@@ -521,7 +521,7 @@ class Journal:
             raise
         except Exception:  # noqa: BLE001
             # The site was set aside for a first refusal; that this cannot be written either is only logged.
-            self._log.exception("site_state_refused", site_id=batch.records[0].poll.site_id, kept="in memory only")
+            self._log.exception("site_state_refused", site_id=batch.records[0].poll.site_id, effect="kept in memory")
 
     # The step after the commit.
 
@@ -564,8 +564,8 @@ class Journal:
         """Logs with the first site that it is taken over from an earlier reader."""
         if not self._upgraded:
             self._upgraded = True
-            meaning = "pages that it reads otherwise than before are compared anew from now on, which is no change"
-            self._log.info("reader_upgraded", reader=after.baseline.reader, first_url=after.url, meaning=meaning)
+            effect = "pages that it reads differently are compared from now on; the difference is no change"
+            self._log.info("reader_upgraded", reader=after.baseline.reader, url=after.url, effect=effect)
 
     def _current(self, founds: Sequence[Found]) -> list[bool]:
         """Returns for each poll whether its slot still holds its site, at the same URL."""

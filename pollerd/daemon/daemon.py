@@ -112,7 +112,7 @@ class Daemon:
         try:
             await self.parts.store.runs.end(self.parts.runtime.clock())
         except DatabaseUnavailableError as error:
-            self._log.warning("end_not_noted", reason=str(error))
+            self._log.warning("end_not_stored", reason=str(error))
 
     async def _leave(self, cluster: ClusterPart) -> None:
         """Hands everything over. If this fails, the end of the session does, and others wait as after a death."""
@@ -185,7 +185,7 @@ class Daemon:
                 self._log.warning("shadows_put_off", reason=str(error))
                 await asyncio.sleep(RETRY_CAP_SECONDS)
             except InvalidValueError as error:
-                self._log.error("shadows_refused", reason=str(error), polling="goes on")
+                self._log.error("shadows_refused", reason=str(error), effect="polling continues without them")
                 return
             else:
                 return

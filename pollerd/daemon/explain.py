@@ -442,7 +442,7 @@ class ScheduleExplainer:
         moment = _moment(until)
         if announced >= until:
             return f"its max-age or ttl holds until {moment}: respect-ttl"
-        return f"believed unchanged until {moment}: {self._least_in_words(slot)}"
+        return f"probably unchanged until {moment}: {self._least_in_words(slot)}"
 
     def _least_in_words(self, slot: int) -> str:
         sites, settings, slots = self._scheduler.sites, self._scheduler.settings, np.array([slot])

@@ -130,10 +130,10 @@ class StorageHealth:
         """Why the database fails; None if it works."""
         return next(iter(self.failing.values()), None)
 
-    def failed(self, what: str, why: str, **more: str) -> None:
+    def failed(self, what: str, why: str, *, effect: str = "polling is paused", database: str = "") -> None:
         """Notes that an operation failed: "commits", "reads", "start", or "session" (a node's, which must answer).
 
-        `more`: further fields of the log event.
+        effect, database: for the log event.
         """
         began, now = not self.failing, time.monotonic()
         if began:
@@ -144,8 +144,8 @@ class StorageHealth:
             self.takes_commits.clear()
         if began or now - self._said_at >= _SAY_AGAIN_SECONDS:
             self._said_at = now
-            seconds = {} if began else {"seconds": round(now - self._since)}
-            self._log.error("storage_failing", reason=why, **(more or {"polling": "paused"}), **seconds)
+            log = self._log.bind(database=database) if database else self._log
+            log.error("storage_failing", reason=why, effect=effect, seconds=round(now - self._since))
 
     def works(self, what: str) -> None:
         """Notes that the operation succeeded."""
@@ -155,4 +155,4 @@ class StorageHealth:
             self.takes_commits.set()
         if not self.failing:
             self._instruments.storage_failing.set(0)
-            self._log.info("storage_recovered", polling="resumed", seconds=round(time.monotonic() - self._since))
+            self._log.info("storage_recovered", effect="polling resumes", seconds=round(time.monotonic() - self._since))

@@ -197,7 +197,7 @@ class HubSubscriber:
         if not await self._store.ask(subscription.id, now, _next_at(subscription, now)):
             return
         fields = {
-            "hub.mode": "unsubscribe" if leaves else "subscribe",
+            "hub.mode": _mode(subscription),
             "hub.topic": subscription.topic,
             "hub.callback": self.callback(subscription.callback),
         }
@@ -209,14 +209,9 @@ class HubSubscriber:
 
     async def _note(self, subscription: HubSubscription, answer: HubAnswer) -> None:
         if answer.accepted:
-            self._log.info(
-                "hub_asked",
-                hub=subscription.hub,
-                topic=subscription.topic,
-                leaves=subscription.state is HubState.LEAVING,
-            )
+            self._log.info("hub_requested", hub=subscription.hub, topic=subscription.topic, mode=_mode(subscription))
         else:
-            self._log.warning("hub_refuses", hub=subscription.hub, topic=subscription.topic, detail=answer.detail)
+            self._log.warning("hub_refuses", hub=subscription.hub, topic=subscription.topic, reason=answer.detail)
         again_at = None if answer.retry_after is None else self._clock() + min(answer.retry_after, RETRY_MOST_SECONDS)
         await self._store.answered(subscription.id, answer.detail, again_at)
         self._to_look.set()
@@ -334,7 +329,7 @@ class HubCallbacks:
             await self._deny(subscription, asked.reason)
             return ""
         leaves = subscription.state is HubState.LEAVING
-        mode = "unsubscribe" if leaves else "subscribe"
+        mode = _mode(subscription)
         now = self._clock()
         is_recent = subscription.asked_at is not None and now - subscription.asked_at <= VERIFY_SECONDS
         if asked.mode != mode or not is_recent or not 0 < len(asked.challenge) <= _LONGEST_CHALLENGE:
@@ -344,7 +339,7 @@ class HubCallbacks:
         else:
             lease = _lease(asked.lease_seconds)
             await self._hubs.verified(subscription.id, now, lease, now + RENEW_AT * lease)
-        self._log.info("hub_verified", hub=subscription.hub, topic=subscription.topic, leaves=leaves)
+        self._log.info("hub_verified", hub=subscription.hub, topic=subscription.topic, mode=mode)
         self._subscriber.look_again()
         return asked.challenge
 
@@ -373,7 +368,7 @@ class HubCallbacks:
             self._waiting -= 1
         self._instruments.hub_deliveries[result.value].inc()
         if result is not HubDelivery.ACCEPTED:
-            self._log.info("hub_delivery_ignored", hub=subscription.hub, topic=subscription.topic, result=result.value)
+            self._log.info("hub_delivery_ignored", hub=subscription.hub, topic=subscription.topic, reason=result.value)
         return result
 
     async def _read(
@@ -419,6 +414,11 @@ class HubCallbacks:
     def _report(self, error: Exception) -> None:
         """Logs a document that breaks a parser: it affects only its own subscription."""
         self._log.error("hub_delivery_fault", exc_info=error)
+
+
+def _mode(one: HubSubscription) -> str:
+    """Returns what WebSub calls the request that is sent to the hub."""
+    return "unsubscribe" if one.state is HubState.LEAVING else "subscribe"
 
 
 async def _received(receive: Callable[[], Awaitable[bytes]]) -> bytes | None:
@@ -472,5 +472,5 @@ class HubOffers:
         try:
             return await self._store.offered(source.id, offer.topic, offer.hubs, now)
         except InvalidValueError as error:
-            self._log.warning("hub_not_subscribed", source=source.id, hub=offer.hubs[0], reason=str(error))
+            self._log.warning("hub_not_subscribed", source_id=source.id, hub=offer.hubs[0], reason=str(error))
             return False

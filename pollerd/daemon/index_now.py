@@ -145,7 +145,7 @@ class IndexNowReports:
         if right:
             await self._pass_on(report)
         else:
-            self._log.info("report_refused", host=report.host, reason="its host does not hold the key")
+            self._log.info("report_unverified", host=report.host, reason="its host does not have the key")
         if self._waiting.get(place) is report:
             del self._waiting[place]
 

@@ -197,7 +197,7 @@ class Notifier:
             rule = parse_rule(orjson.loads(row.spec.settings), id=row.id)
             return replace(rule, enabled=row.spec.enabled, muted_until=row.muted_until)
         except (InvalidValueError, ValueError) as error:
-            self._log.error("rule_unusable", rule=row.spec.name, reason=str(error), instead="it tells nothing")
+            self._log.error("rule_unusable", rule=row.spec.name, reason=str(error), effect="it sends nothing")
             return None
 
     async def _tidy(self) -> None:
@@ -211,7 +211,7 @@ class Notifier:
                 self._log.warning("outbox_not_tidied", reason=str(error))
             else:
                 if late:
-                    self._log.warning("notices_expired", number=sum(late.values()))
+                    self._log.warning("messages_expired", messages=sum(late.values()))
 
 
 # Events of the whole daemon: blind periods, a budget that cannot hold the intervals, channels.
@@ -256,7 +256,7 @@ class DaemonEvents:
             try:
                 await self._store.outbox.put(notices)
             except DatabaseUnavailableError as error:
-                self._log.warning("notice_put_off", kind=kind.value, reason=str(error))
+                self._log.warning("alert_put_off", kind=kind.value, reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 self._filled.set()
@@ -314,7 +314,7 @@ class DaemonEvents:
             try:
                 last = await self._store.log.last_notice(EventKind.OVER_BUDGET)
             except DatabaseUnavailableError as error:
-                self._log.warning("watch_put_off", kind=EventKind.OVER_BUDGET.value, reason=str(error))
+                self._log.warning("alert_put_off", kind=EventKind.OVER_BUDGET.value, reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 return last is not None and not orjson.loads(last.data)["over"]
@@ -383,7 +383,7 @@ class FailingWatch:
             try:
                 await self.look(rules, rules.shortest_patience)
             except DatabaseUnavailableError as error:
-                self._log.warning("failing_sites_not_looked_at", reason=str(error))
+                self._log.warning("failing_sites_not_checked", reason=str(error))
 
     async def look(self, rules: RulesInForce, patience: float) -> None:
         """Opens incidents of sites that fail for at least `patience` seconds. Raises DatabaseUnavailableError."""

@@ -60,7 +60,7 @@ class OutageFilter:
             self.online.set()
             self._blindness.end(BlindCause.LINK, self._clock())
             self._instruments.offline.set(0)
-            self._log.info("online", polling="resumed")
+            self._log.info("online", effect="polling resumes")
 
     def forget(self, site_id: int) -> None:
         """Drops held-back results of a site whose URL changed."""
@@ -102,8 +102,12 @@ class OutageFilter:
             self._blindness.begin(BlindCause.LINK, self._clock())
             self._instruments.offline.set(1)
             if descriptors_used() >= 1.0:
-                self._log.error("descriptors_exhausted", instead="polling waits: raise the limit, as LimitNOFILE does")
-            self._log.warning("offline", hosts_failed=len(dropped), last=result.outcome.detail, polling="probing")
+                hint = "raise the limit, for example with LimitNOFILE"
+                self._log.error("descriptors_exhausted", effect="polling is paused", hint=hint)
+            reason = f"every host fails; the last: {result.outcome.detail}"
+            self._log.warning(
+                "offline", polls=len(dropped), reason=reason, effect="polling is paused, apart from probes"
+            )
 
     def _release(self, result: Found) -> None:
         sites, hosts = self._scheduler.sites, self._scheduler.hosts

@@ -239,7 +239,7 @@ class RobotsKeeper:
         if self._clock() - self._said_at < _LOG_SECONDS:
             self._unsaid += 1
             return
-        self._log.info("robots_unreachable", host=host, reason=reason, others_since=self._unsaid)
+        self._log.info("robots_unreachable", host=host, reason=reason, suppressed=self._unsaid)
         self._unsaid, self._said_at = 0, self._clock()
 
 

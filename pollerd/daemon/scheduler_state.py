@@ -221,7 +221,7 @@ class SchedulerState:
 
     def clock_set(self, seconds: float) -> None:
         """Shifts past times after the clock was set ahead, so that waits do not end early or all at once."""
-        structlog.get_logger("pollerd.daemon").warning("clock_set", ahead_by=round(seconds, 3))
+        structlog.get_logger("pollerd.daemon").warning("clock_set", seconds=round(seconds, 3))
         sites, hosts = self.sites, self.hosts
         for column in (sites.last_poll, sites.last_seen, sites.proof_at, hosts.last_start, hosts.robots_at):
             column += seconds  # -inf (never) stays

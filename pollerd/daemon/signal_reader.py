@@ -99,8 +99,8 @@ class DocumentSignals:
         changes = await self._changes(source, document, report)
         if changes is None:
             self._instruments.signal_reads["failed"].inc()
-            detail = f"is no {source.spec.kind}, or lists nothing"
-            self._log.warning("signals_unreadable", source=source.id, url=source.url, detail=detail)
+            reason = f"it is no {source.spec.kind}, or lists nothing"
+            self._log.warning("signals_unreadable", source_id=source.id, url=source.url, reason=reason)
             return None
         reading = _Reading()
         try:
@@ -161,8 +161,8 @@ class DocumentSignals:
 def in_words(changes: ListedChanges, signals: int) -> str:
     """Returns what a document said, as one line for users."""
     counts = (
-        (changes.foreign, "left out: of another host"),
-        (changes.unusable, "left out: not a usable URL"),
+        (changes.foreign, "skipped: of another host"),
+        (changes.unusable, "skipped: not a usable URL"),
     )
     parts = [f"{counted(signals, 'signal')} of {len(changes.pages):,} URLs"]
     return "; ".join([*parts, *(f"{number:,} {what}" for number, what in counts if number)])
@@ -343,10 +343,10 @@ class IndexChildren:
         added = [url for url in listed if url not in known][:room]
         made = [url for url in added if await self._add(reading.source, url)]
         if made or left:
-            self._log.info("sitemaps_followed", source=reading.source.id, added=len(made), left=len(left))
+            self._log.info("sitemaps_followed", source_id=reading.source.id, added=len(made), removed=len(left))
         over = len(reading.sitemaps) - len(listed)
         if over > 0 and made:
-            self._log.warning("sitemaps_left_out", source=reading.source.id, number=over, most=MAX_CHILDREN)
+            self._log.warning("sitemaps_skipped", source_id=reading.source.id, sitemaps=over, limit=MAX_CHILDREN)
 
     async def _add(self, index: SignalSource, url: str) -> bool:
         """Adds a sitemap's site, if it is none, and makes it a signal source."""

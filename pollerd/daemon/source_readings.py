@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -264,8 +265,8 @@ class Applied:
             (self.vanished, "vanished"),
             (self.paused, "paused"),
             (self.returned, "returned"),
-            (self.deleted, "left out: deleted by a user"),
-            (self.over_limit, "left out: over the limit"),
+            (self.deleted, "skipped: deleted by a user"),
+            (self.over_limit, "skipped: over the limit"),
             (self.refused, f"refused: {self.reason}"),
         )
         clauses = [f"{number:,} {what}" for number, what in counts if number]
@@ -354,7 +355,7 @@ def left_out_in_words(reading: SourceReading) -> str:
     if reading.unusable:
         clauses.append(f"{counted(reading.unusable, 'URL')} cannot be used")
     if reading.foreign:
-        clauses.append(f"{counted(reading.foreign, 'page')} of other hosts left out")
+        clauses.append(f"{counted(reading.foreign, 'page')} of other hosts skipped")
     return "; ".join(clauses)
 
 
@@ -424,9 +425,9 @@ class SourceReadings:
             raise
         except Exception as error:  # noqa: BLE001
             # Lists are untrusted: one that breaks a parser affects only its own source.
-            self._log.error("source_set_aside", source=source.id, url=source.spec.url, exc_info=error)
+            self._log.error("source_set_aside", source_id=source.id, url=source.spec.url, exc_info=error)
             self._instruments.site_faults.inc()
-            reading = SourceReading(trouble=f"a fault of ours: {type(error).__name__}", failed=True)
+            reading = SourceReading(trouble=f"internal error: {type(error).__name__}", failed=True)
             return _Ended(Applied(doubt=reading.trouble), reading)
 
     def _end_of(self, source: Source, ended: _Ended) -> SourceRead:
@@ -461,5 +462,5 @@ class SourceReadings:
         self._instruments.source_reads[kind].inc()
         for name in ("joined", "vanished", "returned"):
             self._instruments.source_sites[name].inc(getattr(applied, name))
-        say = self._log.warning if read.failures or applied.vanished else self._log.info
-        say("source_read", source=source.id, url=source.spec.url, result=kind, detail=read.detail)
+        level = logging.WARNING if read.failures or applied.vanished else logging.INFO
+        self._log.log(level, "source_read", source_id=source.id, url=source.spec.url, result=kind, reason=read.detail)

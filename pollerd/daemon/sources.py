@@ -121,7 +121,7 @@ class SourceReader:
             self._read_source = self._read_source or self._make_reading()
             ended = await self._read_source(source_id)
         except DatabaseUnavailableError as error:
-            self._log.warning("source_put_off", source=source_id, reason=str(error))
+            self._log.warning("source_put_off", source_id=source_id, reason=str(error))
             ended = (self._clock() + RETRY_CAP_SECONDS, source_id in self._failed)
         finally:
             self._under_way.discard(source_id)

@@ -87,7 +87,7 @@ async def restore_node(
         scheduler.allocator.restore(none, scheduler.allocator.site_state(none), common)
     except InvalidValueError as error:
         log = structlog.get_logger("pollerd.daemon")
-        log.warning("learned_state_unusable", reason=str(error), instead="learning anew")
+        log.warning("learned_state_unusable", reason=str(error), effect="learning starts again")
 
 
 async def blind_while_stopped(store: Store, run: RunInfo, now: float) -> ObservationGaps:
@@ -171,7 +171,7 @@ async def _put_back(scheduler: SchedulerState, store: Store, kept: AllocationRow
             scheduler.allocator.restore(slots[known], states[known], kept.shared_state)
     except InvalidValueError as error:
         log = structlog.get_logger("pollerd.daemon")
-        log.warning("learned_state_unusable", reason=str(error), instead="learning from the stored polls")
+        log.warning("learned_state_unusable", reason=str(error), effect="learning from the stored polls")
         return False
     return True
 

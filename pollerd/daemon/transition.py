@@ -269,5 +269,5 @@ class PrivateAddresses:
             sites=number,
             url=first.context.url,
             reason=first.poll.detail,
-            instead="start pollerd with --allow-private where loopback and private addresses are meant to be polled",
+            hint="start pollerd with --allow-private if loopback and private addresses are to be polled",
         )

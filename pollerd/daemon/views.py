@@ -45,7 +45,7 @@ class FeedView:
     full_polls: int
     """Number of polls at which every item was new, so that others may have come and gone before."""
     full_after: float | None
-    """In which time as many items come as it shows, at the believed rate; None: not limited, or not known."""
+    """Time in which as many items come as it shows, at the estimated rate; None: not limited, or not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class ExplanationView:
     next_poll_at: Moment | None
     next_expected_poll_at: Moment | None
     believed_unchanged_until: Moment | None
-    """Until then a poll is expected to bring news less than min_saving sooner, or a change is less likely than
-    min_yield, or its announced max-age or TTL lasts, where that is respected; None: none applies now."""
+    """No poll is planned before this time, because of min_saving, min_yield, or an announced max-age or TTL; None:
+    none applies now."""
     announced_ttl: float | None
     """For how long the page last announced that it need not be polled again; None: it does not, or the site does not
     respect it."""
@@ -154,7 +154,7 @@ class HostView:
     robots: RobotsView
     paused: bool
     paused_until: Moment | None
-    """None if it is not paused, or paused until somebody ends it."""
+    """None if it is not paused, or paused until a user ends it."""
     paused_by: PausedBy | None
     """The source of the longest pause."""
     pause_reason: str | None
@@ -196,7 +196,7 @@ class CalibrationView:
 
 @dataclass(frozen=True, slots=True)
 class BenefitPointView:
-    """Yield of another budget at its best split."""
+    """Best possible yield of another budget."""
 
     __pydantic_config__ = SHOWN
     budget: float
@@ -273,11 +273,11 @@ class AllocationView:
     """Whether the budget suffices for all max_intervals."""
     calibration: CalibrationView
     one_more_poll_per_second_finds_per_hour: float | None
-    """More expected detections per hour at the best split with a budget of one poll per second more; None: not
+    """More expected detections per hour, best possible, with a budget of one poll per second more; None: not
     requested, or not known."""
     benefit_curve: tuple[BenefitPointView, ...]
-    """Expected detections over budgets of 0.1 to 10 times the present one, in expectation over the belief of the
-    rates, within min_intervals, and within what politeness lets be spent."""
+    """Expected detections with budgets of 0.1 to 10 times the current one, by the estimated rates; min_intervals and
+    politeness limit them."""
     shadows: tuple[ShadowView, ...]
     signals: SignalYieldView | None = None
     """None: there is no signal source."""

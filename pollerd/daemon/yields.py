@@ -32,7 +32,7 @@ class YieldLog:
             try:
                 await self.note(min(ended - began, _MINUTE))
             except DatabaseUnavailableError as error:
-                self._log.warning("yield_not_noted", reason=str(error))
+                self._log.warning("yield_not_stored", reason=str(error))
             began = ended
 
     async def note(self, seconds: float) -> None:

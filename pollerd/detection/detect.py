@@ -19,7 +19,7 @@ from pollerd.model import READER, READERS, Baseline, Detection, Evidence, Media,
 HEAVY_BYTES = 64 * 1024
 HEAVY_FEED_BYTES = 8 * 1024
 NEVER_SEEN = Baseline()
-ANEW = "read more exactly than before the upgrade: compared anew from now on, which is no change"
+ANEW = "read more exactly than before the upgrade: compared from now on, which is no change"
 """Detail of the poll at which a site is taken over from an earlier reader, if that reads it otherwise."""
 _UNCHANGED = Evidence(changed=False)
 _AS_SENT = (Media.TEXT, Media.BINARY)

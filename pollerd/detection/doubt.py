@@ -70,7 +70,7 @@ def doubt_of(before: bytes | None, media_before: Media | None, after: bytes, med
     if media_before is not None and media is not media_before:
         if not after:
             return "it answered with nothing"
-        return f"it answered with {_NAMES[media]} in place of {_NAMES[media_before]}"
+        return f"it answered with {_NAMES[media]} instead of {_NAMES[media_before]}"
     if not whole or before is None:
         return ""
     if not after:
@@ -97,7 +97,7 @@ def _doubt_of_json(before: bytes, after: bytes) -> str:
     if not isinstance(new, dict) or not new or not {str(key).lower() for key in new} <= _OF_ERRORS:
         return ""
     known = old.keys() if isinstance(old, dict) else ()
-    return "" if any(key in known for key in new) else "it answered with an error in place of its data"
+    return "" if any(key in known for key in new) else "it answered with an error instead of its data"
 
 
 def _doubt_of_text(before: bytes, after: bytes) -> str:
@@ -109,7 +109,7 @@ def _doubt_of_text(before: bytes, after: bytes) -> str:
     text = after.decode("utf-8", "replace")
     notice = _NOTICE.search(text)
     if notice is not None and (new or title not in old):
-        return f"it answered with a notice in place of the page ({_line(text, notice.start())})"
+        return f"it answered with a notice instead of the page ({_line(text, notice.start())})"
     if title in old or len(old) < _FEWEST_OF_ANY or 2 * (len(new) + 1) > len(old):
         return ""
     return f"it answered with another page ({_line(text, 0)})"

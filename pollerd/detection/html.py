@@ -401,7 +401,7 @@ def why_no_text(html: bytes, text: bytes) -> str:
     frames = _FRAMES.findall(html) if len(text) <= _FRAMES_NAMED * 200 and b"<frameset" in html.lower() else []
     if frames:
         named = ", ".join(_plain(frame) for frame in frames[:_FRAMES_NAMED])
-        return f"the page has no text of its own, it shows frames: add their URLs instead ({named})"
+        return f"the page has no text, it shows frames: add their URLs instead ({named})"
     if b"\n" in text:
         return ""
     title = _TITLE.search(html)

@@ -49,7 +49,7 @@ class Obstacle(StrEnum):
 
     PASSWORD = "password"
     COOKIES = "cookies"
-    """A wall that asks for consent, or a page that sends whoever has no cookie in circles."""
+    """A wall that asks for consent, or a page that redirects clients without its cookies in circles."""
     CHALLENGE = "challenge"
     """A test whether a person asks."""
     SCRIPTS = "scripts"
@@ -239,15 +239,15 @@ def _without_page(outcome: Outcome) -> tuple[Obstacle, str]:
         case _, HTTPStatus.UNAUTHORIZED:
             return Obstacle.PASSWORD, "the site asks for a user name and password (401)"
         case _, HTTPStatus.FORBIDDEN:
-            return Obstacle.CHALLENGE, "the site refuses programs, or whoever is not signed in (403)"
+            return Obstacle.CHALLENGE, "the site refuses programs, or clients that are not signed in (403)"
         case _, HTTPStatus.SERVICE_UNAVAILABLE | HTTPStatus.ACCEPTED if compiled(_CHALLENGE_TEXT).search(
             outcome.detail
         ):
             return Obstacle.CHALLENGE, f"the site tests whether a person asks ({outcome.status})"
         case _, HTTPStatus.ACCEPTED:
-            return Obstacle.CHALLENGE, "the site answers with a test in place of the page (202)"
+            return Obstacle.CHALLENGE, "the site answers with a test instead of the page (202)"
         case OutcomeKind.PROTOCOL_ERROR, _ if outcome.detail.startswith("redirect loop"):
-            return Obstacle.COOKIES, "the site sends whoever has none of its cookies in circles"
+            return Obstacle.COOKIES, "the site redirects clients without its cookies in circles"
     return Obstacle.FAILURE, outcome.detail or f"no page came: {outcome.kind.value.replace('_', ' ')}"
 
 

@@ -30,7 +30,7 @@ def set_url(draft: Draft, key: str, value: object) -> bool:
     cannot be.
     """
     if not isinstance(value, str):
-        draft.report.not_carried(key, f"must be a text; it is a {type(value).__name__}: the whole entry is left out")
+        draft.report.not_carried(key, f"must be a text; it is a {type(value).__name__}: the whole entry is skipped")
         return False
     try:
         bare, user = _without_user(value.strip())
@@ -38,7 +38,7 @@ def set_url(draft: Draft, key: str, value: object) -> bool:
         draft.url = spelling_of(bare, normal) or normal
     except (InvalidValueError, ValueError) as error:
         allowed = error.allowed if isinstance(error, InvalidValueError) else "a well-formed URL"
-        draft.report.not_carried(key, f"must be {allowed}: the whole entry is left out")
+        draft.report.not_carried(key, f"must be {allowed}: the whole entry is skipped")
         return False
     if user is not None:
         draft.fields["credentials"] = user

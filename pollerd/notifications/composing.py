@@ -89,7 +89,9 @@ class Composer:
         body = body_of(message, medium, rendered)
         if body.problem:
             log = structlog.get_logger("pollerd.notifications")
-            log.warning("template_failed", message=message.id, reason=body.problem, instead="the built-in message")
+            log.warning(
+                "template_failed", message_id=message.id, reason=body.problem, effect="the built-in message is sent"
+            )
         if medium is Medium.TEXT:
             html = _as_html(body.text, message.subject)
             return replace(message, text=body.text, html=html, listed=len(message.events))  # the template lists them

@@ -261,8 +261,8 @@ class ChannelSender:
             raise
         except Exception as error:  # noqa: BLE001
             # A message that breaks our own code is retried and then dead; it holds up no other channel.
-            self._log.error("message_fault", message=claim.message_id, exc_info=error)
-            return claim, Receipt(AnswerKind.RETRY, detail=f"a fault of ours: {type(error).__name__}")
+            self._log.error("message_fault", message_id=claim.message_id, exc_info=error)
+            return claim, Receipt(AnswerKind.RETRY, detail=f"internal error: {type(error).__name__}")
 
     def _next_attempt(self, claim: ClaimedMessage, answer: Receipt, now: float) -> float | None:
         """Returns when to try the message again; None: never, or not again."""
@@ -276,9 +276,11 @@ class ChannelSender:
 
     def _say(self, claim: ClaimedMessage, answer: Receipt, end: AttemptEnd, *, was_paused: bool) -> None:
         if end.state is NoticeState.DEAD:
-            self._log.warning("message_dead", message=claim.message_id, events=len(claim.notices), reason=answer.detail)
+            self._log.warning(
+                "message_failed", message_id=claim.message_id, events=len(claim.notices), reason=answer.detail
+            )
         elif end.pause is not None and not was_paused:
-            self._log.error("channel_down", reason=answer.detail, queue="kept")
+            self._log.error("channel_down", reason=answer.detail, effect="messages stay queued")
         elif end.resumes:
             self._log.info("channel_works")
 
@@ -330,7 +332,7 @@ class DeliveryLoop:
         try:
             self._senders[row.id] = self._make_sender(row)
         except InvalidValueError as error:  # one that cannot be used stops neither the others nor the daemon
-            self._log.error("channel_unusable", channel=row.spec.name, reason=str(error), queue="kept")
+            self._log.error("channel_unusable", channel=row.spec.name, reason=str(error), effect="messages stay queued")
 
     async def try_out(self, row: StoredChannel, message: Message) -> Receipt:
         """Sends one message on a channel with these settings, at once and beside the outbox."""

@@ -254,7 +254,9 @@ def _events(field: str, value: object) -> tuple[EventKind, ...]:
         return (EventKind.CHANGED,)
     kinds = tuple(EventKind(kind) for kind in _among(field, value, _EVENTS))
     if EventKind.RECOVERED in kinds and EventKind.FAILING not in kinds:
-        allowed = f"together with {EventKind.FAILING.value}: a rule tells of recoveries from what it told of"
+        allowed = (
+            f"together with {EventKind.FAILING.value}: a rule reports the recovery from a failure that it reported"
+        )
         raise InvalidValueError(field, allowed, EventKind.RECOVERED.value)
     return kinds
 

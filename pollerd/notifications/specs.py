@@ -69,7 +69,7 @@ def _channel(fields: Mapping[str, Any]) -> ChannelSpec:
     if not isinstance(enabled, bool):
         raise InvalidValueError("enabled", "true or false", None)
     if kind == WEBHOOK and "secret" not in fields:
-        allowed = "given, as secret_file or secret: nobody would be shown one that was made here"
+        allowed = "given, as secret_file or secret: a secret that is made here would not be shown"
         raise InvalidValueError("secret", allowed, NOT_SHOWN)
     spec = ChannelSpec(checked_name(fields.get("name")), kind, enabled=enabled, origin=Origin.FILE)
     return with_settings(spec, {name: value for name, value in fields.items() if name not in _NO_SETTINGS})

@@ -207,7 +207,7 @@ class Waiting:
     host: int = 0
     """Limited by the interval of the host, which the site shares."""
     belief: int = 0
-    """Limited by min_saving or min_yield: believed unchanged for longer than min_interval."""
+    """Limited by min_saving or min_yield: probably unchanged for longer than min_interval."""
     saving: float = 0.0
     """What a poll of a site counted under `belief` has to save, s, their median; 0: nothing, min_yield limits them."""
     ttl: int = 0

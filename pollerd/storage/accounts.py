@@ -40,7 +40,7 @@ class NamedUser:
     __pydantic_config__ = SHOWN
     name: str
     role: Annotated[Role, OneOf("read", "write")]
-    """read: may look; write: may do everything."""
+    """read: read-only; write: full access."""
     created_at: Moment
     has_password: bool
     """false: only a trusted proxy signs the user in."""

@@ -349,7 +349,7 @@ class ChangeListener:
                 listened = True
             except DatabaseUnavailableError as error:
                 if listened:
-                    self._log.warning("listening_failed", reason=str(error), instead="tried again every second")
+                    self._log.warning("listening_failed", reason=str(error), effect="retried every second")
                 listened = False
             await asyncio.sleep(_AGAIN_SECONDS)
 

@@ -230,7 +230,7 @@ def stored_window(text: str | None, site_id: int) -> FeedWindow | None:
         return json.decode(text, type=FeedWindow)
     except MsgspecError as error:
         log = structlog.get_logger("pollerd.storage")
-        log.warning("feed_window_unusable", site_id=site_id, reason=str(error), instead="unknown until the next poll")
+        log.warning("feed_window_unusable", site_id=site_id, reason=str(error), effect="unknown until the next poll")
         return None
 
 

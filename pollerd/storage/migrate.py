@@ -103,7 +103,7 @@ def _up_beside_nodes(connection: Connection) -> bool:
     if revision != head():
         up(connection)
         log = structlog.get_logger("pollerd.storage")
-        log.warning("migrated_beside_nodes", schema=head(), before=revision)
+        log.warning("migrated_beside_nodes", schema=head(), previous=revision)
     return True
 
 

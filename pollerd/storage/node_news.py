@@ -128,7 +128,7 @@ class NewsListener:
                 async for news in self._of_one_connection():
                     yield news
             except DatabaseUnavailableError as error:
-                self._log.warning("listening_failed", reason=str(error), instead="tried again every second")
+                self._log.warning("listening_failed", reason=str(error), effect="retried every second")
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _of_one_connection(self) -> AsyncIterator[News | None]:

@@ -156,7 +156,9 @@ class NodeSession(SessionLock):
                 f"node {self.info.name}: the clock of this machine is {clock_offset}; nodes may differ by"
                 f" {_CLOCK_REFUSES_SECONDS:g} s: synchronise the clocks (NTP), and start the node again"
             )
-        structlog.get_logger("pollerd.cluster").warning("clock_differs", node=self.info.name, clock=clock_offset)
+        structlog.get_logger("pollerd.cluster").warning(
+            "clock_differs", node=self.info.name, reason=f"its clock is {clock_offset}"
+        )
 
     async def _introduce(self, connection: asyncpg.Connection, place: str) -> None:
         """Adds the node's row, and takes its lock before anybody sees the row: a row without lock is a dead node's."""

@@ -184,7 +184,7 @@ class Attempt:
     channel_id: int
     message_id: str
     events: int
-    """How many the message tells of."""
+    """Number of events in the message."""
     outcome: str
     status: int | None
     """HTTP or SMTP."""
@@ -212,7 +212,7 @@ class QueueCounts:
     """Those that are due later included."""
     sending: int = 0
     dead: int = 0
-    """Could not be sent; `resend` makes them wait anew."""
+    """Could not be sent; `resend` queues them again."""
     oldest: Moment | None = None
     """Since when the oldest open notice waits; later than now for one that is due later. None: none is open."""
 

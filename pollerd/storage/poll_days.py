@@ -145,7 +145,7 @@ class DayPartitions(Subject):
                 self._known.clear()
                 gone += dropped
         except DatabaseUnavailableError as error:
-            self._log.warning("poll_partition_kept", reason=str(error), instead="it is dropped by the next maintenance")
+            self._log.warning("poll_partition_kept", reason=str(error), effect="the next maintenance drops it")
         return gone
 
     async def _make(self, days: Collection[int]) -> None:
@@ -160,9 +160,8 @@ class DayPartitions(Subject):
             return await self._make_days(missing)
         except DatabaseUnavailableError as error:
             self._not_before = time.monotonic() + _TRY_AGAIN_SECONDS
-            self._log.warning(
-                "poll_partition_not_made", reason=str(error), instead="its polls go to the default partition"
-            )
+            effect = "its polls go to the default partition"
+            self._log.warning("poll_partition_not_made", reason=str(error), effect=effect)
             return partitions
 
     # Each of these is one transaction.

@@ -173,7 +173,7 @@ class ReadStore(Subject):
 
     @writes
     def forget(self, connection: Connection, site_id: int) -> None:
-        """Forgets the reads of a site's changes, and what was learned from them. Raises `NotFoundError`."""
+        """Forget the reads of a site's changes, and their half-life. Raises `NotFoundError`."""
         if not connection.execute(delete(site_reads).where(site_reads.c.site_id == site_id)).rowcount:
             raise NotFoundError("reads of site", site_id)
         connection.execute(delete(interest).where(interest.c.site_id == site_id))
@@ -342,7 +342,7 @@ def _site_reads(row: Any) -> SiteReads:
 
 def _log_dropped(site_id: int, column: str, error: Exception) -> None:
     log = structlog.get_logger("pollerd.storage")
-    log.warning("reads_unusable", site_id=site_id, dropped=column, reason=str(error), instead="counting anew")
+    log.warning("reads_unusable", site_id=site_id, column=column, reason=str(error), effect="counting starts again")
 
 
 def _row(site_id: int, stored_reads: SiteReads, evidence: HostEvidence) -> dict[str, Any]:

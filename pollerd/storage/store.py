@@ -281,7 +281,7 @@ def _check_writer(several: bool, writer: str, *, is_sqlite: bool) -> None:
     if several and is_sqlite:
         raise InvalidValueError("database", "PostgreSQL's, which alone several daemons can share", "sqlite")
     if several != bool(writer):
-        allowed = "the name of this writer, one of several" if several else "left out where there is one writer"
+        allowed = "the name of this writer, one of several" if several else "None if there is one writer"
         raise InvalidValueError("writer", allowed, writer)
 
 

@@ -178,7 +178,7 @@ _REASONS: Mapping[str, Callable[[ExplanationView, SiteSchema], Sentence]] = {
     "its change waits": lambda *_: ("Something was new; we look again before we call it a change.",),
     "held to the uniform": lambda e, _: ("It waits for its share of the budget.", *_again(e, " Next at ")),
     "its max-age": lambda e, _: ("The page said how long it stays as it is.", *_again(e, " Next at ")),
-    "believed unchanged": lambda e, _: (
+    "probably unchanged": lambda e, _: (
         *_least(e),
         *_again(e, " Next at "),
     ),

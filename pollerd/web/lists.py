@@ -119,7 +119,7 @@ async def _run(run: ImportRun, lines: Iterator[Line]) -> None:
         run.result = await run.importer.run(lines)
     except PollerdError as error:
         run.failed = str(error)
-        structlog.get_logger("pollerd.web").warning("import_ended", reason=run.failed)
+        structlog.get_logger("pollerd.web").warning("import_failed", reason=run.failed)
 
 
 def _tagged(lines: Iterator[Line], tags: list[str]) -> Iterator[Line]:

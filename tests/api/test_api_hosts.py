@@ -79,7 +79,7 @@ async def test_pausing_by_hand_and_ending_it(api: Api) -> None:
     site_id = await api.add("https://example.org/a")
     for_good = (await api("PATCH", f"/hosts/{HOST}", {"paused": True})).json
     assert (for_good["paused"], for_good["paused_until"], for_good["paused_by"]) == (True, None, "operator")
-    assert (for_good["next_request_at"], for_good["override"]["by"]) == (None, "somebody on this machine")
+    assert (for_good["next_request_at"], for_good["override"]["by"]) == (None, "a user of this machine")
     told = (await api("GET", f"/sites/{site_id}/explain")).json
     assert (told["host"], told["why_not_now"], told["next_poll_at"]) == (HOST, "its host was paused by hand", None)
     assert told["host_override"] == for_good["override"]

@@ -38,7 +38,7 @@ async def test_reads_before_any_change_are_told_apart(api: Api) -> None:
     again = await api("POST", "/reads", {"report": "one", "reads": reads[:1]})
     assert again.json == {**taken, "repeated": True}
     shown = (await api("GET", f"/sites/{site['id']}/reads")).json
-    assert (shown["reads"], shown["half_life"], shown["in_words"]) == (0, None, "no reads were told")
+    assert (shown["reads"], shown["half_life"], shown["in_words"]) == (0, None, "no reads were reported")
     assert (await api("DELETE", f"/sites/{site['id']}/reads")).status == 204
     assert (await api("DELETE", f"/sites/{site['id']}/reads")).status == 404
     assert (await api("GET", "/sites/999/reads")).status == 404
@@ -134,4 +134,4 @@ async def test_a_flood_has_to_wait(api: Api) -> None:
 def test_what_reads_say_in_words() -> None:
     known = SiteInterest(1_204, 61, 1.0, HalfLife(5_400.0, 4_700.0, 6_200.0), 5_400.0)
     assert reads_in_words(known).startswith("1,204 reads of 61 changes: interest halves in ")
-    assert reads_in_words(None) == "no reads were told"
+    assert reads_in_words(None) == "no reads were reported"

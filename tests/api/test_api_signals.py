@@ -102,6 +102,6 @@ async def test_a_flood_of_reports_has_to_wait(api: Api) -> None:
 
 def test_a_quality_in_words() -> None:
     quality = SourceQuality(0.61, 0.83, 1e-6, 240.0, 0.97, 120.0)
-    assert quality_in_words(quality) == "right in 83 of 100, tells of 61 of 100 changes, 4 min late; believed to 97%"
+    assert quality_in_words(quality) == "precision 83 %, recall 61 %, about 4 min late; trust 97 %"
     unsure = SourceQuality(0.5, 0.5, 1e-6, float("nan"), 0.05, 0.2)
-    assert quality_in_words(unsure) == "nothing is known yet"
+    assert quality_in_words(unsure) == "no track record yet"

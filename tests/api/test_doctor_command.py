@@ -71,7 +71,7 @@ async def test_a_shortage_of_connections_and_descriptors_is_named(api: Api, monk
     result = await examined("--url", api.root)
     assert result.exit_code == 1
     assert verdicts(result)["link"] == WRONG
-    assert "link: nearly all descriptors of the process are used: raise its limit (LimitNOFILE)" in result.output
+    assert "link: nearly all file descriptors are in use: raise the limit (LimitNOFILE)" in result.output
     assert "API: 3 connections were refused since the start: too many were open" in result.output
 
 
@@ -100,11 +100,11 @@ def calibration_of(polls: int, predicted: float, found: float) -> dict[str, Any]
 @pytest.mark.parametrize(
     ("calibrated", "verdict", "words"),
     [
-        ({"polls": 0, "expected_error": None, "deciles": []}, NOTE, "nothing was foretold"),
+        ({"polls": 0, "expected_error": None, "deciles": []}, NOTE, "no predictions yet"),
         (calibration_of(20, 0.9, 0.1), NOTE, "too few"),
-        (calibration_of(5_000, 0.31, 0.3), FINE, "comes true"),
-        (calibration_of(5_000, 0.40, 0.3), NOTE, "more changes are foretold"),
-        (calibration_of(5_000, 0.1, 0.5), WRONG, "fewer changes are foretold"),
+        (calibration_of(5_000, 0.31, 0.3), FINE, "predictions are good"),
+        (calibration_of(5_000, 0.40, 0.3), NOTE, "more changes are predicted"),
+        (calibration_of(5_000, 0.1, 0.5), WRONG, "fewer changes are predicted"),
     ],
 )
 def test_the_calibration_in_words(calibrated: dict[str, Any], verdict: str, words: str) -> None:
@@ -149,34 +149,34 @@ def checks(**changed: Any) -> dict[str, tuple[str, str]]:
 def test_nodes_are_shown_where_there_are_some() -> None:
     assert checks(nodes=[]) == {}
     assert checks() == {
-        "nodes": (FINE, "2, which hold 64 partitions"),
-        "connections": (FINE, "20 of 97 of the database server are open"),
+        "nodes": (FINE, "2 nodes with 64 partitions"),
+        "connections": (FINE, "20 of 97 of the database server are in use"),
         "node a": (
             FINE,
-            "40 partitions with 4,100 sites, delivery and jobs; may spend 12.5 of 20 polls per second",
+            "40 partitions with 4,100 sites, delivery and jobs; its share: 12.5 of 20 polls per second",
         ),
-        "node b": (FINE, "24 partitions with 4,000 sites; may spend none of 20 polls per second"),
+        "node b": (FINE, "24 partitions with 4,000 sites; its share: none of 20 polls per second"),
     }
 
 
 @pytest.mark.parametrize(
     ("changed", "about", "verdict", "words"),
     [
-        ({"unheld": 3}, "nodes", WRONG, "3 of 64 partitions held by no node"),
+        ({"unheld": 3}, "nodes", WRONG, "3 of 64 partitions have no node"),
         (
             {"unheld": 3, "nodes": [NODE | {"drained": True}]},
             "nodes",
             WRONG,
             "drained: a (`pollerd nodes undrain a`)",
         ),
-        ({"nodes_wanted": 3}, "nodes", WRONG, "2 of 3 that there should be"),
+        ({"nodes_wanted": 3}, "nodes", WRONG, "2 of 3 expected nodes are there"),
         ({"connections": 80}, "connections", NOTE, "80 of 97"),
         ({"connections": 95}, "connections", WRONG, "raise max_connections"),
         ({"nodes": [NODE, OTHER | {"sites": 9_000}]}, "sites of nodes", NOTE, "one node has 9000 of 13100"),
-        ({"nodes": [NODE | {"silent_seconds": 12.0}]}, "node a", WRONG, "last heard of 12 s ago"),
+        ({"nodes": [NODE | {"silent_seconds": 12.0}]}, "node a", WRONG, "no sign of it for 12 s"),
         ({"nodes": [NODE | {"starts": 5}]}, "node a", WRONG, "started 5 times within an hour"),
         ({"nodes": [NODE | {"clock_ahead": -3.0}]}, "node a", WRONG, "its clock is 3.0 s behind"),
-        ({"nodes": [NODE | {"spent": 5.0}]}, "node a", NOTE, "it spends 5: it is slow, or has nothing due"),
+        ({"nodes": [NODE | {"spent": 5.0}]}, "node a", NOTE, "it uses 5: it is slow, or no site is due"),
         ({"nodes": [NODE | {"drained": True}, OTHER]}, "node a", FINE, "drained; 40 partitions"),
     ],
 )

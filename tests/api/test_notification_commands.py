@@ -271,8 +271,8 @@ async def test_deliveries_are_listed_and_sent_again(run: Run, read: Read, hook: 
     dead = await read("deliveries", "--state", "dead", "--limit", "5")
     assert rows(await run("channels", "list"))[0]["dead"] == str(len(dead)) == "2"
     again = await run("deliveries", "resend", *(str(one["id"]) for one in dead))
-    assert again.stdout == f"{len(dead)} wait anew\n"
-    assert (await run("channels", "resend", "hook")).stdout == "0 wait anew\n"
+    assert again.stdout == f"{len(dead)} queued again\n"
+    assert (await run("channels", "resend", "hook")).stdout == "0 queued again\n"
 
 
 async def tell(api: Api, rule: int, channel: int, event: str) -> None:

@@ -38,5 +38,5 @@ async def test_a_call_that_is_under_way_when_the_server_ends_is_answered(
         await serving
     assert (answer.status, body["detail"]) == (503, "pollerd is stopping")
     assert int(answer.headers["Retry-After"]) > 0
-    assert "request_called_off" in capsys.readouterr().out
+    assert "request_cancelled" in capsys.readouterr().out
     assert not [record for record in caplog.records if record.exc_info]

@@ -30,8 +30,8 @@ async def test_sources_are_added_listed_and_removed_and_changes_reported(
     assert json.loads(reported.stdout) == {"signals": 1, "ignored": 0}
     lines = [line.split("\t") for line in (await invoke("list")).stdout.splitlines()]
     assert [(line[1], line[-1]) for line in lines[1:]] == [
-        ("sitemap", "nothing is known yet"),
-        ("push", "nothing is known yet"),
+        ("sitemap", "no track record yet"),
+        ("push", "no track record yet"),
     ]
     said = json.loads((await invoke("site", URL, "--json")).stdout)
     assert [(one["date"], one["waiting"]) for one in said] == [("2026-01-31T12:00:00.000Z", True)]

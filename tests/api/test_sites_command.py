@@ -55,7 +55,7 @@ async def test_sites_are_added_listed_shown_and_removed(run: Run, api: Api) -> N
 
 async def test_a_fragment_that_is_left_out_is_named(run: Run) -> None:
     left_out = await run("add", f"{URL}#/route")
-    assert "#/route is left out" in left_out.stderr
+    assert "#/route was removed" in left_out.stderr
     kept = await run("add", f"{URL}#/route", "--render", "browser")
     assert (kept.exit_code, kept.stderr) == (0, "")
     sites = json.loads((await run("list", "--json")).stdout)
@@ -278,7 +278,7 @@ async def test_an_import_leaves_settings_alone_and_says_so(run: Run, api: Api, t
     file.write_text("sites = [{url = 'https://a.org/', weight = 2}]")
     imported = await run("import", str(file))
     assert (imported.exit_code, imported.stdout) == (0, "0 added, 1 existed already, 0 rejected\n")
-    assert "keeps its settings: `pollerd sites diff FILE --sync` tells" in imported.stderr
+    assert "keeps its settings: `pollerd sites diff FILE --sync` shows" in imported.stderr
     assert json.loads((await run("list", "--json")).stdout)[0]["weight"] == 7.0
     plain = tmp_path / "list"
     plain.write_text("https://a.org/\n")

@@ -99,7 +99,7 @@ async def test_lines_that_cannot_be_used_are_named_and_a_list_of_them_removes_no
     slip = await ask(api, {"url": A, "weight": -1}, {"url": B})
     assert (slip["added_count"], slip["removed_count"], slip["rejected_count"]) == (1, 0, 1)
     twice = await ask(api, {"url": A}, {"url": A, "weight": 2})
-    assert "stands in the list before" in twice["rejected"][0]["reason"]
+    assert "is in the list already" in twice["rejected"][0]["reason"]
     assert twice["changed_count"] == 0
 
 

@@ -74,7 +74,7 @@ def test_simulate_how_soon_changes_are_found(goal: tuple[str, ...]) -> None:
     assert ended.exit_code == 0, ended.output
     assert json.loads(ended.stdout)["share"][0] == pytest.approx(1.0, abs=0.3)
     wrong = called("simulate", "web", *SMALL, "--objective", "changes", "--deadline", "30")
-    assert "left out without --objective deadline" in str(wrong.exception)
+    assert "needs --objective deadline" in str(wrong.exception)
 
 
 def test_simulate_the_knapsack() -> None:
@@ -117,14 +117,14 @@ def test_simulate_a_history(tmp_path: Path) -> None:
         (("web", "--noise", "0.7"), "noise"),
         (("web", "--noise", "-1"), "below 0.5"),
         (("knapsack", "--noise", "nan"), "noise"),
-        (("knapsack", "--switch-every", "9"), "--switch-every: must be left out with knapsack; given: 9"),
+        (("knapsack", "--switch-every", "9"), "--switch-every: cannot be used with knapsack"),
         (("knapsack", "--allocator", "whittle"), "holds a mix"),
-        (("web", "--half-lives", "1", "2"), "--half-lives: must be left out without --objective interest"),
+        (("web", "--half-lives", "1", "2"), "--half-lives: needs --objective interest"),
         (("web", "--objective", "interest", "--half-lives", "60", "inf"), "half_lives"),
         (("web", "--allocator", "optimal", "--set", "rates=3"), "rates: must be left out where the true rates"),
         (("web", "--allocator", "htraa", "--set", "resolution=1"), "resolution"),
         (("web", "--allocator", "lakg", "--set", "resolution=5", "--set", "resolution=6"), "given once"),
-        (("history", "missing.csv"), "--pages: must be left out with history; given: 16"),
+        (("history", "missing.csv"), "--pages: cannot be used with history"),
     ],
 )
 def test_simulate_names_what_cannot_be(arguments: tuple[str, ...], said: str) -> None:

@@ -64,7 +64,7 @@ async def test_without_a_list_it_says_how_to_add_a_site(tmp_path: Path) -> None:
         port = re.search(r"listen=127\.0\.0\.1:(\d+)", terminal.screen.raw)
         assert port is not None
         assert f"pollerd sites add URL --url http://127.0.0.1:{port[1]}" in told
-        assert f"api=http://127.0.0.1:{port[1]}/api/v1" in told
+        assert f"url=http://127.0.0.1:{port[1]}" in told
         assert "(no sites: add one with `pollerd sites add URL`)" in status(terminal.screen)
         terminal.type(b"\x03")
         assert await terminal.ended() == 0

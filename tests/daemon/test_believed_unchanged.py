@@ -21,13 +21,13 @@ SECONDS = 2.0
 
 
 async def unchanged_until(running: Running, site_id: int) -> float:
-    """Waits until the site is believed unchanged for seconds to come, and nothing is under way; epoch s."""
+    """Waits until the site is probably unchanged for seconds to come, and nothing is under way; epoch s."""
     for _ in range(600):
         found = (await running.control.sites.explain(site_id)).believed_unchanged_until
         if found is not None and found > time.time() + SECONDS and not running.control.health.status().in_flight:
             return found
         await asyncio.sleep(0.03)
-    raise AssertionError("never believed unchanged for long")
+    raise AssertionError("never probably unchanged for long")
 
 
 async def test_a_page_that_holds_still_is_left_alone(origin: Origin, start: Start) -> None:
@@ -42,7 +42,7 @@ async def test_a_page_that_holds_still_is_left_alone(origin: Origin, start: Star
         assert explanation.believed_unchanged_until == moment
         assert explanation.next_poll_at == pytest.approx(moment)
         assert re.fullmatch(
-            r"believed unchanged until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: min-yield 90 %", explanation.why_not_now or ""
+            r"probably unchanged until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: min-yield 90 %", explanation.why_not_now or ""
         )
 
 

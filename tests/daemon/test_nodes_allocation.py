@@ -185,7 +185,7 @@ async def test_what_a_daemon_alone_had_is_refused_when_it_becomes_a_node_and_its
     await asyncio.wait_for(serve(load({**flags, **given}, environ={}), watch), 60)
     assert seen == ["htraa", "whittle"]
     said = capsys.readouterr().out
-    assert "shadows_left_out" in said
+    assert "shadows_skipped" in said
     assert "setting_without_effect" in said
 
 

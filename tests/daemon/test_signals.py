@@ -219,7 +219,7 @@ async def test_a_source_speaks_for_its_own_host_only_unless_the_user_says_otherw
         await running.add(foreign[7])
         source = await follow(running, lists)
         assert (source.pages, recorder.sources[source.id]) == (0, set())
-        assert "50,000 left out: of another host" in source.last_detail
+        assert "50,000 skipped: of another host" in source.last_detail
         await running.control.signals.delete(source.id)
         assert recorder.removed == [source.id]
         assert source.spec.site_id is not None

@@ -219,7 +219,7 @@ async def test_sites_that_were_there_stay_as_they_are_and_deleted_ones_stay_away
         lists.show("/own", "/deleted", "/a", "/b")
         # Seldom: the words stand until the next reading, which finds nothing new.
         source = await add(running, lists.url, interval=3600.0)
-        words = "1 left out: deleted by a user"
+        words = "1 skipped: deleted by a user"
         await until_read(running, source.id, lambda s: s.joined == 3 and words in s.last_detail)
         lists.show("/a", "/b")
         await running.control.sources.update(source.id, SourceSpec("", interval=OFTEN))
@@ -258,7 +258,7 @@ async def test_limit_and_pattern_hold_and_may_change(lists: Lists, start: Start)
     lists.show("/news/1", "/news/2", "/news/3", "/shop/1")
     async with start() as running:
         source = await add(running, lists.url, pattern="/news/", site_limit=2)
-        words = "1 left out: over the limit"
+        words = "1 skipped: over the limit"
         await until_read(running, source.id, lambda s: s.joined == 2 and words in s.last_detail)
         with pytest.raises(DuplicateError) as refused:
             await add(running, lists.url)
@@ -276,7 +276,7 @@ async def test_pages_of_other_hosts_need_their_robots_txt(origin: Origin, lists:
     async with start() as running:
         # Seldom: the words stand until the next reading, which finds nothing new.
         source = await add(running, lists.url, interval=3600.0)
-        words = "1 page of other hosts left out"
+        words = "1 page of other hosts skipped"
         await until_read(running, source.id, lambda s: s.joined == 1 and words in s.last_detail)
         await running.control.sources.update(source.id, SourceSpec("", interval=OFTEN, hosts="any"))
         await until_read(running, source.id, lambda s: s.joined == 2)

@@ -16,16 +16,16 @@ FEED = b"\t\t\tNews\n1\tOne\t\t\n2\tTwo\t\t"
     [
         (PAGE, Media.HTML, b"", Media.HTML, "nothing"),
         (PAGE, Media.HTML, b"", Media.TEXT, "nothing"),
-        (FEED, Media.FEED, b"Just a moment...\nChecking", Media.HTML, "a page in place of a feed"),
-        (b"{}", Media.JSON, b"Bad gateway", Media.HTML, "a page in place of JSON"),
-        (None, Media.FEED, b"x", Media.HTML, "a page in place of a feed"),
+        (FEED, Media.FEED, b"Just a moment...\nChecking", Media.HTML, "a page instead of a feed"),
+        (b"{}", Media.JSON, b"Bad gateway", Media.HTML, "a page instead of JSON"),
+        (None, Media.FEED, b"x", Media.HTML, "a page instead of a feed"),
         (FEED, Media.FEED, b"\t\t\tNews", Media.FEED, "its feed has no entries"),
         (
             b'{"a": 1}',
             Media.JSON,
             b'{"error": "rate limit", "status": 429}',
             Media.JSON,
-            "an error in place of its data",
+            "an error instead of its data",
         ),
         (
             PAGE,

@@ -105,7 +105,7 @@ async def test_a_list_without_sites_says_so(
     check_list(file)
     async with start() as running:
         await read_list(file, running.control, sync=False)
-    assert [event["reason"] for event in events(said, "list_without_sites")] == ["it has none"] * said_so
+    assert [event["reason"] for event in events(said, "list_without_sites")] == ["it names no site"] * said_so
 
 
 async def test_a_list_in_utf_16_of_a_pipe_or_a_document(start: Start, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_sync_makes_the_file_the_whole_truth(
         assert table.slot_of(gone) is None
         read = events(said, "list_read")[-1]
         assert (read["changed"], read["existing"], read["removed"], read["rejected"]) == (2, 2, 1, 1)
-        assert "stands in the list before" in events(said, "line_rejected")[-1]["reason"]
+        assert "is in the list already" in events(said, "line_rejected")[-1]["reason"]
         again = await settled(running, file, text)
         assert events(said, "list_read")[-1]["changed"] == 0
         assert {url: site.spec for url, site in again.items()} == {url: site.spec for url, site in found.items()}
@@ -168,5 +168,5 @@ async def test_a_slip_of_the_pen_removes_no_site(start: Start, tmp_path: Path, s
         await running.control.sites.add([SiteSpec(A), SiteSpec(B), SiteSpec(C)])
         for broken in (f'{{"url": "{A}", "weight": -1}}', f'{{"url": "{A}", "wieght": 1}}', f'{{"url": "{A}"'):
             assert (await settled(running, file, f'{broken}\n{{"url": "{B}"}}\n')).keys() == {A, B, C}
-            assert "nothing is removed" in events(said, "sync_refused")[-1]["reason"]
+            assert events(said, "sync_refused")[-1]["effect"] == "nothing is removed"
         assert (await settled(running, file, f'{{"url": "nonsense"}}\n{{"url": "{B}"}}\n')).keys() == {B}

@@ -251,7 +251,7 @@ async def test_damaged_rows_begin_anew_and_are_logged(store: Store) -> None:
     )
     with structlog.testing.capture_logs() as lines:
         assert (await tell(store, {site: [Read(T0 + 70)]})).counts.taken == 1
-    dropped = [(line["event"], line["site_id"], line["dropped"]) for line in lines]
+    dropped = [(line["event"], line["site_id"], line["column"]) for line in lines]
     assert dropped == [("reads_unusable", site, "statistics"), ("reads_unusable", site, "open_change")]
     assert all(line["reason"] for line in lines)
     with structlog.testing.capture_logs() as lines:

@@ -180,7 +180,7 @@ async def test_what_several_writers_need_is_named(sqlite_url: str, postgres_url:
         await Store.open(sqlite_url, several_writers=True, writer="a")
     with pytest.raises(InvalidValueError, match="writer: must be the name of this writer"):
         await Store.open(postgres_url, several_writers=True)
-    with pytest.raises(InvalidValueError, match="writer: must be left out where there is one writer"):
+    with pytest.raises(InvalidValueError, match="writer: must be None if there is one writer"):
         await Store.open(postgres_url, writer="a")
 
 

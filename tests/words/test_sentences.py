@@ -99,7 +99,7 @@ def test_a_plan_that_can_be_kept() -> None:
                     HeldBack(PlanLimit.NEVER_POLLED, 5, 5, None, 0.01),
                 ),
             },
-            f"{NO}: 12 pages may be polled once in 2 hours at most (min_interval); 1 page is believed unchanged for "
+            f"{NO}: 12 pages may be polled once in 2 hours at most (min_interval); 1 page is probably unchanged for "
             "3 h after each poll (min_yield); 30 pages ask to be left alone for 1 h (respect_ttl). 50 % is the most.",
         ),
         (

@@ -252,7 +252,7 @@ class SignalIndex:
             return {}
         number = math.ceil(self.signals.waiting(np.array([slot]))[0])
         said = f"{counted(number, 'signal')} since the last poll, of {counted(sources, 'source')}"
-        return {"signals": f"{said}, believed to {self.signals.say(slot):.0%}"}
+        return {"signals": f"{said}, trust {self.signals.say(slot):.0%}"}
 
     def until_due(self, slots: NDArray[np.int64], now: float) -> Array:
         """Returns the s until signals make the index of slots int64[k] jump, float64[k]; inf: they do not."""

@@ -260,7 +260,7 @@ class AuthMiddleware:
             self._wrong.right(address, digest)
             return found
         if not self._recognition.tokens.was_revoked(digest) and self._wrong.wrong(address):
-            self._log.warning("wrong_tokens", address=address, instead="its tokens are looked at one a second")
+            self._log.warning("wrong_tokens", address=address, effect="one of its tokens is checked per second")
         challenge = {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'}
         return problem(HTTPStatus.UNAUTHORIZED, _UNKNOWN_TOKEN, headers=challenge)
 
@@ -315,7 +315,7 @@ def _refused_page(
         return None
     reason = foreign_origin(headers, writes=writes, allowed=allowed)
     if reason is None and writes and "origin" not in headers and scope["path"].startswith(_API):
-        reason = f"a change with a session's cookie needs an Origin of ours, or the header {CSRF_HEADER}"
+        reason = f"a change with a session's cookie needs the daemon's Origin, or the header {CSRF_HEADER}"
     return None if reason is None else problem(HTTPStatus.FORBIDDEN, reason, kind="foreign-page")
 
 

@@ -296,7 +296,7 @@ class SignIn:
 
     def _wrong(self, visitor: Visitor) -> SignInError:
         if self._limits.wait(visitor.address, None) > 0:
-            self._log.warning("wrong_sign_ins", address=visitor.address, instead="its next ones have to wait")
+            self._log.warning("wrong_sign_ins", address=visitor.address, effect="its next attempts are delayed")
         return SignInError()
 
     async def _begin(

@@ -125,9 +125,8 @@ _HEADER = Header(
 
 @router.get("/export", response_class=StreamingResponse, responses=_ANSWERS, summary="All that was set")
 async def export_settings(daemon: Daemon, request: Request) -> StreamingResponse:
-    """Sites with their settings and pauses, the allocation, what was deleted by hand: as `import` takes it.
-
-    Secrets are left out, and named where they are: a site's record says which kinds it has. JSON lines, streamed; an
+    """Sites with their settings and pauses, the allocation, what was deleted by hand: as `import` takes it. Secrets are
+    only named: a site's record names the kinds that it has. JSON lines, streamed; an
     answer that breaks off lacks its last line, and is refused by the import.
     """
     return await _answer(daemon, request, None, None)

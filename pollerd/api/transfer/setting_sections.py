@@ -228,7 +228,7 @@ def _secrets(record: Record, name: str, vault: Vault | None) -> dict[str, str]:
     if SEALED not in record:
         return {}
     if vault is None:
-        raise InvalidValueError("document", "one whose first line tells of its secrets", "a channel with secrets")
+        raise InvalidValueError("document", "one whose first line names its secrets", "a channel with secrets")
     found: dict[str, str] = orjson.loads(vault.open(_owner(name), record[SEALED]))
     return found
 

@@ -91,9 +91,12 @@ def demo(
     budget: Annotated[str, typer.Option(help="Polls per second, or 20/min, 300/h, 5000/d.")] = "8",
     sites: Annotated[int, typer.Option(help="Number of sites, 12 to 200.")] = 36,
     seed: Annotated[int | None, typer.Option(help="Draws the same web again.", min=0)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="What came out as JSON; progress goes to stderr.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON; progress goes to stderr.")] = False,
 ) -> None:
-    """Poll a small changing web on this machine, live."""
+    """Poll a small changing web on this machine, live.
+
+    Example: pollerd demo --sites 24
+    """
     if not 1 <= seconds <= _LONGEST_SECONDS:
         raise InvalidValueError("for", f"seconds from 1 to {_LONGEST_SECONDS:g}", seconds)
     if isinstance(sys.stdout, io.TextIOWrapper):

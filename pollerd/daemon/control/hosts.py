@@ -82,8 +82,10 @@ class HostControl:
             freed = await self._store.override(known.id, override, waiting)
             self._scheduler.hosts.override(slot, override)
             self._scheduler.end_backoffs(freed)
-        event = "host_paused" if paused else "host_resumed"
-        self._log.warning(event, host=name, until=until, by=by, backoffs_ended=len(freed))
+        if paused:
+            self._log.warning("host_paused", host=name, until=until, by=by)
+        else:
+            self._log.warning("host_resumed", host=name, sites=len(freed), by=by)
         self._scheduler.due.set()
         return (await self.views([known]))[0]
 

@@ -248,7 +248,7 @@ class JobControl:
         Raises InvalidValueError.
         """
         job = await self._jobs.start(spec, by, self._clock())
-        self._log.warning("job_started", job=job.id, action=spec.action.value, sites=job.total, by=by)
+        self._log.warning("job_started", job_id=job.id, action=spec.action.value, sites=job.total, by=by)
         return await self._begun(job, job.total if job.total_is_exact else AT_ONCE + 1)
 
     async def undo(self, job_id: int, *, by: str) -> Job:
@@ -259,7 +259,7 @@ class JobControl:
                 raise InvalidValueError("job", why, job.state.value)
             if job.state is not JobState.UNDOING:
                 job = await self._jobs.begin_undo(job_id)
-        self._log.warning("job_undone", job=job.id, action=job.action.value, sites=job.changed, by=by)
+        self._log.warning("job_undone", job_id=job.id, action=job.action.value, sites=job.changed, by=by)
         return await self._begun(job, job.changed)
 
     def look_again(self) -> None:
@@ -320,7 +320,7 @@ class JobControl:
             except DatabaseUnavailableError:
                 raise
             except PermanentError as error:
-                self._log.error("job_failed", job=job.id, reason=str(error))
+                self._log.error("job_failed", job_id=job.id, reason=str(error))
                 return await self._jobs.end(job, JobState.FAILED, self._clock(), str(error))
 
     async def _do_some(self, job: Job) -> Job:

@@ -145,7 +145,7 @@ def add_stored(
         scheduler.restore_learned(learned)
     except InvalidValueError as error:
         log = structlog.get_logger("pollerd.control")
-        log.warning("learned_state_unusable", sites=len(learned), reason=str(error), instead="learning anew")
+        log.warning("learned_state_unusable", sites=len(learned), reason=str(error), effect="learning starts again")
     if ttls is not None:
         recall_ttls(scheduler, ttls)
     note_unchanged(scheduler, slots, now)

@@ -387,7 +387,7 @@ class GrantFollower:
             try:
                 answer = await self._report()
             except DatabaseUnavailableError as error:  # what it has stays its own meanwhile
-                self._log.warning("not_reported", reason=str(error))
+                self._log.warning("budget_report_put_off", reason=str(error))
                 await asyncio.sleep(_SOON_SECONDS)
             else:
                 await asyncio.sleep(_SOON_SECONDS if answer.grant < answer.target else _REPORT_SECONDS)
@@ -425,7 +425,7 @@ class GrantFollower:
             answer = await self._grants.report(report, self._cluster.living_names, self._whole)
             if answer.budget != self._whole:
                 # That of the nodes before, whatever this one was started with; or a new one.
-                self._log.info("budget_of_all_nodes", polls_per_second=answer.budget, instead_of=self._whole)
+                self._log.info("budget_of_all_nodes", budget=answer.budget, previous=self._whole)
             self._whole = answer.budget
             lowered = answer.grant < self._spending
             self._spend(answer.grant)
@@ -477,7 +477,7 @@ class AllocationFollower:
                 self._wanted.set()
                 await asyncio.sleep(_RETRY_SECONDS)
             except InvalidValueError as error:  # it holds sites that the allocator cannot hold
-                self._log.error("allocation_not_followed", reason=str(error), polling="goes on as before")
+                self._log.error("allocation_refused", reason=str(error), effect="the previous policy stays in use")
 
 
 _GATHER_SECONDS = 0.05

@@ -83,7 +83,7 @@ class Membership:
             try:
                 return await call()
             except DatabaseUnavailableError as error:
-                self._log.warning("look_failed", reason=str(error))
+                self._log.warning("cluster_check_put_off", reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _watch_session(self) -> None:
@@ -102,7 +102,9 @@ class Membership:
     async def _drop_lost(self) -> None:
         lost = self._cluster.lost
         for partition in sorted(self._loader.loaded - (self._cluster.held - lost)):
-            self._log.warning("partition_lost", partition=partition, why="the session ended, and another node took it")
+            self._log.warning(
+                "partition_lost", partition=partition, reason="the session ended, and another node took it"
+            )
             self._loader.drop(partition)
             self._instruments.partitions_lost.inc()
         self._instruments.session_silent.set(min(self._cluster.silent_seconds, _MAX_SILENT_SECONDS))
@@ -153,8 +155,11 @@ class Membership:
 
     def _note_drained(self, drained: bool) -> None:
         if drained != self._drained:
-            details = {"undo": f"pollerd nodes undrain {self._cluster.name}"} if drained else {}
-            self._log.warning("node_drained" if drained else "node_undrained", node=self._cluster.name, **details)
+            name = self._cluster.name
+            if drained:
+                self._log.warning("node_drained", node=name, hint=f"undo: pollerd nodes undrain {name}")
+            else:
+                self._log.warning("node_undrained", node=name)
         self._drained = drained
         self._instruments.drained.set(drained)
 
@@ -176,7 +181,7 @@ class Membership:
         self._hold_roles()
         roles = [ROLE_OF_UNIT[claim.unit].value for claim in taken if claim.unit in ROLE_OF_UNIT]
         if roles:
-            self._log.info("roles_taken", roles=", ".join(roles))
+            self._log.info("roles_taken", names=", ".join(roles))
         unchanged_until = time.monotonic() + self._request_seconds
         for claim in taken:
             self._quiet_until[claim.unit] = unchanged_until - claim.noticed_ago if claim.after_death else 0.0
@@ -204,7 +209,7 @@ class Membership:
             sites += await self._loader.load(partition, quiet)
             died += quiet > 0
         self._instruments.partitions_taken.inc(len(missing))
-        self._log.info("partitions_taken", partitions=len(missing), sites=sites, of_dead_nodes=died)
+        self._log.info("partitions_taken", partitions=len(missing), sites=sites, from_dead_nodes=died)
 
     async def _release(self, units: Collection[int]) -> None:
         """Drains and hands over, all at once."""
@@ -221,7 +226,7 @@ class Membership:
             self._leaving.difference_update(units)
         released = sum(unit not in ROLE_OF_UNIT for unit in units)
         self._instruments.partitions_released.inc(released)
-        self._log.info("released", partitions=released, of=len(units))
+        self._log.info("partitions_released", partitions=released, roles=len(units) - released)
 
 
 # The parts of a daemon that is one of several nodes.
@@ -275,14 +280,14 @@ async def join(shared: SharedAllocation, settings: DaemonSettings, chosen: Colle
             return AllocationRow(**values, shadows=settings.shadows)
         shadows = shadows_beside(values["allocator"], kept.shadows)
         if left_out := unsplit_among(shadows):
-            log.warning("shadows_left_out", shadows=", ".join(left_out), why="nodes cannot divide their state")
+            log.warning("shadows_skipped", names=", ".join(left_out), reason="nodes cannot divide their state")
         return AllocationRow(**values, shadows=tuple(name for name in shadows if name not in left_out))
 
     row = await shared.join(choose, _check)
     for name in ALLOCATION_SETTINGS:
         if name in chosen and getattr(row, name) != getattr(settings, name):
-            instead_of, of_all = getattr(settings, name), getattr(row, name)
-            log.warning("setting_of_all_nodes", setting=name, in_force=of_all, instead_of=instead_of)
+            own, of_all = getattr(settings, name), getattr(row, name)
+            log.warning("setting_of_all_nodes", setting=name, value=of_all, ignored=own)
     # Shadows are put when the node follows the allocation, as those of a later change.
     in_force = {name: getattr(row, name) for name in ALLOCATION_SETTINGS if getattr(row, name) is not None}
     return replace(settings, **in_force, shadows=())

@@ -46,7 +46,7 @@ def read_api(source: Answers, progress: Callable[[int, int], None] = lambda done
         if failures >= MAX_FAILURES:
             raise TransientError(f"{failures} watches in a row could not be read; the last: {item}")
         progress(number, len(listed))
-    unread.append(("proxies and headers.txt", "the API does not tell them"))
+    unread.append(("proxies and headers.txt", "the API does not show them"))
     return Instance(watches, groups, None, unread)
 
 
@@ -75,7 +75,7 @@ def _item(source: Answers, kind: str, uuid: str) -> Item | str:
 def _table(source: Answers, path: str) -> Item:
     status, body = source.get(path)
     if status == _FORBIDDEN:
-        raise ConfigError("the source refuses the key (403): it stands in its settings under API")
+        raise ConfigError("the source refuses the key (403): it is in its settings under API")
     if status == _GONE and path.startswith(("/watch/", "/tag/")):
         raise TransientError("it was removed in the meantime (404)")
     if status >= 500:

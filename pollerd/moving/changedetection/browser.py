@@ -20,7 +20,7 @@ def apply(draft: Draft, fields: Item, settings: Settings) -> None:
     if rendered:
         draft.fields["render"] = "browser"
     if backend.startswith("extra_browser_"):
-        draft.report.approximated("fetch_backend", "in the one browser that pollerd is told of (--browser)")
+        draft.report.approximated("fetch_backend", "in the one browser that --browser names")
     elif rendered:
         draft.report.carried("fetch_backend")
     elif backend == "system" and not settings.known:
@@ -33,7 +33,7 @@ def apply(draft: Draft, fields: Item, settings: Settings) -> None:
         draft.fields["browser"] = browser
     script = fields.pop("webdriver_js_execute_code", None)
     if script:
-        draft.report.not_carried("webdriver_js_execute_code", "scripts of its own are not carried over")
+        draft.report.not_carried("webdriver_js_execute_code", "its scripts are not carried over")
     else:
         draft.report.nothing_said("webdriver_js_execute_code")
 

@@ -54,7 +54,7 @@ def _apply_kinds(draft: Draft, fields: Item) -> None:
         if enabled:
             draft.report.nothing_said(key)
         elif added != removed:
-            draft.report.approximated(key, "the whole text is kept; the change is told where such lines are in it")
+            draft.report.approximated(key, "the whole text is kept; a message is sent if such lines are in it")
         else:
             draft.report.not_carried(key, "only added or only removed lines can be singled out")
 

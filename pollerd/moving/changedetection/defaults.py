@@ -61,7 +61,7 @@ LOST: Mapping[str, str] = {
         _CHANNELS,
     ),
     "filter_failure_notification_send": "set a rule on selections that match nothing",
-    "ignore_status_codes": "an error is an outcome of its own here, never a content",
+    "ignore_status_codes": "an error is a separate outcome here, never a content",
     **dict.fromkeys(
         ("llm_intent", "llm_change_summary", "llm_change_summary_mode", "llm_backend_profile"),
         "no language model is asked",

@@ -26,7 +26,7 @@ class Instance:
     groups: Mapping[str, Item]
     """Tags by uuid: each may hold fields of a watch."""
     settings: Item | None
-    """None: not readable (the API does not tell them)."""
+    """None: not readable (the API does not show them)."""
     unread: list[tuple[str, str]] = field(default_factory=list)
     """(what, why) of what could not be read."""
 

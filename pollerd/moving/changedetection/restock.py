@@ -75,7 +75,7 @@ def _prices(draft: Draft, item: Item) -> list[Condition]:
     unit, least = ("percent", percent) if percent else ("amount", _LEAST)
     moved: list[Condition] = [{"value": "price", "changed_by": {unit: sign * least}, **_ANNOUNCED} for sign in (1, -1)]
     if percent:
-        how = "held against the last price told: 1 % a day is told too, in the end; there it is not"
+        how = "compared with the last price that was sent: 1 % per day is sent too, in the end; there it is not"
         draft.report.approximated(f"{RESTOCK}.price_change_threshold_percent", how)
     if not leaves:
         return moved

@@ -30,12 +30,12 @@ _SECRET = "secrets of the program are not read"
 _CHANNELS = "channels and their texts are not carried over: set up a channel and a rule"
 _LOST = {
     **dict.fromkeys(("notification_urls", "notification_title", "notification_body", "notification_format"), _CHANNELS),
-    "empty_pages_are_a_change": "a page without text is an outcome of its own",
+    "empty_pages_are_a_change": "a page without text is a separate outcome",
     "rss_reader_mode": "feeds are read by their items",
     "render_anchor_tag_content": "links are part of a text where a selection says so",
-    "ignore_status_codes": "an error is an outcome of its own here, never a content",
+    "ignore_status_codes": "an error is a separate outcome here, never a content",
     "all_paused": "pause sites by hand: pollerd sites pause",
-    "all_muted": "nothing is told before a rule is set up",
+    "all_muted": "nothing is sent before a rule is set up",
     "timeout": "pollerd has one time limit for all sites (--timeout)",
     "default_ua": "pollerd says who it is itself",
     "webdriver_delay": "a wait in the browser is a setting of each site",
@@ -73,7 +73,7 @@ class Settings:
 def report_settings(item: Item | None, told: SourceReport) -> Settings:
     """Returns what the settings add to watches, and says of each key what becomes of it."""
     if item is None:
-        told.not_carried("all", "the API does not tell settings: global filters, default interval, headers, schedule")
+        told.not_carried("all", "the API does not show settings: global filters, default interval, headers, schedule")
         return Settings()
     application, requests = table(item.get("application")), table(item.get("requests"))
     for key, value in application.items():

@@ -76,7 +76,7 @@ def _source(watch: Watch) -> str:
 def _set_url(context: WatchContext) -> bool:
     draft, url = context.draft, context.take("url")
     if isinstance(url, str) and any(sign in url for sign in _JINJA):
-        draft.report.not_carried("url", "a template (Jinja2) is not rendered: the whole watch is left out")
+        draft.report.not_carried("url", "a template (Jinja2) is not rendered: the whole watch is skipped")
         return False
     if isinstance(url, str) and url.lower().startswith(_SOURCE_PREFIX):
         url = url[len(_SOURCE_PREFIX) :]
@@ -118,7 +118,7 @@ def _set_request(context: WatchContext, watch: Watch) -> None:
     draft = context.draft
     method, body = str(context.take("method", "GET") or "GET").upper(), context.take("body")
     if method not in ("GET", "POST"):
-        draft.report.not_carried("method", f"only GET and POST are sent, not {method[:20]}: the watch is left out")
+        draft.report.not_carried("method", f"only GET and POST are sent, not {method[:20]}: the watch is skipped")
         draft.url = ""
     elif method == "POST":
         draft.fields["method"] = method
@@ -134,7 +134,7 @@ def _set_body(draft: Draft, body: object) -> None:
     if not body:
         draft.report.nothing_said("body")
     elif any(sign in str(body) for sign in _JINJA):
-        draft.report.not_carried("body", "a template (Jinja2) is not rendered: the watch is left out")
+        draft.report.not_carried("body", "a template (Jinja2) is not rendered: the watch is skipped")
         draft.url = ""
     else:
         draft.fields["body"] = str(body)

@@ -35,7 +35,7 @@ def _selector(draft: Draft, key: str, value: object) -> None:
     else:
         _set(draft, "wait_for", selector)
         more = isinstance(value, Mapping) and len(value) > 1
-        (draft.report.approximated(key, "options of waiting are left out") if more else draft.report.carried(key))
+        (draft.report.approximated(key, "options of waiting are skipped") if more else draft.report.carried(key))
 
 
 def _wait_time(draft: Draft, key: str, raw: object) -> None:
@@ -63,7 +63,7 @@ def _blocked(draft: Draft, key: str, value: object) -> None:
     if known == types:
         draft.report.carried(key)
     else:
-        draft.report.not_carried(key, "kinds that a browser does not know are left out")
+        draft.report.not_carried(key, "kinds that a browser does not know are skipped")
 
 
 def _referer(draft: Draft, key: str, value: object) -> None:
@@ -78,7 +78,7 @@ def _http_credentials(draft: Draft, key: str, value: object) -> None:
         draft.report.not_carried(key, "must hold username and password, and the URL none")
 
 
-_SCRIPT = lost("scripts and expressions of its own are not carried over")
+_SCRIPT = lost("its scripts and expressions are not carried over")
 _BROWSER = lost("which browser is used, and how it starts, is not a setting of a site (--browser)")
 
 DIRECTIVES: Mapping[str, Directive] = {

@@ -63,7 +63,7 @@ def _kinds(raw: object, told: SourceReport) -> dict[str, dict[str, object]]:
             continue
         kinds[str(kind)] = {str(name): value for name, value in (values or {}).items()}
         if values:
-            told.approximated(key, "written into each job that says nothing of its own")
+            told.approximated(key, "written into each job that does not set it")
         else:
             told.nothing_said(key)
     return kinds

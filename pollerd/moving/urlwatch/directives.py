@@ -73,7 +73,7 @@ def _method(draft: Draft, key: str, value: object) -> None:
         draft.report.carried(key)
     else:
         draft.fields["method"] = method
-        draft.report.not_carried(key, f"only GET and POST are sent, not {method[:20]}: the whole job is left out")
+        draft.report.not_carried(key, f"only GET and POST are sent, not {method[:20]}: the whole job is skipped")
         draft.url = ""
 
 
@@ -133,7 +133,7 @@ def _timeout(draft: Draft, key: str, value: object) -> None:
 
 def _empty(draft: Draft, key: str, value: object) -> None:
     if value:
-        draft.report.approximated(key, "a selection that matches nothing is an outcome of its own, never a change")
+        draft.report.approximated(key, "a selection that matches nothing is a separate outcome, never a change")
     else:
         draft.report.nothing_said(key)
 

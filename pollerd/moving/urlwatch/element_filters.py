@@ -76,16 +76,16 @@ def _element(parameter: str, selector: str) -> Handler:
 def _html2text(call: FilterCall) -> None:
     method = str(call.take("method", "html2text" if call.dialect.markdown else "re"))
     if call.draft.reads_xml:
-        call.step({"replace": {"re": "<[^>]*>", "with": ""}}, "tags of XML are left out")
+        call.step({"replace": {"re": "<[^>]*>", "with": ""}}, "tags of XML are removed")
         return
     markdown = method == "pyhtml2text" or (call.dialect.markdown and method == "html2text")
     links = "yes" if markdown and not call.take("ignore_links") else "no"
     if markdown:
-        how = "text in place of Markdown"
+        how = "text instead of Markdown"
     elif method in _PROGRAMS:
-        how = f"pollerd's own text in place of what the program {method} makes"
+        how = f"pollerd's own text instead of the output of the program {method} makes"
     else:
-        how = "pollerd's own text: blocks begin lines, scripts and styles are left out"
+        how = "pollerd's own text: blocks begin lines, scripts and styles are removed"
     call.step({"text": {"links": links}}, how)
 
 

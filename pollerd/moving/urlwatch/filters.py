@@ -27,7 +27,7 @@ def apply_filters(draft: Draft, key: str, value: object, dialect: Dialect, *, ex
     for call in calls:
         handler = _FILTERS.get(call.kind)
         if handler is None:
-            call.not_carried("a filter of its own program's hooks, or unknown: pollerd runs no programs")
+            call.not_carried("a filter of the program's own hooks, or unknown: pollerd runs no programs")
             continue
         handler(call)
         call.finish()

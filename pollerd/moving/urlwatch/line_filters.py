@@ -87,7 +87,7 @@ def _unique(call: FilterCall) -> None:
 def _repeated(call: FilterCall) -> None:
     _split(call)
     if call.take("ignore_case"):
-        call.draft.report.not_carried(f"{call.key}.ignore_case", "repeats are told in their letter case")
+        call.draft.report.not_carried(f"{call.key}.ignore_case", "repeats are found by their letter case")
     call.step({"unique": "adjacent" if call.take("adjacent", True) else "all"})
 
 
@@ -101,7 +101,7 @@ def _split(call: FilterCall) -> None:
     separator = call.take("separator", _NEWLINE)
     if isinstance(separator, str) and separator not in ("", _NEWLINE):
         call.draft.add_step(call.key, {"replace": {"re": escaped(separator), "with": r"\n"}})
-        call.draft.report.approximated(f"{call.key}.separator", "items come on lines of their own")
+        call.draft.report.approximated(f"{call.key}.separator", "each item is on its own line")
 
 
 LINE_FILTERS: Mapping[str, Handler] = {

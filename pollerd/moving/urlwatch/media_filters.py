@@ -40,7 +40,7 @@ def _xml(call: FilterCall) -> None:
 
 def _yaml(call: FilterCall) -> None:
     call.take("indentation")
-    call.step({"as": "json"}, "JSON in place of YAML")
+    call.step({"as": "json"}, "JSON instead of YAML")
 
 
 def _bytes(call: FilterCall) -> None:

@@ -114,7 +114,7 @@ class AppriseProcess:
             except (ValueError, OSError) as error:  # too long, no JSON, or the end
                 raise LostProcessError("the process for Apprise ended") from error
             if not isinstance(answer, dict):
-                raise LostProcessError("the process for Apprise said what nobody understands")
+                raise LostProcessError("the process for Apprise sent an unknown answer")
             if "resolve" in answer:
                 await self._say(await self._resolved(str(answer["resolve"]), _port(answer)))
             elif "connect" in answer:
@@ -192,9 +192,9 @@ def _port(answer: Mapping[str, Any]) -> int:
 
 # Refused services and options of Apprise: those that break what pollerd promises.
 
-_LOCAL = "tells this machine alone, and pollerd starts no programs and opens no local sockets for it"
+_LOCAL = "reaches only this machine, and pollerd starts no programs and opens no local sockets for it"
 _DATAGRAMS = "sends datagrams, which are not guarded"
-_OWN_SOCKETS = "opens sockets of its own, which are not guarded"
+_OWN_SOCKETS = "opens its own sockets, which are not guarded"
 _DEVICE = "uses a device of this machine"
 _SERVICES: Final = {
     **dict.fromkeys(("dbus", "qt", "kde", "glib", "gnome", "macosx", "windows", "syslog", "file"), _LOCAL),

@@ -31,7 +31,7 @@ from pollerd.urls import normalise_url
 
 _PREFIX = "whsec_"
 _MIN_BYTES, _MAX_BYTES, _NEW_BYTES = 24, 64, 32
-SECRET_ALLOWED = f"{_PREFIX} and base64 of {_MIN_BYTES} to {_MAX_BYTES} random bytes, or left out: one is made then"
+SECRET_ALLOWED = f"{_PREFIX} and base64 of {_MIN_BYTES} to {_MAX_BYTES} random bytes, or missing: one is made then"
 
 
 def new_secret() -> str:

@@ -432,7 +432,7 @@ class _Parser:
             return self._leaf(place, fields)
         if len(fields) > 1:
             others = " and ".join(sorted(fields)[:5])
-            raise InvalidValueError(place.field, f"{combined[0]} and nothing beside it", shown(others))
+            raise InvalidValueError(place.field, f"{combined[0]} and nothing else", shown(others))
         if combined == ["not"]:
             return self.node(LeafPlace(place.at("not"), not place.negated), fields["not"], depth + 1)
         return self._several(place, combined[0], fields[combined[0]], depth)

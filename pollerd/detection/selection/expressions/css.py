@@ -54,9 +54,9 @@ _PSEUDO_HINTS = {
             *("past", "paused", "playing", "popover-open", "target", "target-within", "user-invalid", "user-valid"),
             *("valid", "visited"),
         ),
-        "is a state in a browser, which a fetched page does not have; leave it out",
+        "is a state in a browser, which a fetched page does not have; remove it",
     ),
-    **dict.fromkeys(("scope", "defined", "host"), "is not supported; leave it out"),
+    **dict.fromkeys(("scope", "defined", "host"), "is not supported; remove it"),
     **dict.fromkeys(("lang", "dir"), 'is not supported; write it as an attribute, for example "[lang=…]"'),
 }
 _NOT_CSS = (

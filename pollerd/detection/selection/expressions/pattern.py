@@ -299,7 +299,7 @@ def _warnings(source: str, regex: Any) -> tuple[str, ...]:
     if regex.search("") is not None:
         warnings.append("it matches the empty string, so it matches everywhere")
     if not source.isascii() and r"\b" in source.replace(r"\\", ""):
-        warnings.append(r"\b knows the letters a to z only: beside others it sees the end of a word")
+        warnings.append(r"\b knows only the letters a to z: next to others it sees the end of a word")
     return tuple(warnings)
 
 

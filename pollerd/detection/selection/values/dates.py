@@ -111,7 +111,7 @@ def _check_parts(seen: set[str], written: str) -> None:
         raise InvalidValueError("format", "a pattern with day, month and year", written)
     for part, needed in (("minute", "hour"), ("second", "minute"), ("fraction", "second"), ("offset", "hour")):
         if part in seen and needed not in seen:
-            raise InvalidValueError("format", f"a pattern with {needed} beside {part}", written)
+            raise InvalidValueError("format", f"a pattern with {needed} next to {part}", written)
     if len(seen & {"month", "month_name"}) > 1 or len(seen & {"year", "short_year"}) > 1:
         raise InvalidValueError("format", "a pattern with one month and one year", written)
 

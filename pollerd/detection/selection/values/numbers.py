@@ -160,7 +160,7 @@ def _bad_neighbours(text: str, number: NumberFound, match: re.Match[str], shown:
     if after == "-" and not behind.isalnum():
         return f"{shown} can be below 0"
     if any(unicodedata.category(sign) in ("No", "Nl") for sign in (before, after) if sign):
-        return f"{shown} has a raised digit or a fraction beside it"
+        return f"{shown} has a raised digit or a fraction next to it"
     if (after == ":" and _is_digit(behind)) or (before == ":" and _is_digit(front)):
         return f"{shown} is a time or a ratio"
     joined = (after, behind), (before, front)
