@@ -36,7 +36,7 @@ REFUSED = [
     ("p:visible", 2, "class or attribute"),
     ("p:hover", 2, "a state in a browser"),
     ("p:not(:hover)", 7, "a state in a browser"),
-    (":scope > p", 1, "leave it out"),
+    (":scope > p", 1, "remove it"),
     ("p::text", 2, "does not name an element"),
     ("svg|p", 4, "namespaces"),
     ("p[x|y]", 4, "namespaces"),
