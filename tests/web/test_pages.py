@@ -87,6 +87,16 @@ async def test_a_page_that_is_not_there(web: Web) -> None:
     )
 
 
+async def test_an_error_of_a_fragment_is_a_fragment(busy: Web) -> None:
+    form = {"preview": "1", "selections": "{"}
+    part = await busy.post("/sites/1", form, **{"X-Fragment": "1"})
+    assert (part.status, part.headers["X-Fragment"]) == (422, "1")
+    assert "selections: must be JSON" in part.text
+    assert not re.search("<html|<header|<h1|<main", part.text)
+    whole = await busy.post("/sites/1", form)
+    assert (whole.status, whole.text.count("<h1")) == (422, 1)
+
+
 async def test_a_site_is_added_changed_paused_and_deleted(web: Web) -> None:
     added = await web.post("/sites", {"url": "https://example.org/a", "title": "A", "tags": "shop, news"})
     assert (added.status, added.headers["Location"]) == (303, "/sites/1")
