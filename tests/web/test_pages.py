@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from fastapi.routing import APIRoute
 from msgspec import structs
 
 from pollerd.allocation.objectives import ComparedPolicies, ExpectedTimeliness
@@ -85,6 +87,17 @@ async def test_a_page_that_is_not_there(web: Web) -> None:
     assert (
         (await web.get("/api/v1/nowhere", Accept="text/html")).headers["Content-Type"].startswith("application/problem")
     )
+
+
+async def test_pictures_of_a_site_have_an_address(busy: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = {"name": "price", "text": "9", "currency": "EUR", "number": 9.0, "moment": None, "problem": None}
+    shown = SimpleNamespace(of=lambda state: {"name": "default", "values": [value]})
+    monkeypatch.setattr("pollerd.web.site.SelectionStatus", shown)
+    monkeypatch.setattr(busy.api.store.history, "selection_states", AsyncMock(return_value=[object()]))
+    page = await busy.get("/sites/1")
+    (address,) = re.findall(r'<img [^>]*src="([^"?]+)', page.text)
+    declared = [one.path for one in busy.api.app.routes if isinstance(one, APIRoute)]
+    assert address.replace("/1/", "/{site_id:id}/") in declared
 
 
 async def test_an_error_of_a_fragment_is_a_fragment(busy: Web) -> None:
