@@ -71,9 +71,20 @@ class PostedForm:
         return name in self._data
 
     async def file(self, name: str) -> bytes:
-        """Returns the contents of a sent file; empty where none was chosen."""
+        """Returns the contents of a sent file, once; empty where none was chosen."""
         value = self._data.get(name)
-        return await value.read() if isinstance(value, UploadFile) else b""
+        if not isinstance(value, UploadFile):
+            return b""
+        try:
+            return await value.read()
+        finally:
+            await value.close()
+
+    def file_suffix(self, name: str) -> str:
+        """Returns the suffix of a sent file's name, in lower case with its dot; empty without one."""
+        value = self._data.get(name)
+        stem, dot, suffix = (value.filename or "").rpartition(".") if isinstance(value, UploadFile) else ("", "", "")
+        return f".{suffix.lower()}" if stem and dot else ""
 
     def numbers(self, name: str) -> list[int]:
         """Returns all fields of a name as ids. Raises `InvalidValueError`."""

@@ -15,15 +15,15 @@ import structlog
 from fastapi import Path, Query, Response
 from msgspec import structs
 
-from pollerd.api.formats import Format
+from pollerd.api.formats import SUFFIXES, Format
 from pollerd.api.http import MAX_ID, Caller, Cursor
 from pollerd.api.jobs import shown_job
 from pollerd.api.list_formats import Line, parse_file
 from pollerd.api.list_schemas import ImportResult
 from pollerd.api.lists import REJECTED_ENOUGH, Importer, ImportProgress
-from pollerd.errors import InvalidValueError, NotFoundError, PollerdError
+from pollerd.errors import InvalidValueError, NotFoundError, PollerdError, refusal
 from pollerd.site_settings import SiteSpec
-from pollerd.web.http import Posted, one_of, within
+from pollerd.web.http import Posted, PostedForm, one_of, within
 from pollerd.web.page import Page, Shown, page_router
 
 router = page_router(prefix="/sites/import")
@@ -64,7 +64,7 @@ async def show_import(page: Shown) -> Response:
 
 
 def _form(page: Page, run: ImportRun | None = None, **values: Any) -> Response:
-    shown = {"text": "", "tags": "", "form": Format.TEXT.value, **values}
+    shown = {"text": "", "tags": "", "form": "", **values}
     return page.show("import.html", run=run, **shown)
 
 
@@ -74,7 +74,7 @@ async def import_sites(page: Shown, form: Posted) -> Response:
     data = await form.file("file") or form.text("list").encode("utf-8", "replace")
     if not data.strip():
         raise InvalidValueError("list", "addresses, one a line, or a file", "nothing")
-    tags, format_name = form.tags("tags"), one_of(Format, "format", form.text("format") or Format.TEXT)
+    tags, format_name = form.tags("tags"), _format(form)
     lines = _tagged(parse_file(io.BytesIO(data), format_name), tags)
     run = _begun(page, lines, adds=form.has("add"), tags=tags, too_long=len(data) > _EDITED_BYTES)
     assert run.task is not None
@@ -84,6 +84,19 @@ async def import_sites(page: Shown, form: Posted) -> Response:
     run.task.result()  # raises what was a fault of ours
     text = "" if run.too_long else data.decode("utf-8", "replace")
     return _form(page, run, text=text, tags=", ".join(tags), form=format_name.value)
+
+
+def _format(form: PostedForm) -> Format:
+    """Returns the format that was chosen, else that of the file by its name. Raises `InvalidValueError`."""
+    chosen, suffix = form.text("format"), form.file_suffix("file")
+    if chosen or not suffix:
+        return one_of(Format, "format", chosen or Format.TEXT)
+    if suffix not in SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise refusal(
+            "file", f"{suffix} is not read here: choose its format, or use `pollerd sites import` (known: {known})"
+        )
+    return SUFFIXES[suffix]
 
 
 @router.get("/{import_id:id}")

@@ -20,9 +20,9 @@ from pollerd.planning import sentences
 from pollerd.quantities import duration
 from pollerd.ranges import PLAN
 from pollerd.web.http import PAGE_HEADERS, number_of, seconds_of
-from pollerd.web.page import Shown, drawing, page_router
+from pollerd.web.page import Page, Shown, drawing, page_router
 from pollerd.web.plots import BenefitPlot, benefit_plot
-from pollerd.web.words import Moment, Sentence
+from pollerd.web.words import Moment, Sentence, figure
 
 # What was found in the last hour and day, beside what was expected.
 
@@ -108,6 +108,7 @@ async def overview(page: Shown, step: Step = None) -> Response:
         "overview.html",
         allocation=allocation,
         alone=ports.store.shared is None,
+        configured=_configured_budget(page),
         benefit=_benefit(allocation, step),
         found=await found_spans(ports, page.now),
         trouble=await _trouble(ports, counts),
@@ -116,6 +117,15 @@ async def overview(page: Shown, step: Step = None) -> Response:
         plan_shares=SHARES,
         plan_spans=SPANS,
     )
+
+
+def _configured_budget(page: Page) -> tuple[str, str] | None:
+    """Returns the budget that a restart takes, polls per second, and where that is from; None: it is not known."""
+    if "budget" not in page.web.settings:
+        return None
+    budget, source = page.web.settings["budget"]
+    places = {"default": "the default", "flag": "from --budget", "environment": "from POLLERD_BUDGET"}
+    return figure(float(budget)), places.get(source, f"from {source.removeprefix('file ')}")
 
 
 def _benefit(allocation: Any, step: int | None) -> dict[str, Any] | None:

@@ -217,6 +217,7 @@ class Page:
             "caller": caller,
             "may_write": caller is None or caller.may_write,
             "newest_change": self.newest_change,
+            "has_topic": self.web.settings.get("topic", ("unknown", ""))[0] != "",
         }
 
 

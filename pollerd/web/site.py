@@ -59,7 +59,8 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
     states = await ports.store.history.selection_states(site_id)
     signals = await site_signals(ports, site_id)
     known = await ports.store.reads.of_site(site_id)
-    strip = await _strip(ports, site_id, days, now, explained.next_expected_poll_at)
+    since = max(now - days * _DAY, site.created_at)
+    strip = await _strip(ports, site_id, since, now, explained.next_expected_poll_at)
     return page.show(
         "site.html",
         site=shown,
@@ -80,11 +81,12 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
     )
 
 
-async def _strip(ports: ApiPorts, site_id: int, days: int, now: float, expected: float | None) -> Strip | None:
-    columns = await ports.store.history.strip(site_id, now - days * _DAY)
+async def _strip(ports: ApiPorts, site_id: int, since: float, now: float, expected: float | None) -> Strip | None:
+    """Returns the polls since then, epoch s, over at least a minute; None: there are none."""
+    columns = await ports.store.history.strip(site_id, since)
     if not len(columns.at):
         return None
-    return await asyncio.to_thread(poll_strip, columns, now - days * _DAY, now, expected)
+    return await asyncio.to_thread(poll_strip, columns, min(since, now - 60.0), now, expected)
 
 
 def _belief(explained: ExplanationView, site: SiteSchema) -> Any:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
+import aiohttp
 import pytest
 from fastapi.routing import APIRoute
 from msgspec import structs
@@ -484,3 +485,45 @@ async def test_what_is_hidden_as_noise_is_shown_again_by_one_click(busy: Web) ->
     page = (await busy.get("/sites/1")).text
     assert "<del>each view counter" in page
     assert "Hide it again" in page
+
+
+async def test_a_file_is_read_as_what_its_name_says(web: Web) -> None:
+    def sent(name: str, content: str, chosen: str = "") -> aiohttp.FormData:
+        form = aiohttp.FormData({"format": chosen, "add": "1"})
+        form.add_field("file", content.encode(), filename=name)
+        return form
+
+    table = "url,title\nhttps://example.org/csv,From a table\n"
+    for name, content, url in (
+        ("Sites.CSV", table, "https://example.org/csv"),
+        ("sites.jsonl", '{"url": "https://example.org/lines"}\n', "https://example.org/lines"),
+        ("sites", "https://example.org/plain\n", "https://example.org/plain"),
+    ):
+        answer = await web.post("/sites/import", sent(name, content))
+        assert answer.status == 200
+        assert list(await web.api.store.sites.at([url])) == [url]
+    assert (await web.api("GET", "/sites")).json["items"][0]["title"] in ("", "From a table")
+    refused = await web.post("/sites/import", sent("sites.yaml", "sites: []\n"))
+    assert (refused.status, ".yaml is not read here" in refused.text) == (422, True)
+    assert (await web.post("/sites/import", sent("sites.yaml", "https://example.org/y\n", "text"))).status == 200
+
+
+async def test_settings_decide_what_pages_say_of_restarts_addresses_and_topics(web: Web) -> None:
+    page = await web.get("/")
+    assert 'href="/collection"' in page.text
+    settings = web.api.app.state.web.settings
+    settings.update(topic=("", "default"), public_url=("", "default"))
+    assert 'href="/collection"' not in (await web.get("/")).text
+    assert (await web.get("/rules")).text.count("no-address") == 0, "there is no channel yet"
+    made = {"kind": "webhook", "name": "hook", "url": "https://example.org/hook"}
+    assert (await web.post("/rules/channels", made)).status in (200, 303)
+    assert "--public-url" in (await web.get("/rules")).text
+    settings["public_url"] = ("https://watch.example.org", "flag")
+    assert "--public-url" not in (await web.get("/rules")).text
+
+
+async def test_a_restart_is_spoken_of_beside_the_budget(busy: Web) -> None:
+    busy.api.app.state.web.settings.update(budget=("7.5", "flag"))
+    page = await busy.get("/")
+    assert "then the budget is 7.5 polls per second again (from --budget)" in page.text
+    assert "152 %" not in page.text

@@ -7,6 +7,7 @@ import { writeTimes } from "./times.js";
 const SILENT_MS = 10_000;
 const ASK_MS = 15_000;
 let brokenSince = null;
+let health = null; // as it was said last
 let newest = 0; // id of the newest change that this page shows, or that came since
 
 /** Calls `came(type, data)` for events. wants.polls: whether this page shows polls as they happen. */
@@ -98,22 +99,31 @@ function showLive(since) {
     banner.replaceChildren("Not live since ", time, ", trying again.");
     writeTimes(banner);
   }
-  banner.hidden = !broken;
+  if (banner.hidden === broken) {
+    banner.hidden = !broken;
+    if (broken) say("▲ cannot be reached", "bad");
+    else if (health !== null) showHealth(health);
+  }
+}
+
+function say(text, state) {
+  const place = document.getElementById("health");
+  if (place.textContent.trim() !== text) place.textContent = text;
+  place.dataset.state = state;
 }
 
 function showHealth(data) {
-  const health = document.getElementById("health");
+  health = data;
   const text = data.database ? `▲ database: ${data.database}` : data.offline ? "▲ our link is down" : "✓ polling";
-  if (health.textContent.trim() !== text) health.textContent = text;
-  health.dataset.state = data.polling ? "fine" : "bad";
+  if (document.getElementById("not-live").hidden) say(text, data.polling ? "fine" : "bad");
   const icon = document.querySelector("link[rel=icon]");
   const wanted = icon.href.replace(/icon(-alert)?\.svg$/, data.polling ? "icon.svg" : "icon-alert.svg");
   if (icon.href !== wanted) icon.href = wanted;
   const used = document.getElementById("used");
   if (used) {
-    const share = data.rate / data.budget;
+    const share = Math.min(data.rate / data.budget, 1); // a moment's rate may be above it, the budget never is
     used.textContent = `${Math.round(100 * share)} %`;
-    document.getElementById("used-meter").value = Math.min(share, 1);
+    document.getElementById("used-meter").value = share;
   }
   if (data.build && !document.body.dataset.worker.includes(data.build)) {
     const link = document.createElement("a");
