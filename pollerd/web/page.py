@@ -5,8 +5,12 @@ How a page is made: a template, what it shows, and what all pages have in common
 
 from __future__ import annotations
 
+import base64
+import binascii
 import gzip
 import hashlib
+import re
+import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,12 +67,43 @@ class Asset:
     """By gzip."""
 
 
+# A page asks for one script, not for each of its modules in turn: a module and all that it imports become one file,
+# each module in a function of its own, so that names do not meet.
+_ENTRIES = ("page.js", "live-worker.js")
+_IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
+
+
+def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
+    """Returns a module with those that it imports, in the order in which they are needed."""
+    made: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name in made:
+            return
+        source = _COMMENT.sub("", contents[name].decode())
+        for _, needed in _IMPORT.findall(source):
+            add(needed)
+        inside = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(found[2])};", source)
+        given = ", ".join(_EXPORT.findall(source))
+        made[name] = f"const {_variable(name)} = (() => {{\n{_EXPORT.sub('', inside)}return {{ {given} }};\n}})();\n"
+
+    add(entry)
+    return "".join(made.values()).encode()
+
+
+def _variable(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
 class Assets:
     """All files, and the address that they have in common."""
 
     def __init__(self) -> None:
         folder = resources.files("pollerd.web") / "assets"
         contents = {file.name: file.read_bytes() for file in sorted(folder.iterdir(), key=lambda one: one.name)}
+        contents |= {name: _bundled(name, contents) for name in _ENTRIES}
         self.files: Mapping[str, Asset] = {
             name: Asset(_ASSETS_MEDIA[name[name.rindex(".") :]], body, gzip.compress(body, 9, mtime=0))
             for name, body in contents.items()
@@ -134,6 +169,8 @@ async def service_worker(request: Request) -> Response:
 PAGE_FORM = "page"
 """Name of the forms of pages: one token serves all forms of a session."""
 _FRAGMENT = "x-fragment"
+_PACKING = 6
+"""Level of gzip."""
 _MEDIA = "text/html; charset=utf-8"
 
 
@@ -196,10 +233,26 @@ class Page:
     def show(self, template: str, *, status: int = HTTPStatus.OK, **values: Any) -> Response:
         """Returns the page of a template."""
         text = self.web.environment.get_template(template).render(frame=self._frame(), **values)
-        headers = {**PAGE_HEADERS, "Vary": "X-Fragment, Cookie"}
-        if self.is_fragment:
+        headers = {**PAGE_HEADERS, "Vary": "X-Fragment, Cookie, Accept-Encoding"}
+        if self.is_fragment and not text.startswith("<!DOCTYPE"):  # a whole page is put into no other
             headers["X-Fragment"] = "1"
-        return Response(text.encode("utf-8", "replace"), status, headers, _MEDIA)
+        body = text.encode("utf-8", "replace")
+        if self._may_be_packed:
+            headers["Content-Encoding"] = "gzip"
+            body = gzip.compress(body, _PACKING, mtime=0)
+        return Response(body, status, headers, _MEDIA)
+
+    @property
+    def _may_be_packed(self) -> bool:
+        """Whether the answer may be compressed.
+
+        The length of a compressed answer tells whether what was sent is like what is secret in it (BREACH). So answers
+        to forms and queries, which show them again, or a token that was just made, go out as they are; and the token
+        of forms, which every page has, looks different each time, as what watched pages contain is input, too.
+        """
+        asked = self.request
+        reflects = asked.method not in ("GET", "HEAD") or bool(asked.url.query)
+        return not reflects and "gzip" in asked.headers.get("accept-encoding", "")
 
     def go(self, path: str) -> Response:
         """Returns the way to another page after a form was taken."""
@@ -213,12 +266,28 @@ class Page:
             "status": status,
             "version": self.web.version,
             "fragment": self.is_fragment,
-            "csrf": csrf_token(caller, PAGE_FORM),
+            "csrf": _masked(csrf_token(caller, PAGE_FORM)),
             "caller": caller,
             "may_write": caller is None or caller.may_write,
             "newest_change": self.newest_change,
             "has_topic": self.web.settings.get("topic", ("unknown", ""))[0] != "",
         }
+
+
+def _masked(token: str) -> str:
+    """Returns a token under a pad of its own, which goes with it; see `Page._may_be_packed`."""
+    pad, told = secrets.token_bytes(len(token)), token.encode()
+    return base64.urlsafe_b64encode(pad + bytes(a ^ b for a, b in zip(pad, told, strict=True))).decode()
+
+
+def _unmasked(sent: str) -> str:
+    """Returns the token of what a form sent; what is none becomes one that is not right."""
+    try:
+        both = base64.urlsafe_b64decode(sent.encode("ascii", "replace"))
+    except binascii.Error:
+        return ""
+    half = len(both) // 2
+    return bytes(a ^ b for a, b in zip(both[:half], both[half:], strict=False)).decode("latin-1")
 
 
 async def _page(request: Request) -> Page:
@@ -381,7 +450,7 @@ async def _check_form(request: Request) -> None:
     """Raises 403 unless the form was made by this session, where there is one."""
     if csrf_token(caller_of(request), PAGE_FORM):
         form = await posted_form(request)
-        check_csrf(request, PAGE_FORM, form.text("csrf"))
+        check_csrf(request, PAGE_FORM, _unmasked(form.text("csrf")))
 
 
 def page_router(prefix: str = "") -> APIRouter:

@@ -133,6 +133,14 @@ async def test_forms_of_other_sessions_and_pages_are_refused(person: Person) -> 
     assert (await person.post("/sites/1/pause", {"csrf": csrf})).status == 403
 
 
+async def test_the_token_of_forms_looks_different_each_time(person: Person) -> None:
+    """As the compressed length of a page would tell of one that stays (BREACH)."""
+    first, second = await person.csrf(), await person.csrf()
+    assert first != second
+    for n, csrf in enumerate((first, second)):
+        assert (await person.post("/sites", {"url": f"https://example.org/{n}", "csrf": csrf})).status == 303
+
+
 async def test_a_link_from_elsewhere_comes_back_once_with_the_cookie(person: Person) -> None:
     bounced = await person.get("/changes/1", **{"Sec-Fetch-Site": "cross-site"})
     assert bounced.status == 200
