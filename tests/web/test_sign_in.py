@@ -135,6 +135,7 @@ async def test_forms_of_other_sessions_and_pages_are_refused(person: Person) -> 
 
 async def test_the_token_of_forms_looks_different_each_time(person: Person) -> None:
     """As the compressed length of a page would tell of one that stays (BREACH)."""
+    await person.sign_in()
     first, second = await person.csrf(), await person.csrf()
     assert first != second
     for n, csrf in enumerate((first, second)):
