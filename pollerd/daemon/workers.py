@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import importlib
 import multiprocessing
+import multiprocessing.util
 import os
 import pickle
 import resource
@@ -301,6 +302,8 @@ class _Process:
         with theirs:
             self._process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
             await asyncio.to_thread(self._process.start)
+        # Else a program that ends without `end` would wait for it for ever: the process ignores what asks it to end.
+        multiprocessing.util.Finalize(self, self._process.kill, exitpriority=0)
         self._streams = await asyncio.open_unix_connection(sock=ours, limit=_BUFFER_BYTES)
 
     async def run(self, work: Callable[..., T], arguments: tuple[object, ...]) -> T:

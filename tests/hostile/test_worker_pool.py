@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
@@ -211,3 +212,32 @@ async def test_a_host_that_used_little_goes_before_one_that_used_much(worker_poo
     tasks += [asyncio.create_task(work("page", 0.0)) for _ in range(3)]
     await asyncio.gather(*tasks)
     assert done == ["feed", "feed", *["page"] * 3, *["feed"] * 3]
+
+
+_PROGRAM = """
+import asyncio
+from pollerd.daemon.workers import WorkerPool
+from tests.hostile.test_worker_pool import process
+
+if __name__ == "__main__":
+    pool = WorkerPool(workers=1)
+    print(asyncio.run(pool.do(process, 0)), flush=True)
+"""
+
+
+async def test_a_program_that_ends_without_closing_the_pool_ends(tmp_path: Path) -> None:
+    """As one does that a fault ends; the process at work ignores what asks it to end."""
+    (tmp_path / "program.py").write_text(_PROGRAM)
+    root = str(Path(__file__).parents[2])
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(tmp_path / "program.py")),
+        env={**os.environ, "PYTHONPATH": root},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        out, _ = await asyncio.wait_for(program.communicate(), 60)
+    finally:
+        if program.returncode is None:
+            program.kill()
+    assert program.returncode == 0
+    assert not Path(f"/proc/{int(out)}").exists()

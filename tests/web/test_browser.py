@@ -325,3 +325,5 @@ async def test_a_broken_stream_is_said_only_after_ten_seconds(busy: Web, new_rea
     await reader.page.clock.fast_forward(5_000)
     await until(lambda: reader.page.locator("#not-live").is_visible())
     assert "Not live since" in (await reader.page.locator("#not-live").text_content() or "")
+    header = reader.page.locator("#health")
+    assert (await header.text_content(), await header.get_attribute("data-state")) == ("▲ cannot be reached", "bad")
