@@ -134,14 +134,18 @@ def benefit_plot(
     y = Scale(0.0, most, BENEFIT_HEIGHT - _BOTTOM, _TOP)
     now = min(range(len(curve)), key=lambda n: abs(curve[n][0] - budget))
     chosen = now if step is None else min(max(step, 0), len(curve) - 1)
-    rows = [BenefitRow(polls, found, x(polls), _sentence(polls, found, budget, scheduled)) for polls, found in curve]
+    rows = [BenefitRow(polls, found, x(polls), _sentence(polls, found, *curve[now])) for polls, found in curve]
     return BenefitPlot(_drawn(rows, x, y, (budget, scheduled, uniform), chosen), rows, chosen)
 
 
-def _sentence(polls: float, found: float, budget: float, scheduled: float) -> str:
-    if abs(polls / budget - 1.0) < 0.02:
-        return f"At {figure(polls)} polls/s, as now, about {figure(scheduled)} an hour."
-    return f"At {figure(polls)} polls/s about {figure(found)} an hour instead of {figure(scheduled)}."
+def _sentence(polls: float, found: float, budget: float, best: float) -> str:
+    """best: what the present budget finds an hour if it is split as well as the others are here."""
+    if polls == budget:
+        return f"At {figure(polls)} polls/s, as now, about {figure(found)} changes an hour at the best split."
+    share = found / best if best > 0 else 1.0
+    if share <= 1:
+        return f"At {figure(polls)} polls/s about {percent(share)} of the changes that {figure(budget)} find."
+    return f"At {figure(polls)} polls/s about {percent(share - 1)} more changes than {figure(budget)} find."
 
 
 def _drawn(rows: Sequence[BenefitRow], x: Scale, y: Scale, now: tuple[float, float, float | None], chosen: int) -> str:
