@@ -88,7 +88,7 @@ async def test_the_command_says_it_in_sentences(api: Api, run: Run) -> None:
     assert shown[-2].split("\t") == [
         "tag",
         "sites",
-        "changes a day",
+        "changes per day",
         "in time",
         "half within",
         "90 % within",

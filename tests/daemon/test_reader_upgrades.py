@@ -10,6 +10,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from pollerd.api.inputs import check_selections
+from pollerd.detection.detect import ANEW
 from pollerd.detection.noise.learning import fingerprint_of
 from pollerd.detection.selection.comparing import resealed
 from pollerd.model import OutcomeKind, SelectionDetection, StoredReading
@@ -88,7 +89,7 @@ async def test_forty_kinds_of_page(start: Start, origin: Origin, any_database: s
             assert {name: found for name, found in (await changes(running, sites)).items() if found} == {}
             for kind in KINDS:
                 polls = await running.polls(sites[kind.name])
-                said = [poll.detail for poll in polls if "compared anew" in poll.detail]
+                said = [poll.detail for poll in polls if ANEW in poll.detail]
                 assert len(said) == kind.sees_more, f"{kind.name}: {said}"
             read = await query(any_database, "SELECT DISTINCT reader FROM site_state")
             assert read == [(2,)]
