@@ -139,7 +139,8 @@ from pollerd.errors import TooHeavyError
 from tests.hostile.test_worker_pool import process
 
 async def main():
-    print(await WorkerPool(workers=1).do(process, 1), flush=True)
+    pool = WorkerPool(workers=1)  # held: the processes of one that nobody holds end with it
+    print(await pool.do(process, 1), flush=True)
     await asyncio.sleep(3600)
 
 if __name__ == "__main__":
