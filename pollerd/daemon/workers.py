@@ -302,8 +302,8 @@ class _Process:
         with theirs:
             self._process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
             await asyncio.to_thread(self._process.start)
-        # Else a program that ends without `end` would wait for it for ever: the process ignores what asks it to end. Also
-        # if nobody holds this any more.
+        # Else a program that ends without `end` would wait for it for ever: the process ignores what asks it to end. It
+        # ends with this object, too.
         multiprocessing.util.Finalize(self, self._process.kill, exitpriority=0)
         self._streams = await asyncio.open_unix_connection(sock=ours, limit=_BUFFER_BYTES)
 
