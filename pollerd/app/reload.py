@@ -36,19 +36,22 @@ def warn_of_short_tokens(config: Config) -> None:
 class Reload:
     """Reads settings and list again, and applies the changes to the running daemon."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what a reload reaches)
         self,
         config: Config,
         again: Callable[[], Config],
         *,
+        shown: dict[str, tuple[str, str]],
         daemon: Daemon,
         fetcher: Fetcher,
         renderer: Renderer | None,
         store: Store,
         tokens: Tokens,
     ) -> None:
-        """`config`: settings in force; `again` reads them again, and raises PollerdError if they are invalid."""
-        self._config, self._again = config, again
+        """`config`: settings in force; `again` reads them again, and raises PollerdError if they are invalid; `shown`:
+        those in force as the pages show them, kept up to date.
+        """
+        self._config, self._again, self._shown = config, again, shown
         self._daemon, self._fetcher, self._renderer = daemon, fetcher, renderer
         self._store, self._tokens = store, tokens
         self._wanted = asyncio.Event()
@@ -78,6 +81,7 @@ class Reload:
             self._log.warning("restart_needed", settings=", ".join(waiting))
         in_force = {name: getattr(self._config.options, name) for name in waiting}
         self._config = replace(config, options=replace(config.options, **in_force))
+        self._shown.update(self._config.shown())
         warn_of_short_tokens(config)
         self._log.info("reloaded", changed=", ".join(sorted(changed - NEEDS_RESTART)) or "nothing")
         if lines is not None and config.options.urls is not None:

@@ -245,10 +245,11 @@ async def _serve(
 ) -> None:
     daemon, store = parts.daemon, parts.store
     api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
+    shown = config.shown()
     if not config.options.no_web:
         from pollerd.web.application import add_pages  # what a daemon without pages does not need
 
-        add_pages(api, config.shown(), RECENT.at_least)
+        add_pages(api, shown, RECENT.at_least)
         await _say_first_user(config, api, listener)
     refused = daemon.parts.runtime.instruments.api_connections_refused
     server = ApiServer(api, _API_DRAIN_SECONDS, Admission(_api_connections(parts.descriptors), refused.inc))
@@ -260,6 +261,7 @@ async def _serve(
         reload = Reload(
             config,
             again,
+            shown=shown,
             daemon=daemon,
             fetcher=daemon.parts.fetcher,
             renderer=daemon.parts.renderer,

@@ -142,7 +142,7 @@ async def asset(request: Request, build: str, name: str) -> Response:
 async def manifest(request: Request) -> Response:
     """Name, icon, and where addresses go that are shared with the application."""
     icon = {"src": request.app.state.web.assets.url("icon.svg"), "sizes": "any", "type": "image/svg+xml"}
-    told = {
+    document = {
         "name": "pollerd",
         "short_name": "pollerd",
         "description": "What has changed on the pages that you watch.",
@@ -156,7 +156,7 @@ async def manifest(request: Request) -> Response:
         "share_target": {"action": "/sites/add", "params": {"title": "title", "text": "text", "url": "url"}},
     }
     headers = {"Cache-Control": "no-cache", **POLICY}
-    return Response(orjson.dumps(told), media_type="application/manifest+json", headers=headers)
+    return Response(orjson.dumps(document), media_type="application/manifest+json", headers=headers)
 
 
 @router.get("/service-worker.js", response_class=Response)
@@ -182,11 +182,15 @@ class PageParts:
     environment: Environment
     version: str
     settings: Mapping[str, tuple[str, str]]
-    """Each setting as it may be shown, and where it comes from."""
+    """Each setting as it may be shown, and where it comes from; a reload keeps it up to date."""
     log_lines: Callable[[str], Sequence[str]]
     """Returns the last lines of the log, of a level or above."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What a page keeps between readers, by name."""
+
+    def setting(self, name: str) -> str | None:
+        """Returns a setting as it may be shown, empty if it is not set; None: the settings are not known."""
+        return self.settings[name][0] if name in self.settings else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +274,14 @@ class Page:
             "caller": caller,
             "may_write": caller is None or caller.may_write,
             "newest_change": self.newest_change,
-            "has_topic": self.web.settings.get("topic", ("unknown", ""))[0] != "",
+            "has_topic": self.web.setting("topic") != "",
         }
 
 
 def _masked(token: str) -> str:
     """Returns a token under a pad of its own, which goes with it; see `Page._may_be_packed`."""
-    pad, told = secrets.token_bytes(len(token)), token.encode()
-    return base64.urlsafe_b64encode(pad + bytes(a ^ b for a, b in zip(pad, told, strict=True))).decode()
+    pad = secrets.token_bytes(len(token))
+    return base64.urlsafe_b64encode(pad + bytes(a ^ b for a, b in zip(pad, token.encode(), strict=True))).decode()
 
 
 def _unmasked(sent: str) -> str:

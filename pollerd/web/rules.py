@@ -120,7 +120,7 @@ async def _page(page: Page, *, state: str = "", cursor: str | None = None, **mor
         cursor=cursor,
         state=state,
         states=_STATES,
-        no_address=not page.web.settings.get("public_url", ("unknown", ""))[0],
+        no_address=page.web.setting("public_url") == "",
         **values,
     )
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from pollerd.api.inputs import check_selections
+from pollerd.daemon.control import preview
+from pollerd.errors import InvalidValueError
 from pollerd.fetching.settings import FetchSettings
 from pollerd.lists.recognise import AddressKind, Obstacle
-from pollerd.model import Change, OutcomeKind, SelectionState
+from pollerd.model import Change, Outcome, OutcomeKind, SelectionState
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.site_settings import SiteSpec, TagSettings
 from pollerd.storage.changes import ChangeFilter
@@ -423,3 +425,18 @@ async def test_a_repair_survives_a_kill(start: Start, origin: Origin, way: str) 
         await edit(running, site, way, NEW)
         (change,) = await found(running, site, 1)
         assert "11.00" in change.summary
+
+
+def _too_much(outcome: Outcome, url: str) -> None:
+    raise RecursionError
+
+
+async def test_a_page_that_breaks_what_recognises_it_is_refused_in_a_sentence(
+    start: Start, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(origin, "/shop", page("1.00"))
+    monkeypatch.setattr(preview, "recognise", _too_much)
+    async with start() as running:
+        for _ in range(2):  # the process lives on
+            with pytest.raises(InvalidValueError, match="url: must be such that the page can be read"):
+                await running.control.preview.of_url(SiteSpec(origin.url("/shop"), selections=selections(default={})))

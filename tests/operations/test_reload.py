@@ -7,12 +7,14 @@ import contextlib
 import logging
 import os
 import pty
+import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import structlog
 from structlog.testing import CapturingLogger
@@ -121,6 +123,14 @@ async def test_settings_that_need_a_restart_are_named(served: Served) -> None:
             await served.reload()
         assert [said["settings"] for said in served.events("restart_needed")] == ["max_inflight, seeds"] * 2
         assert [said["changed"] for said in served.events("reloaded")] == ["budget", "nothing"]
+        (started,) = served.events("started")
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://{started['listen']}/system", headers={"Accept": "text/html"}) as answer,
+        ):
+            rows = re.findall(r"<code>(budget|max_inflight)</code></th><td>([^<]*)<", await answer.text())
+        assert dict(rows)["budget"] == "9.0", "as a restart takes it"
+        assert dict(rows)["max_inflight"] != "7", "as it is in force"
 
     await served.run(watch)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from pollerd.storage.values import SiteContext
 if TYPE_CHECKING:  # loaded with the first preview
     from pollerd.detection.selection.preview import EarlierVersion
 
+T = TypeVar("T")
 _AT_ONCE = 2
 _EARLIER_MOST = 5
 _TEXT = "text/plain; charset=utf-8"
@@ -74,9 +76,9 @@ class PreviewControl:
         cost = DEFAULT_RENDER_COST if render else 1.0
         async with self._turn:
             outcome = await self._requests.get(context, request, cost=cost, patience_seconds=0.0)
-        recognised = await self._workers.do(recognise, outcome, spec.url)
         if outcome.body is None:
-            return _of_fetch(spec.url, outcome, (), recognised)
+            return _of_fetch(spec.url, outcome, (), recognise(outcome, spec.url))
+        recognised = await self._read(context, "url", recognise, outcome, spec.url)
         stored, earlier = ({}, {}) if site is None else await self._known(site, spec.selections)
         page = (outcome.body, outcome.content_type, spec.url)
         preview = await self._preview(context, spec.selections, *page, stored, earlier)
@@ -102,13 +104,18 @@ class PreviewControl:
     ) -> tuple[SelectionPreview, ...]:
         from pollerd.detection.selection.preview import preview
 
+        page = (selections, *page_and_known, context.access.pdf_password)
+        return await self._read(context, "selections", preview, *page)
+
+    async def _read(self, context: SiteContext, field: str, work: Callable[..., T], *arguments: object) -> T:
+        """Returns the result of work on the page. Raises InvalidValueError of the field if the work fails."""
         try:
-            return await self._workers.do(preview, selections, *page_and_known, context.access.pdf_password)
+            return await self._workers.do(work, *arguments)
         except Exception as error:
             # The page and the selections are the caller's: what they do to a parser is said to the caller, and logged.
             self._log.warning("preview_failed", url=context.url, exc_info=error)
-            allowed = f"such that the page can be read by them ({reason(context, error)})"
-            raise InvalidValueError("selections", allowed, "others") from error
+            allowed = f"such that the page can be read ({reason(context, error)})"
+            raise InvalidValueError(field, allowed, "others") from error
 
     async def _context(self, site: Site) -> SiteContext:
         return (await self._store.sites.contexts([site.id]))[site.id]
