@@ -388,6 +388,7 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         "link": _link,
         "tag_colour": _tag_colour,
         "shown_url": _shown_url,
+        "host": _shown_host,
     }
     for name in made.list_templates():
         made.get_template(name)
@@ -409,6 +410,11 @@ def _link(url: str) -> str | None:
 def _shown_url(url: str) -> str:
     """Returns an address as people read it: without scheme, and the slash at its end."""
     return url.partition("://")[2].removesuffix("/") or url
+
+
+def _shown_host(url: str) -> str:
+    """Returns the host of an address as people read it, with a port that is not the usual one."""
+    return url.partition("://")[2].partition("/")[0]
 
 
 def _tag_colour(tag: str) -> int:
