@@ -50,7 +50,11 @@ class Filled(BaseModel):
 
     def rule(self) -> dict[str, Any]:
         """Returns the rule's document, as far as the link fills it in."""
-        scope = {"ids": [self.site] if self.site else [], "tags": [self.tag], "hosts": [self.host]}
+        scope: dict[str, list[Any]] = {
+            "ids": [self.site] if self.site else [],
+            "tags": [self.tag],
+            "hosts": [self.host],
+        }
         words = {"added": [self.added], "removed": [self.removed]}
         return {
             **_READY.get(self.ready, {}),
