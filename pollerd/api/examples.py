@@ -305,7 +305,7 @@ _SITE: dict[str, Any] = {
     "title": "News of the valley",
     "state": "active",
     "tags": ["daily"],
-    **{name: one.example for name, one in INHERITED.items()},
+    **{name: setting.example for name, setting in INHERITED.items()},
     "page_title": "Valley News: home",
     "learned_half_life": 5_400.0,
     "header_names": ["Accept-Language"],

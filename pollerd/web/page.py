@@ -214,6 +214,12 @@ class Page:
         return caller_of(self.request)
 
     @property
+    def may_write(self) -> bool:
+        """Whether the reader can change anything: forms are shown to nobody else."""
+        caller = self.caller
+        return caller is None or caller.may_write
+
+    @property
     def now(self) -> float:
         """The time, epoch s."""
         return time.time()  # noqa: TID251 (this is where pages get it)
@@ -272,7 +278,7 @@ class Page:
             "fragment": self.is_fragment,
             "csrf": _masked(csrf_token(caller, PAGE_FORM)),
             "caller": caller,
-            "may_write": caller is None or caller.may_write,
+            "may_write": self.may_write,
             "newest_change": self.newest_change,
             "has_topic": self.web.setting("topic") != "",
         }
