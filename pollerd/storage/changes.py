@@ -17,7 +17,7 @@ from pollerd.storage import encoding
 from pollerd.storage.encoding import Order, Position
 from pollerd.storage.engine import Database
 from pollerd.storage.locks import WriterLocks
-from pollerd.storage.schema import change, content, outbox, seen_range, site, site_tag
+from pollerd.storage.schema import change, content, outbox, seen_range, site, site_tag, site_text
 from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
@@ -105,7 +105,7 @@ class ChangeFilter:
     unseen_by: str | None = None
     """The reader who has not seen it."""
     words: str | None = None
-    """In its summary or its site's URL, whatever the case."""
+    """In its summary, or its site's URL or title, whatever the case."""
     rule_id: int | None = None
     """The rule that tells of it."""
     after: int | None = None
@@ -143,8 +143,10 @@ def _changes(change_filter: ChangeFilter) -> Select[Any]:
             c.selection,
             c.matters,
             c.why,
+            func.coalesce(site.c.title, site_text.c.page_title, "").label("title"),
         )
         .join_from(change, site)
+        .outerjoin(site_text, site_text.c.site_id == c.site_id)
         .outerjoin(_BEFORE, _BEFORE.c.id == c.before_content_id)
         .outerjoin(_AFTER, _AFTER.c.id == c.after_content_id)
         .where(~is_soft_deleted(c.site_id))
@@ -168,6 +170,8 @@ def _changes(change_filter: ChangeFilter) -> Select[Any]:
             or_(
                 c.summary.icontains(change_filter.words, autoescape=True),
                 site.c.url.icontains(change_filter.words, autoescape=True),
+                site.c.title.icontains(change_filter.words, autoescape=True),
+                site_text.c.page_title.icontains(change_filter.words, autoescape=True),
             )
         )
     if change_filter.after is not None:
@@ -204,6 +208,7 @@ def _change(  # noqa: PLR0913 (the columns of a row)
     selection: str | None,
     matters: bool,
     why: str,
+    title: str,
 ) -> Change:
     return Change(
         id=change_id,
@@ -218,6 +223,7 @@ def _change(  # noqa: PLR0913 (the columns of a row)
         selection=selection or DEFAULT_SELECTION,
         matters=bool(matters),
         why=why,
+        title=title,
     )
 
 

@@ -138,14 +138,16 @@ site = Table(
     sqlite_autoincrement=True,
 )
 
-# The text by which lists of sites are searched, without regard to case: `words` holds URL and title. A separate table,
-# because a start reads all rows of `site`. Its index of trigrams is made by migration 0020, if the database has such.
+# The text by which lists of sites are searched, without regard to case: `words` holds URL and titles; `title` is the
+# user's, else the page's own, which `page_title` has as it was read. A separate table, because a start reads all rows
+# of `site`. Its index of trigrams is made by migration 0020, if the database has such.
 site_text = Table(
     "site_text",
     metadata,
     site_id_column(primary_key=True),
     Column("title", PlainText, nullable=False, server_default=""),
     Column("words", Text, nullable=False),
+    Column("page_title", Text, nullable=False, server_default=""),
     Index(None, "title", "site_id"),
 )
 
