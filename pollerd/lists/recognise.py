@@ -317,7 +317,7 @@ def _is_shell(html: bytes, tree: LexborHTMLParser, text: str) -> bool:
         return False
     asks = compiled(_NEEDS_SCRIPTS)
     if asks.search(text) or (
-        len(text) <= _FEW_WORDS / 2 and any(asks.search(one.text()) for one in tree.css("noscript"))
+        len(text) <= _FEW_WORDS / 2 and any(asks.search(node.text()) for node in tree.css("noscript"))
     ):
         return True
     places = (node for node in tree.css("body [id]") if compiled(_APPLICATION).match(node.attributes.get("id") or ""))

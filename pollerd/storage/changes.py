@@ -21,6 +21,7 @@ from pollerd.storage.schema import change, content, outbox, seen_range, site, si
 from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
+from pollerd.storage.undo import KeptCopy, KeptKind, keep, kept_copies, taken_copy
 from pollerd.storage.values import ListPage
 
 # Changes that a reader has seen: ranges of ids, so that a million seen changes cost one row.
@@ -308,8 +309,20 @@ class ChangeStore(Subject):
     # What readers have seen.
 
     @writes
-    def put_seen(self, connection: Connection, reader: str, ranges: Iterable[Range], *, seen: bool = True) -> None:
-        """Notes that a reader has seen the changes with ids in these ranges, both ends included; or has not."""
+    def put_seen(
+        self,
+        connection: Connection,
+        reader: str,
+        ranges: Iterable[Range],
+        *,
+        seen: bool = True,
+        undoable: int | None = None,
+        now: float = 0.0,
+    ) -> None:
+        """Notes that a reader has seen the changes with ids in these ranges, both ends included; or has not.
+
+        undoable: it can be undone from `now` on, as one of so many changes (0: of all); None: it cannot.
+        """
         self._sql.locks.note_seen(connection, reader)
         before = seen_ranges(connection, reader)
         after = merged(before, ranges) if seen else without(before, ranges)
@@ -325,6 +338,24 @@ class ChangeStore(Subject):
             connection.execute(delete(seen_range).where(c.reader == reader, c.first == first))
         if new:
             connection.execute(insert(seen_range), new)
+        if undoable is not None:
+            marked = without(after, before) if seen else without(before, after)
+            document = {"ranges": marked, "seen": seen, "count": undoable}
+            keep(connection, KeptKind.SEEN, "", document, now, reader=reader)
+
+    @reads
+    def last_mark(self, connection: Connection, reader: str, now: float) -> KeptCopy | None:
+        """Returns the reader's last mark that can be undone."""
+        copies = kept_copies(connection, [KeptKind.SEEN], now, reader)
+        return copies[0] if copies else None
+
+    @writes
+    def undo_mark(self, connection: Connection, reader: str, copy_id: int, now: float) -> None:
+        """Takes back a mark; the undoing can be undone, too. Raises `NotFoundError`."""
+        copy = taken_copy(connection, copy_id, [KeptKind.SEEN], now, reader)
+        ranges = [(int(first), int(last)) for first, last in copy.document["ranges"]]
+        seen = not copy.document["seen"]
+        self.put_seen.within(connection, reader, ranges, seen=seen, undoable=copy.document["count"], now=now)
 
     @reads
     def count_unseen(self, connection: Connection, reader: str, most: int) -> int:

@@ -810,6 +810,22 @@ job_change = Table(
     Column("before", Text, nullable=False),
 )
 
+# Copies of what was deleted or marked, for undoing. `document`: JSON; `secrets`: of a channel, encrypted. `reader`: who
+# alone can undo it; empty: all who may write.
+kept_copy = Table(
+    "kept_copy",
+    metadata,
+    id_column(),
+    Column("kind", Text, nullable=False),
+    Column("reader", Text, nullable=False, server_default=""),
+    Column("title", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    Column("secrets", LargeBinary),
+    Column("kept_at", Double, nullable=False),
+    Index(None, "kept_at"),
+    sqlite_autoincrement=True,
+)
+
 
 # Accounts: users, sessions, tokens.
 

@@ -148,7 +148,7 @@ async def list_rules(page: Shown, state: Annotated[str, Query(max_length=20)] = 
 
 
 async def alerts_page(page: Page, *, state: str = "", cursor: str | None = None, **more: Any) -> Response:
-    """Returns the page; more: the result of a test, the secret of a new webhook, an error with its status."""
+    """Returns the page; more: the result of a test, the secret of a new webhook, a refusal with its status."""
     store = page.ports.store.notifications
     rules = [RuleSchema.of(row) for row in await store.rules.all()]
     filters = NoticeFilter(state=one_of(NoticeState, "state", state) if state else None)
@@ -168,6 +168,7 @@ async def alerts_page(page: Page, *, state: str = "", cursor: str | None = None,
         state_words=dict(_STATES),
         event_words={**EVENT_WORDS, "channel.test": "a test"},
         ready=READY,
+        deleted=await store.rules.deleted(page.now),
         no_address=page.web.setting("public_url") == "",
         browser_address=str(page.request.base_url).rstrip("/"),
         **values,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Response
 
 from pollerd.api.http import MAX_ID
-from pollerd.errors import DuplicateError, InvalidValueError
+from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.storage.notification_values import StoredChannel
 from pollerd.web.alerts import alerts_page
 from pollerd.web.http import Posted, PostedForm
@@ -246,9 +246,14 @@ async def resend(page: Shown, channel_id: ChannelId) -> Response:
 
 @router.post("/{channel_id:id}/delete")
 async def delete_channel(page: Shown, channel_id: ChannelId) -> Response:
-    """Removes a channel; not while rules name it."""
-    async with page.ports.turn:
-        await page.ports.control.notifications.delete_channel(channel_id)
+    """Deletes a channel, which can be undone for a day; not while rules name it."""
+    try:
+        async with page.ports.turn:
+            await page.ports.control.notifications.delete_channel(channel_id)
+    except NotFoundError:
+        return page.go("/rules")  # it is deleted already
+    except InvalidValueError as error:
+        return await alerts_page(page, status=HTTPStatus.UNPROCESSABLE_ENTITY, failed=f"Not deleted: {error.text}.")
     return page.go("/rules")
 
 

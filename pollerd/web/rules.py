@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -10,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.api.http import MAX_ID, Words
 from pollerd.api.notifications import RuleSchema
-from pollerd.errors import DuplicateError, InvalidValueError
+from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.events import EventKind
 from pollerd.model import Media, OutcomeKind
 from pollerd.site_settings import DAYS
-from pollerd.web.alerts import EVENT_WORDS, READY
+from pollerd.web.alerts import EVENT_WORDS, READY, alerts_page
 from pollerd.web.http import Posted, PostedForm
 from pollerd.web.page import Page, Shown, page_router
 from pollerd.web.rule_form import document_of_form, field_of, sent_values, values_of
@@ -32,6 +33,7 @@ _SECONDS = {"1h": 3_600.0, "8h": 28_800.0, "1d": 86_400.0, "7d": 604_800.0}
 _FAILED_CHECKS = [
     (kind.value, kind.value.replace("_", " ")) for kind in OutcomeKind if kind.failed and kind is not OutcomeKind.BODY
 ]
+_NOTHING_TO_UNDO = "This was undone already, or more than a day has passed."
 Short = Annotated[Words, Query(max_length=300)]
 
 
@@ -152,9 +154,27 @@ async def mute_rule(page: Shown, rule_id: RuleId, form: Posted) -> Response:
 
 @router.post("/{rule_id:id}/delete")
 async def delete_rule(page: Shown, rule_id: RuleId) -> Response:
-    """Removes a rule."""
-    async with page.ports.turn:
-        await page.ports.control.notifications.delete_rule(rule_id)
+    """Deletes a rule, which can be undone for a day; one that is deleted already stays so."""
+    with suppress(NotFoundError):
+        async with page.ports.turn:
+            await page.ports.control.notifications.delete_rule(rule_id)
+    return page.go("/rules")
+
+
+@router.post("/undo")
+async def undo(page: Shown, form: Posted) -> Response:
+    """Brings a deleted rule or channel back."""
+    [copy_id] = form.numbers("id")[:1] or [0]
+    try:
+        async with page.ports.turn:
+            await page.ports.control.notifications.undelete(copy_id)
+    except NotFoundError:
+        return await alerts_page(page, status=HTTPStatus.NOT_FOUND, failed=_NOTHING_TO_UNDO)
+    except DuplicateError as error:
+        return await alerts_page(page, status=HTTPStatus.CONFLICT, failed=f"{error}: rename or delete that one first.")
+    except InvalidValueError as error:
+        text = f"A channel of this rule is missing ({error.text}). Undo its deletion first."
+        return await alerts_page(page, status=HTTPStatus.CONFLICT, failed=text)
     return page.go("/rules")
 
 
