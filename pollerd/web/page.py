@@ -217,6 +217,12 @@ class Page:
         return caller_of(self.request)
 
     @property
+    def may_write(self) -> bool:
+        """Whether the reader can change anything: forms are shown to nobody else."""
+        caller = self.caller
+        return caller is None or caller.may_write
+
+    @property
     def now(self) -> float:
         """The time, epoch s."""
         return time.time()  # noqa: TID251 (this is where pages get it)
@@ -275,7 +281,7 @@ class Page:
             "fragment": self.is_fragment,
             "csrf": _masked(csrf_token(caller, PAGE_FORM)),
             "caller": caller,
-            "may_write": caller is None or caller.may_write,
+            "may_write": self.may_write,
             "newest_change": self.newest_change,
             "has_topic": self.web.setting("topic") != "",
         }
@@ -403,6 +409,7 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         "link": _link,
         "tag_colour": _tag_colour,
         "shown_url": _shown_url,
+        "host": _shown_host,
     }
     for name in made.list_templates():
         made.get_template(name)
@@ -424,6 +431,11 @@ def _link(url: str) -> str | None:
 def _shown_url(url: str) -> str:
     """Returns an address as people read it: without scheme, and the slash at its end."""
     return url.partition("://")[2].removesuffix("/") or url
+
+
+def _shown_host(url: str) -> str:
+    """Returns the host of an address as people read it, with a port that is not the usual one."""
+    return url.partition("://")[2].partition("/")[0]
 
 
 def _tag_colour(tag: str) -> int:

@@ -25,6 +25,7 @@ from pollerd.storage.values import SiteFilter
 from pollerd.urls import MAX_URL_LENGTH
 from pollerd.web.http import Posted, PostedForm, number_of, one_of, query, seconds_of, within
 from pollerd.web.page import Shown, page_router, take_look
+from pollerd.web.words import JOB_DONE
 
 router = page_router(prefix="/sites")
 _ROWS = 50
@@ -115,6 +116,8 @@ async def list_sites(page: Shown, wanted: Wanted, cursor: LongCursor = None) -> 
         rates=_RATES,
         spans=_SPANS,
         here=here,
+        last_job=await page.ports.store.jobs.last_undoable(page.now),
+        done=JOB_DONE,
         newer=_at(here, found.previous_cursor),
         older=_at(here, found.next_cursor),
     )
