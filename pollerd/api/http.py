@@ -97,16 +97,20 @@ async def _filter(
 _Filter = Annotated[ChangeFilter, Depends(_filter)]
 
 
-async def _wanted(found: _Filter, matters: Annotated[Matters, Query(description=_MATTERS)] = "all") -> ChangeFilter:
-    return _mattering(found, matters)
+async def _wanted(
+    change_filter: _Filter, matters: Annotated[Matters, Query(description=_MATTERS)] = "all"
+) -> ChangeFilter:
+    return _mattering(change_filter, matters)
 
 
-async def _announced(found: _Filter, matters: Annotated[Matters, Query(description=_MATTERS)] = "true") -> ChangeFilter:
-    return _mattering(found, matters)
+async def _announced(
+    change_filter: _Filter, matters: Annotated[Matters, Query(description=_MATTERS)] = "true"
+) -> ChangeFilter:
+    return _mattering(change_filter, matters)
 
 
-def _mattering(found: ChangeFilter, matters: Matters) -> ChangeFilter:
-    return found if matters == "all" else replace(found, matters=matters == "true")
+def _mattering(change_filter: ChangeFilter, matters: Matters) -> ChangeFilter:
+    return change_filter if matters == "all" else replace(change_filter, matters=matters == "true")
 
 
 Wanted = Annotated[ChangeFilter, Depends(_wanted)]
@@ -208,8 +212,8 @@ class SignedIn:
 
 def caller_of(request: Request) -> SignedIn | None:
     """Returns who makes the call; None: nobody has to sign in, or the call is open and the caller unknown."""
-    found: SignedIn | None = request.scope.get(CALLER)
-    return found
+    caller: SignedIn | None = request.scope.get(CALLER)
+    return caller
 
 
 def reader_of(request: Request) -> str:
@@ -226,15 +230,15 @@ def csrf_token(caller: SignedIn | None, form: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def csrf_is_right(caller: SignedIn | None, form: str, given: str) -> bool:
+def csrf_is_right(caller: SignedIn | None, form: str, token: str) -> bool:
     """Returns whether a sent token is that of the form, or none is needed."""
     expected = csrf_token(caller, form)
-    return not expected or hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+    return not expected or hmac.compare_digest(expected.encode(), token.encode("utf-8", "replace"))
 
 
-def check_csrf(request: Request, form: str, given: str) -> None:
+def check_csrf(request: Request, form: str, token: str) -> None:
     """Raises 403 unless the token that came with a form is right."""
-    if not csrf_is_right(caller_of(request), form, given):
+    if not csrf_is_right(caller_of(request), form, token):
         raise HTTPException(HTTPStatus.FORBIDDEN, _NOT_OURS)
 
 
@@ -275,7 +279,7 @@ _FILE = {"schema": {"type": "string", "format": "binary"}}
 
 def picture_answers(media: str, example: str) -> dict[int | str, dict[str, Any]]:
     """Returns the OpenAPI of a picture. Generators of clients that know no pictures take it as bytes."""
-    content = {one: {**_FILE, "example": example} for one in (media, BYTES)}
+    content = {media_type: {**_FILE, "example": example} for media_type in (media, BYTES)}
     return {200: {"description": "the picture", "content": content}}
 
 
@@ -310,8 +314,8 @@ class AnswerHeaders:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
-                given = {*map(bytes.lower, map(itemgetter(0), headers))}
-                message = {**message, "headers": headers + [own for own in HEADERS if own[0] not in given]}
+                names = {*map(bytes.lower, map(itemgetter(0), headers))}
+                message = {**message, "headers": headers + [own for own in HEADERS if own[0] not in names]}
             await send(message)
 
         await self._app(scope, receive, with_headers)
@@ -331,8 +335,8 @@ class ApiPorts:
 
 
 async def _ports(request: Request) -> ApiPorts:
-    found: ApiPorts = request.app.state.ports
-    return found
+    ports: ApiPorts = request.app.state.ports
+    return ports
 
 
 async def _caller(request: Request) -> str:
