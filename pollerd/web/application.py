@@ -48,6 +48,7 @@ def add_pages(
             changes,
             channels,
             collection,
+            counts,
             lists,
             overview,
             page,
@@ -61,7 +62,21 @@ def add_pages(
         app.state.web = page.PageParts(files, templates, app.version, settings or {}, log_lines or _no_lines)
         app.state.refused_page = accounts.refused_page
         app.state.live_state.build = files.build
-        parts = (page, accounts, overview, sites, lists, site, changes, alerts, rules, channels, collection, system)
+        parts = (
+            page,
+            accounts,
+            overview,
+            sites,
+            lists,
+            site,
+            counts,
+            changes,
+            alerts,
+            rules,
+            channels,
+            collection,
+            system,
+        )
         add_routers(app, (router for part in parts for router in part.ROUTERS))
 
     app.state.policies.declare(PAGE_ROUTES)

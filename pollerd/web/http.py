@@ -216,6 +216,8 @@ PAGE_ROUTES = """
     write   POST   /sites/{site_id:id}
     write   POST   /sites/{site_id:id}/accept-redirect
     read    GET    /sites/{site_id:id}/compare
+    read    GET    /sites/{site_id:id}/counts
+    write   POST   /sites/{site_id:id}/counts
     write   POST   /sites/{site_id:id}/delete
     write   POST   /sites/{site_id:id}/noise
     write   POST   /sites/{site_id:id}/pause

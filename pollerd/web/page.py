@@ -9,6 +9,7 @@ import base64
 import binascii
 import gzip
 import hashlib
+import math
 import re
 import secrets
 import time
@@ -37,7 +38,9 @@ from pollerd.errors import (
     InvalidValueError,
     NotFoundError,
     SchemaError,
+    refusal,
 )
+from pollerd.limits import LeakyBuckets
 from pollerd.planning import about
 from pollerd.plots import moment_text
 from pollerd.quantities import counted
@@ -298,6 +301,18 @@ def _unmasked(sent: str) -> str:
         return ""
     half = len(both) // 2
     return bytes(a ^ b for a, b in zip(both[:half], both[half:], strict=False)).decode("latin-1")
+
+
+_LOOKS = 3
+"""Pages that one caller can have fetched by a form, a minute."""
+
+
+def take_look(page: Page, caller: object, field: str) -> None:
+    """Takes one of the fetches that the caller has for forms. Raises `InvalidValueError` of the field: wait."""
+    looks: LeakyBuckets = page.web.kept.setdefault("looks", LeakyBuckets(_LOOKS, _LOOKS / 60.0))
+    wait = looks.take(page.now, str(caller))
+    if wait > 0:
+        raise refusal(field, f"{_LOOKS} pages a minute can be fetched by hand: wait {math.ceil(wait)} s")
 
 
 async def _page(request: Request) -> Page:
