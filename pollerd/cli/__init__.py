@@ -38,7 +38,7 @@ def _say(error: Exception) -> None:
 
 
 def _leaves(group: ExceptionGroup[PollerdError]) -> list[Exception]:
-    found: list[Exception] = []
+    leaves: list[Exception] = []
     for error in group.exceptions:
-        found.extend(_leaves(error) if isinstance(error, ExceptionGroup) else [error])
-    return found
+        leaves.extend(_leaves(error) if isinstance(error, ExceptionGroup) else [error])
+    return leaves

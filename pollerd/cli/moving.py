@@ -175,8 +175,8 @@ def without_secrets(site: Mapping[str, Any]) -> dict[str, Any]:
 def refused_sites(moved: Moved) -> list[dict[str, Any]]:
     """Returns the sites that an import refuses, by the same checks: their number in the list, and the reason."""
     sent = as_list(moved)
-    found = parse_list(sent.data, sent.form.media)
-    return [{"line": line, "reason": str(one)} for line, one in found if isinstance(one, InvalidValueError)]
+    entries = parse_list(sent.data, sent.form.media)
+    return [{"line": line, "reason": str(entry)} for line, entry in entries if isinstance(entry, InvalidValueError)]
 
 
 def say_report(moved: Moved, refused: Sequence[Mapping[str, Any]], file: Path | None) -> None:
@@ -191,8 +191,10 @@ def say_report(moved: Moved, refused: Sequence[Mapping[str, Any]], file: Path | 
     typer.echo(f"pollerd: {counted(kept, 'key')} carried, {otherwise} approximated, {lost} not carried", err=True)
     follows = "what was refused, approximated or not carried follows; --report FILE has every key"
     typer.echo(f"pollerd: {follows if losses or refused else 'nothing was lost'}", err=True)
-    for one in refused[:_SHOWN]:
-        typer.echo(clean(f"entry {one['line']} ({moved.sites[one['line'] - 1]['url']}): {one['reason']}"), err=True)
+    for entry in refused[:_SHOWN]:
+        typer.echo(
+            clean(f"entry {entry['line']} ({moved.sites[entry['line'] - 1]['url']}): {entry['reason']}"), err=True
+        )
     for line in losses[:_SHOWN]:
         typer.echo(clean(str(line)), err=True)
     if len(losses) > _SHOWN:

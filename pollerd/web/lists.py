@@ -25,6 +25,7 @@ from pollerd.errors import InvalidValueError, NotFoundError, PollerdError, refus
 from pollerd.site_settings import SiteSpec
 from pollerd.web.http import Posted, PostedForm, one_of, within
 from pollerd.web.page import Page, Shown, page_router
+from pollerd.web.words import JOB_DONE
 
 router = page_router(prefix="/sites/import")
 _AT_ONCE_SECONDS = 1.0
@@ -147,16 +148,6 @@ def _tagged(lines: Iterator[Line], tags: list[str]) -> Iterator[Line]:
 jobs_router = page_router(prefix="/jobs")
 JobId = Annotated[int, Path(ge=1, le=MAX_ID)]
 _ROWS = 25
-_DONE = {
-    "pause": "paused",
-    "resume": "resumed",
-    "tag": "tagged",
-    "untag": "a tag removed",
-    "weight": "given a weight",
-    "limits": "given an interval",
-    "delete": "deleted",
-    "poll": "to be polled at once",
-}
 
 
 @jobs_router.get("")
@@ -166,7 +157,7 @@ async def list_jobs(page: Shown, cursor: Cursor = None) -> Response:
     return page.show(
         "jobs.html",
         jobs=[shown_job(job) for job in found.items],
-        done=_DONE,
+        done=JOB_DONE,
         cursor=cursor,
         next_cursor=found.next_cursor,
     )
@@ -177,7 +168,7 @@ async def show_job(page: Shown, job_id: JobId, back: Annotated[str, Query(max_le
     """One job; a script asks for it again while it runs."""
     job = shown_job(await page.ports.store.jobs.get(job_id))
     can_undo = job.undo_until is not None and job.undo_until > page.now
-    return page.show("job.html", job=job, done=_DONE, back=within(back, "/sites"), can_undo=can_undo)
+    return page.show("job.html", job=job, done=JOB_DONE, back=within(back, "/sites"), can_undo=can_undo)
 
 
 @jobs_router.post("/{job_id:id}/undo")

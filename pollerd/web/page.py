@@ -9,6 +9,7 @@ import base64
 import binascii
 import gzip
 import hashlib
+import math
 import re
 import secrets
 import time
@@ -39,7 +40,9 @@ from pollerd.errors import (
     InvalidValueError,
     NotFoundError,
     SchemaError,
+    refusal,
 )
+from pollerd.limits import LeakyBuckets
 from pollerd.planning import about
 from pollerd.plots import moment_text
 from pollerd.quantities import counted
@@ -216,6 +219,12 @@ class Page:
         return caller_of(self.request)
 
     @property
+    def may_write(self) -> bool:
+        """Whether the reader can change anything: forms are shown to nobody else."""
+        caller = self.caller
+        return caller is None or caller.may_write
+
+    @property
     def now(self) -> float:
         """The time, epoch s."""
         return time.time()  # noqa: TID251 (this is where pages get it)
@@ -274,7 +283,7 @@ class Page:
             "fragment": self.is_fragment,
             "csrf": _masked(csrf_token(caller, PAGE_FORM)),
             "caller": caller,
-            "may_write": caller is None or caller.may_write,
+            "may_write": self.may_write,
             "newest_change": self.newest_change,
             "has_topic": self.web.setting("topic") != "",
         }
@@ -294,6 +303,18 @@ def _unmasked(sent: str) -> str:
         return ""
     half = len(both) // 2
     return bytes(a ^ b for a, b in zip(both[:half], both[half:], strict=False)).decode("latin-1")
+
+
+_LOOKS = 3
+"""Pages that one caller can have fetched by a form, a minute."""
+
+
+def take_look(page: Page, caller: object, field: str) -> None:
+    """Takes one of the fetches that the caller has for forms. Raises `InvalidValueError` of the field: wait."""
+    looks: LeakyBuckets = page.web.kept.setdefault("looks", LeakyBuckets(_LOOKS, _LOOKS / 60.0))
+    wait = looks.take(page.now, str(caller))
+    if wait > 0:
+        raise refusal(field, f"{_LOOKS} pages a minute can be fetched by hand: wait {math.ceil(wait)} s")
 
 
 async def _page(request: Request) -> Page:
@@ -412,6 +433,7 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         "link": _link,
         "tag_colour": _tag_colour,
         "shown_url": _shown_url,
+        "host": _shown_host,
     }
     for name in made.list_templates():
         made.get_template(name)
@@ -433,6 +455,11 @@ def _link(url: str) -> str | None:
 def _shown_url(url: str) -> str:
     """Returns an address as people read it: without scheme, and the slash at its end."""
     return url.partition("://")[2].removesuffix("/") or url
+
+
+def _shown_host(url: str) -> str:
+    """Returns the host of an address as people read it, with a port that is not the usual one."""
+    return url.partition("://")[2].partition("/")[0]
 
 
 def _tag_colour(tag: str) -> int:
