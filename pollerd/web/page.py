@@ -24,11 +24,13 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, nodes
+from jinja2.ext import InternationalizationExtension
 from markupsafe import Markup, escape
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from pollerd import texts
 from pollerd.api.http import ApiPorts, SignedIn, caller_of, check_csrf, csrf_token, reader_of
 from pollerd.api.problems import allowed_by
 from pollerd.errors import (
@@ -383,6 +385,18 @@ def _part(part: Part) -> Markup:
 _TAG_COLOURS = 8
 
 
+class _Translating(InternationalizationExtension):
+    """`{% trans %}`, whose values are made visible like those of all other expressions."""
+
+    def _make_node(
+        self, singular: str, plural: str | None, context: str | None, variables: dict[str, nodes.Expr], *rest: Any
+    ) -> nodes.Output:
+        shown: dict[str, nodes.Expr] = {
+            name: nodes.Filter(value, "shown", [], [], None, None) for name, value in variables.items()
+        }
+        return super()._make_node(singular, plural, context, shown, *rest)
+
+
 def environment(asset_url: Callable[[str], str]) -> Environment:
     """Returns the environment; all templates are compiled here, so that a fault in one shows at the start."""
     made = Environment(
@@ -394,8 +408,18 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals |= {"asset": asset_url, "query": query}
+    made.add_extension(_Translating)
+    made.policies["ext.i18n.trimmed"] = True
+    made.globals |= {"asset": asset_url, "query": query, "language": texts.current}
+    made.globals |= {
+        "gettext": lambda text: texts.current().gettext(text),  # for `{% trans %}`
+        "ngettext": lambda one, many, number: texts.current().ngettext(one, many, number),
+        "_": texts._,
+        "n_": texts.n_,
+        "N_": texts.N_,
+    }
     made.filters |= {
+        "shown": _shown,
         "words": sentence,
         "at": moment,
         "whole": whole,
