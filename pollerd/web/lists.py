@@ -104,7 +104,7 @@ async def import_sites(page: Shown, form: Posted) -> Response:
         lines = _tagged(parse_file(io.BytesIO(data), format_name), tags)
     except InvalidValueError as error:
         typed = "" if form.file_name("file") or len(data) > _EDITED_BYTES else data.decode("utf-8", "replace")
-        kept = {"text": typed, "tags": form.text("tags"), "form": form.text("format")}
+        kept: dict[str, Any] = {"text": typed, "tags": form.text("tags"), "form": form.text("format")}
         return _form(page, status=HTTPStatus.UNPROCESSABLE_ENTITY, error=error.text, **kept)
     run = _begun(page, lines, adds=form.has("add"), tags=tags, too_long=len(data) > _EDITED_BYTES)
     return await _shown_soon(page, run, "" if run.too_long else data.decode("utf-8", "replace"), format_name.value)
