@@ -29,6 +29,7 @@ from pollerd.daemon.control.control import Control
 from pollerd.daemon.process import SteadyClock
 from pollerd.errors import InvalidValueError
 from pollerd.logs import set_up_logs
+from pollerd.texts import _
 
 # The result of a demo as JSON.
 
@@ -98,7 +99,9 @@ def demo(
     Example: pollerd demo --sites 24
     """
     if not 1 <= seconds <= _LONGEST_SECONDS:
-        raise InvalidValueError("for", f"seconds from 1 to {_LONGEST_SECONDS:g}", seconds)
+        raise InvalidValueError(
+            "for", _("seconds from 1 to {longest_seconds:g}", longest_seconds=_LONGEST_SECONDS), seconds
+        )
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 shows question marks, no traceback
     console = Console() if Console().is_terminal else Console(width=_PLAIN_WIDTH)
@@ -179,7 +182,10 @@ def _showing(console: Console | None, seconds: float) -> Iterator[Show]:
         return
     set_up_logs("text", "warning")
     shown_at = 0.0
-    typer.echo(f"a small changing web on loopback, polled for {seconds:g} s; Ctrl-C ends it earlier", err=aside)
+    typer.echo(
+        _("a small changing web on loopback, polled for {seconds:g} s; Ctrl-C ends it earlier", seconds=seconds),
+        err=aside,
+    )
 
     def line(reading: Sample) -> None:
         nonlocal shown_at
