@@ -133,15 +133,10 @@ def plain(pair: Pair, difference: Difference) -> str:
     """Returns the unified difference as plain text. Replaces terminal control characters."""
     if difference.text is None:
         sides = [f"{s.kind.value}, {s.bytes} bytes" for s in (difference.before, difference.after)]
-        return _(
-            "{header}Binary contents differ: {sides}, then {sides_2}\n",
-            header=_header(pair),
-            sides=sides[0],
-            sides_2=sides[1],
-        )
+        return f"{_header(pair)}Binary contents differ: {sides[0]}, then {sides[1]}\n"
     notes = []
     if difference.coarse:
-        notes.append(_("\\ In places too much differs to be compared line by line\n"))
+        notes.append("\\ In places too much differs to be compared line by line\n")
     if difference.truncated:
         notes.append(
             _(

@@ -317,7 +317,7 @@ def _json(field: str, text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise InvalidValueError(field, _("a JSON object"), _("(not shown)")) from error
+        raise InvalidValueError(field, _("a JSON object"), "(not shown)") from error
 
 
 def _number(setting: Setting, text: str) -> float:

@@ -52,9 +52,9 @@ class ApiToken:
         if hashed is not None:
             return cls(name, bytes.fromhex(hashed["digest"]), frozenset(scopes))
         if secret.startswith(_HASHED):
-            raise InvalidValueError(name, _("a token, or sha256: and 64 hexadecimal digits"), _("(not shown)"))
+            raise InvalidValueError(name, _("a token, or sha256: and 64 hexadecimal digits"), "(not shown)")
         if not _TOKEN.fullmatch(secret):
-            raise InvalidValueError(name, _("1 to 512 printable ASCII characters without spaces"), _("(not shown)"))
+            raise InvalidValueError(name, _("1 to 512 printable ASCII characters without spaces"), "(not shown)")
         return cls(name, digest_of(secret), frozenset(scopes))
 
 

@@ -208,7 +208,7 @@ def _read(option: Option, value: Any) -> Any:
     except InvalidValueError:
         raise
     except ValueError as error:
-        raise InvalidValueError(option.name, str(error), _("(not shown)") if option.secret else value) from error
+        raise InvalidValueError(option.name, str(error), "(not shown)" if option.secret else value) from error
     return parsed
 
 

@@ -63,7 +63,7 @@ def client_defaults(environ: Mapping[str, str] | None = None) -> tuple[str, str 
     token = values.get("token")
     if token is not None and is_hash(token):
         allowed = _("the token itself: its hash is enough for the daemon, not for commands that call it")
-        raise InvalidValueError("token", allowed, _("(not shown)"))
+        raise InvalidValueError("token", allowed, "(not shown)")
     return values.get("url", DEFAULT_URL), token
 
 

@@ -85,7 +85,7 @@ def reason(context: SiteContext, error: Exception) -> str:
     if isinstance(error, TooHeavyError):
         return str(error)
     name = type(error).__name__
-    words = " ".join(str(error).split()) if context.access is NO_ACCESS else _("(not shown)")
+    words = " ".join(str(error).split()) if context.access is NO_ACCESS else "(not shown)"
     return f"{name}: {words}"[:_LONGEST]
 
 

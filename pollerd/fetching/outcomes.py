@@ -182,7 +182,7 @@ def _refuse_endless(state: FetchState, visited: bool, limit: int) -> None:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, _("more than {limit} redirects", limit=limit))
     if visited:
         state.endless = True
-        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, _("redirect loop at {target}", target=target))
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect loop at {target}")
 
 
 async def _ask(state: FetchState, may_follow: MayFollow | None, target: str) -> None:

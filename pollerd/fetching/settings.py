@@ -73,9 +73,7 @@ def basic(username: str, password: str) -> str:
 def _invalid(text: str) -> InvalidValueError:
     """Returns the error, which shows at most the scheme: an invalid URL may contain a password anywhere."""
     scheme, separator, _ignored = text.strip().partition("://")
-    return InvalidValueError(
-        "proxy", _(_ALLOWED), f"{scheme}://…" if separator and scheme.isalnum() else _("(not shown)")
-    )
+    return InvalidValueError("proxy", _(_ALLOWED), f"{scheme}://…" if separator and scheme.isalnum() else "(not shown)")
 
 
 @dataclass(frozen=True)

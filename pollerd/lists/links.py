@@ -11,7 +11,6 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from pollerd.detection.html import is_tag_bomb
 from pollerd.errors import InvalidValueError
-from pollerd.texts import _
 from pollerd.urls import join_url
 
 # Robots directives of a page: `X-Robots-Tag` headers and meta robots, for all crawlers or one by name.
@@ -146,7 +145,7 @@ def _announced(tree: LexborHTMLParser, base: str) -> tuple[str | None, tuple[str
 
 
 def _anchors(tree: LexborHTMLParser, base: str) -> Iterator[Link]:
-    for node in tree.css(_("a[href], area[href]"))[:MAX_LINKS]:
+    for node in tree.css("a[href], area[href]")[:MAX_LINKS]:
         if meant := _meant(_href(node), base):
             yield Link(meant, _text(node), not _UNFOLLOWED.isdisjoint(_words(node, "rel")))
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from pollerd.errors import ConfigError, InvalidValueError, refusal
-from pollerd.texts import N_, _
+from pollerd.texts import _
 
 MAX_BYTES = 16 * 1024 * 1024
 """Maximum size: such documents are read as a whole; longer lists must be CSV or JSON lines."""
@@ -53,7 +53,7 @@ _MAX_SECRET_BYTES = 64 * 1024
 _KNOWN = ("defaults", "tags", "sites", "sources", "signal_sources", "channels", "rules")
 _CHANNEL_SECRETS = ("url", "secret", "previous_secret", "password", "token", "seed", "credentials")
 _SECRETS = frozenset({"headers", "credentials", "body", "typed", "pdf_password"})
-NOT_SHOWN = N_("(not shown)")
+NOT_SHOWN = "(not shown)"
 
 Entry = tuple[int, dict[str, Any] | InvalidValueError]
 """Number of the site in the file from 1, and its fields, or why it is invalid."""
@@ -292,9 +292,7 @@ def _header(name: str, value: object, folder: Path) -> object:
     if not isinstance(value, dict):
         return value
     if value.keys() != {"file"}:
-        raise InvalidValueError(
-            f"headers.{name}", _("a text, or a table that holds file and nothing else"), _(NOT_SHOWN)
-        )
+        raise InvalidValueError(f"headers.{name}", _("a text, or a table that holds file and nothing else"), NOT_SHOWN)
     return _secret(f"headers.{name}.file", value["file"], folder)
 
 

@@ -306,7 +306,7 @@ def _is_about_consent(lines: list[str], rest: int) -> bool:
 
 def _words_of_forms(tree: LexborHTMLParser) -> str:
     """Returns the words of a form's buttons and of where it sends to, which say that it signs in."""
-    nodes = tree.css(_("form[action], input[type=submit], button"))
+    nodes = tree.css("form[action], input[type=submit], button")
     return "\n".join(
         f"{node.attributes.get('action') or ''} {node.attributes.get('value') or ''} {node.text()}" for node in nodes
     )
@@ -321,9 +321,7 @@ def _is_shell(html: bytes, tree: LexborHTMLParser, text: str) -> bool:
         len(text) <= _FEW_WORDS / 2 and any(asks.search(node.text()) for node in tree.css("noscript"))
     ):
         return True
-    places = (
-        node for node in tree.css(_("body [id]")) if compiled(_APPLICATION).match(node.attributes.get("id") or "")
-    )
+    places = (node for node in tree.css("body [id]") if compiled(_APPLICATION).match(node.attributes.get("id") or ""))
     shown = next((one_printable_line(node.text()) for node in places), None)
     return shown is not None and (not shown or compiled(_LOADING).match(shown) is not None)
 

@@ -82,7 +82,7 @@ def switches(proxy_host: str) -> list[str]:
 
     What would not ask the proxy finds no address: Chromium looks up no name, and dials no host but `proxy_host`.
     """
-    return [_("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE {proxy_host}", proxy_host=proxy_host), *_SWITCHES]
+    return [f"--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE {proxy_host}", *_SWITCHES]
 
 
 def new_home() -> Path:

@@ -218,18 +218,8 @@ class Dialler:
 
 
 async def _open_tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, proxy: Proxy, target: str) -> None:
-    authorization = (
-        ""
-        if proxy.authorization is None
-        else _("Proxy-Authorization: {authorization}\r\n", authorization=proxy.authorization)
-    )
-    writer.write(
-        _(
-            "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n",
-            target=target,
-            authorization=authorization,
-        ).encode("ascii")
-    )
+    authorization = "" if proxy.authorization is None else f"Proxy-Authorization: {proxy.authorization}\r\n"
+    writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n".encode("ascii"))
     head, rest = await read_head(reader)
     status = status_of(head)
     if status is None or rest:

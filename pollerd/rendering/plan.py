@@ -203,7 +203,7 @@ def checked_flag(field: str, value: object) -> bool:
 def checked_text(field: str, value: object, most: int, *, secret: bool = False) -> str:
     """Returns a text of 1 to `most` characters; a secret is not shown in the error."""
     if not isinstance(value, str) or not 0 < len(value) <= most or "\0" in value:
-        shown = _("(not shown)") if secret else value
+        shown = "(not shown)" if secret else value
         raise InvalidValueError(field, _("a text of 1 to {most:,} characters", most=most), shown)
     return value
 

@@ -84,7 +84,7 @@ def how_to_install() -> str:
         requirement.partition(";")[0].strip() for requirement in importlib.metadata.requires("pollerd") or ()
     ]
     package = next((name for name in requirements if name.startswith("playwright")), "playwright")
-    return _("{executable} -m pip install '{package}'", executable=sys.executable, package=package)
+    return f"{sys.executable} -m pip install '{package}'"
 
 
 class Renderer:

@@ -83,7 +83,7 @@ def _check_browser(browser: str) -> None:
         except ValueError:
             known = False
         if not known:
-            raise InvalidValueError("browser", _(_BROWSER), _("(not shown)"))
+            raise InvalidValueError("browser", _(_BROWSER), "(not shown)")
     elif "://" in browser or not browser.strip() or not Path(browser).is_absolute():
-        shown = _("(not shown)") if "://" in browser else browser
+        shown = "(not shown)" if "://" in browser else browser
         raise InvalidValueError("browser", _("{browser}; a path is absolute", browser=_(_BROWSER)), shown)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from protego import Protego
 
-from pollerd.texts import _
-
 USER_AGENT_TOKEN = "pollerd"
 """The name that rules are looked up under."""
 
@@ -69,7 +67,7 @@ def _with_plain_delays(text: str) -> str:
 def _plain_delay(line: re.Match[str]) -> str:
     unit = (line["unit"] or "s").lower()
     seconds = 0.001 if unit.startswith(_MILLISECONDS) else 60.0 if unit.startswith("m") else 1.0
-    return _("Crawl-delay: {number}", number=float(line["number"].replace(",", ".")) * seconds)
+    return f"Crawl-delay: {float(line['number'].replace(',', '.')) * seconds}"
 
 
 def _by_product_token(text: str, agent: str) -> str:
@@ -79,9 +77,7 @@ def _by_product_token(text: str, agent: str) -> str:
     if agent not in text.lower():
         return text
     names_it = re.compile(rf"\s*user[- ]?agent\s*[:\s](?:[^#]*[\s(;,])?{re.escape(agent)}(?![\w-])", re.IGNORECASE)
-    return "\n".join(
-        _("User-agent: {agent}", agent=agent) if names_it.match(line) else line for line in text.split("\n")
-    )
+    return "\n".join(f"User-agent: {agent}" if names_it.match(line) else line for line in text.split("\n"))
 
 
 @dataclass(frozen=True, slots=True)

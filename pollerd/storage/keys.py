@@ -28,4 +28,4 @@ def keys_of(text: str) -> MultiFernet:
     try:
         return MultiFernet([Fernet(key.strip()) for key in text.split(",")])
     except ValueError as error:
-        raise InvalidValueError("secret_key", _(_ALLOWED), _("(not shown)")) from error
+        raise InvalidValueError("secret_key", _(_ALLOWED), "(not shown)") from error

@@ -136,8 +136,8 @@ class NodeSession(SessionLock):
             )
         await self._compare_clocks(connection)
         self._classes = (
-            await class_here(connection, _("pollerd nodes")),
-            await class_here(connection, _("pollerd units")),
+            await class_here(connection, "pollerd nodes"),
+            await class_here(connection, "pollerd units"),
         )
         await self._introduce(connection, place)
         kept, asked_at = set[int](), time.monotonic()

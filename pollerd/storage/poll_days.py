@@ -182,7 +182,7 @@ class DayPartitions(Subject):
     @reads
     def _days_by_default(self, connection: Connection) -> list[int]:
         """Returns the days (since the epoch) of polls in the default partition."""
-        finite = _("at > '-infinity' AND at < 'infinity'")
+        finite = "at > '-infinity' AND at < 'infinity'"
         days = f"SELECT DISTINCT floor(at / {DAY_SECONDS})::bigint FROM {DEFAULT_PARTITION} WHERE {finite}"
         return [day for (day,) in connection.exec_driver_sql(days)]
 

@@ -88,7 +88,7 @@ class PostgresDatabase:
 
         The block reads with the function that it is given, on the same connection.
         """
-        engine = _engine(self._url, self._settings, name=_("pollerd listener"))
+        engine = _engine(self._url, self._settings, name="pollerd listener")
         try:
             async with engine.connect() as connection:
                 raw = (await connection.get_raw_connection()).driver_connection

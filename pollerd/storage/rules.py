@@ -55,7 +55,7 @@ def channels_of(spec: RuleSpec) -> Sequence[str]:
         settings = json.loads(spec.settings)
         named = settings.get("channels", [])
     except (ValueError, AttributeError) as error:
-        raise InvalidValueError("settings", _("a JSON object"), _("(not shown)")) from error
+        raise InvalidValueError("settings", _("a JSON object"), "(not shown)") from error
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
         raise InvalidValueError("channels", _("a list of names"), named)
     return named

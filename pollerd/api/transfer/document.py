@@ -75,7 +75,7 @@ class Vault:
                 return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], self._bound(owner))
         except InvalidTag:
             pass
-        raise InvalidValueError("passphrase", _(WRONG), _("(not shown)"))
+        raise InvalidValueError("passphrase", _(WRONG), "(not shown)")
 
     def signature(self, digest: bytes) -> str:
         """Returns the signature of a document with this digest."""
@@ -100,7 +100,7 @@ def passphrase_of(encoded: str | None, *, new: bool = False) -> str | None:
     try:
         passphrase = base64.b64decode(encoded, validate=True).decode("utf-8")
     except (binascii.Error, ValueError) as error:
-        raise InvalidValueError("passphrase", _("a text of UTF-8, encoded in base64"), _("(not shown)")) from error
+        raise InvalidValueError("passphrase", _("a text of UTF-8, encoded in base64"), "(not shown)") from error
     if not (MIN_PASSPHRASE if new else 1) <= len(passphrase) <= MAX_PASSPHRASE:
         allowed = _(
             "{min_passphrase} to {max_passphrase} characters",
@@ -192,7 +192,7 @@ class Document:
             raise InvalidValueError("passphrase", _("given: the document holds sealed secrets"), None)
         vault = Vault(passphrase, self.parameters)
         if not hmac.compare_digest(vault.signature(self.digest).encode(), str(self.signature).encode()):
-            raise InvalidValueError("passphrase", _(WRONG), _("(not shown)"))
+            raise InvalidValueError("passphrase", _(WRONG), "(not shown)")
         vault.header = self.header
         return vault
 

@@ -217,7 +217,7 @@ def _channel(record: Record, vault: Vault | None, stored: Mapping[str, ChannelSp
     if not isinstance(kind, str) or not isinstance(enabled, bool) or not isinstance(settings, dict):
         raise InvalidValueError("channel", _("a kind, whether it is enabled, and settings, as an export has it"), name)
     if not (isinstance(left_out, list) and all(isinstance(field, str) and len(field) <= 100 for field in left_out)):
-        raise InvalidValueError(LEFT_OUT, _("a list of names of secrets"), _("(not shown)"))
+        raise InvalidValueError(LEFT_OUT, _("a list of names of secrets"), "(not shown)")
     spec = ChannelSpec(name, kind, enabled=enabled)
     if not left_out:
         return with_settings(spec, given_again(settings, _secrets(record, name, vault)))

@@ -113,7 +113,7 @@ def unsealed(record: Record, owner: str, vault: Vault | None) -> dict[str, Any]:
     left_out = record.get(LEFT_OUT, [])
     if not (isinstance(left_out, list) and all(name in ACCESS_FIELDS for name in left_out)):
         raise InvalidValueError(
-            LEFT_OUT, _("a list of {access_fields}", access_fields=", ".join(ACCESS_FIELDS)), _("(not shown)")
+            LEFT_OUT, _("a list of {access_fields}", access_fields=", ".join(ACCESS_FIELDS)), "(not shown)"
         )
     if SEALED not in record:
         return {"typed": []} if "typed" in left_out else {}

@@ -201,7 +201,7 @@ class NotificationControl:
             await self._templates.do(check, template)
         except (TemplateError, TooHeavyError) as error:
             raise InvalidValueError(
-                f"{of}delivery.template", _("a Jinja2 template ({error})", error=error), _("(not shown)")
+                f"{of}delivery.template", _("a Jinja2 template ({error})", error=error), "(not shown)"
             ) from error
 
     async def rotate_secret(self, channel_id: int, overlap: float) -> StoredChannel:

@@ -54,9 +54,9 @@ def compose(message: Message, settings: MailSettings, host: str, now: float) -> 
         f"To: {f',{_LINE} '.join(settings.recipients)}",
         f"Subject: {_subject(message.subject)}",
         f"Date: {format_datetime(datetime.fromtimestamp(now, UTC))}",
-        _("Message-ID: <{safe}.{mailbox}@{host}>", safe=_safe(message.id), mailbox=mailbox, host=host),
-        _("Auto-Submitted: auto-generated"),
-        _("List-Id: <alerts.{host}>", host=host),
+        f"Message-ID: <{_safe(message.id)}.{mailbox}@{host}>",
+        "Auto-Submitted: auto-generated",
+        f"List-Id: <alerts.{host}>",
         *_threading(message.thread, mailbox, host),
         *_unsubscribing(message.unsubscribe_url),
     ]
@@ -68,14 +68,14 @@ def _threading(thread: str, mailbox: str, host: str) -> list[str]:
     if not thread:
         return []
     root = f"<{_safe(thread)}.{mailbox}@{host}>"
-    return [_("In-Reply-To: {root}", root=root), f"References: {root}"]
+    return [f"In-Reply-To: {root}", f"References: {root}"]
 
 
 def _unsubscribing(url: str) -> list[str]:
     if not _URL.fullmatch(url) or len(url) > _MAX_URL:
         return []
-    one_click = [_("List-Unsubscribe-Post: List-Unsubscribe=One-Click")] if url.startswith("https:") else []  # RFC 8058
-    return [_("List-Unsubscribe: <{url}>", url=url), *one_click]
+    one_click = ["List-Unsubscribe-Post: List-Unsubscribe=One-Click"] if url.startswith("https:") else []  # RFC 8058
+    return [f"List-Unsubscribe: <{url}>", *one_click]
 
 
 def _body(message: Message) -> bytes:

@@ -37,11 +37,7 @@ class ParsedChannel(NamedTuple):
     secrets: dict[str, str]
 
     def __repr__(self) -> str:
-        return _(
-            "ParsedChannel(settings={settings!r}, secrets={secrets})",
-            settings=self.settings,
-            secrets=sorted(self.secrets),
-        )
+        return f"ParsedChannel(settings={self.settings!r}, secrets={sorted(self.secrets)})"
 
 
 _BY_APPRISE = frozenset(["slack", "telegram", "discord", "teams", "matrix", "ntfy", "pushover", "signal", "gotify"])

@@ -187,7 +187,7 @@ class HtmlPage:
 
     def mark_cells(self) -> None:
         """Has the cells of a table's row parted by tabs, and on one line each, also where one holds a block."""
-        for node in self.tree.css(_("td, th")):
+        for node in self.tree.css("td, th"):
             after = node.next
             while after is not None and not after.is_element_node:
                 after = after.next
