@@ -11,7 +11,7 @@ from enum import StrEnum
 from pollerd.quantities import duration
 from pollerd.ranges import BUDGET
 from pollerd.shown import SHOWN
-from pollerd.texts import _, n_
+from pollerd.texts import N_, _, localised, n_
 
 
 class PlanLimit(StrEnum):
@@ -144,36 +144,44 @@ def exactly(seconds: float) -> str:
 
 def apart(seconds: float) -> str:
     """Formats how often something may happen: "a minute", "in 10 minutes", after "one request"."""
-    if seconds != round(seconds):
-        return f"in {about(seconds)}"
-    number, _ignored, unit = exactly(seconds).partition(" ")
-    return f"{'an' if unit == 'hour' else 'a'} {unit}" if number == "1" else f"in {number} {unit}"
+    each: dict[float, str] = {1: N_("a second"), _MINUTE: N_("a minute"), _HOUR: N_("an hour"), _DAY: N_("a day")}
+    if seconds in each:
+        return _(each[seconds])
+    return _("in {span}", span=exactly(seconds) if seconds == round(seconds) else about(seconds))
 
 
 def about(seconds: float) -> str:
     """Formats an expected duration: "0.4 s", "45 s", "22 min", "3 h 10 min", "2 d 5 h", "14 d"."""
     if seconds < _TWO_DIGITS:
-        return f"{float(f'{seconds:.2g}'):g} s"
+        return _("{number:g} s", number=float(f"{seconds:.2g}"))
     if round(seconds) < _MINUTE:
-        return f"{seconds:.0f} s"
+        return _("{number:.0f} s", number=seconds)
     if round(seconds / _MINUTE) < _MINUTE:
-        return f"{seconds / _MINUTE:.0f} min"
+        return _("{number:.0f} min", number=seconds / _MINUTE)
     if round(seconds / _HOUR) < _DAY // _HOUR:
-        return _in_two(seconds, _HOUR, "h", 600, _MINUTE, "min")
-    return _in_two(seconds, _DAY, "d", _HOUR, _HOUR, "h")
+        return _in_two(seconds, _HOUR, N_("{number:,.0f} h"), 600, _MINUTE, N_("{number:.0f} min"))
+    return _in_two(seconds, _DAY, N_("{number:,.0f} d"), _HOUR, _HOUR, N_("{number:,.0f} h"))
 
 
 def _in_two(seconds: float, large: int, unit: str, step: int, small: int, part: str) -> str:
     """Formats in two units, rounded to `step` s; from ten large ones on in these alone."""
     if seconds >= _TWO_DIGITS * large:
-        return f"{seconds / large:,.0f} {unit}"
+        return _(unit, number=seconds / large)
     whole, rest = divmod(round(seconds / step) * step, large)
-    return f"{whole} {unit} {rest // small} {part}" if rest else f"{whole} {unit}"
+    in_large = _(unit, number=whole)
+    return f"{in_large} {_(part, number=rest // small)}" if rest else in_large
 
 
 def _counted(number: float, unit: str) -> str:
-    shown = f"{number:,.15g}"
-    return f"{shown} {unit}" + ("" if shown == "1" else "s")
+    shown = localised(f"{number:,.15g}")
+    match unit:
+        case "day":
+            return n_("{number} day", "{number} days", number, number=shown)
+        case "hour":
+            return n_("{number} hour", "{number} hours", number, number=shown)
+        case "minute":
+            return n_("{number} minute", "{number} minutes", number, number=shown)
+    return n_("{number} second", "{number} seconds", number, number=shown)
 
 
 # A plan in sentences.
@@ -199,15 +207,15 @@ def sentences(plan: BudgetPlan) -> tuple[str, ...]:
 def in_percent(share: float) -> str:
     """Formats a share as "71 %"; what is not quite nothing or all is neither."""
     if 0 < share < 0.005:
-        return "under 1 %"
+        return _("under 1 %")
     if 0.995 <= share < 1 - 1e-9:
-        return "over 99 %"
-    return f"{100 * share:.0f} %"
+        return _("over 99 %")
+    return _("{number:.0f} %", number=100 * share)
 
 
 def two_digits(number: float) -> str:
     """Formats a number > 0 with two significant digits: "0.25", "14", "1,200"."""
-    return f"{float(f'{number:.2g}'):,.10g}"
+    return localised(f"{float(f'{number:.2g}'):,.10g}")
 
 
 def delays_in_words(median: float | None, p90: float | None) -> str:
