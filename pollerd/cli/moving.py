@@ -96,8 +96,8 @@ class SourceClient:
                     silence=silence,
                 )
             )
-        told = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-        return UnansweredError(_("nothing answers at {address}: {told}", address=self._address, told=told))
+        words = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        return UnansweredError(_("nothing answers at {address}: {reason}", address=self._address, reason=words))
 
 
 _SHOWN = 200
