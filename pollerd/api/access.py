@@ -88,39 +88,39 @@ def check_access(access: Access) -> Access:
     return replace(access, proxy=normalise_proxy(access.proxy))
 
 
-def access_of(given: Mapping[str, Any], base: Access = NO_ACCESS) -> Access:
+def access_of(fields: Mapping[str, Any], base: Access = NO_ACCESS) -> Access:
     """Returns `base` with the given `FIELDS` replaced; `headers` and `credentials` as mappings; null: none.
 
     Raises `InvalidValueError` for a wrong type.
     """
     headers, credentials, proxy, body = base.headers, base.credentials, base.proxy, base.body
-    if "headers" in given:
-        headers = tuple(_texts("headers", given["headers"]).items())
-    if "credentials" in given:
-        credentials = _credentials(given["credentials"])
-    proxy, body = _text_or_none("proxy", given, proxy), _text_or_none("body", given, body)
-    body = _body_by_method(given, body)
-    pdf_password = _text_or_none("pdf_password", given, base.pdf_password)
-    return Access(headers, credentials, proxy, body, tuple(given.get("typed", base.typed)), pdf_password)
+    if "headers" in fields:
+        headers = tuple(_texts("headers", fields["headers"]).items())
+    if "credentials" in fields:
+        credentials = _credentials(fields["credentials"])
+    proxy, body = _text_or_none("proxy", fields, proxy), _text_or_none("body", fields, body)
+    body = _body_by_method(fields, body)
+    pdf_password = _text_or_none("pdf_password", fields, base.pdf_password)
+    return Access(headers, credentials, proxy, body, tuple(fields.get("typed", base.typed)), pdf_password)
 
 
-def _text_or_none(name: str, given: Mapping[str, Any], before: str | None) -> str | None:
-    found = given.get(name, before)
-    if found is None or isinstance(found, str):
-        return found
-    raise InvalidValueError(name, "a text", type(found).__name__)
+def _text_or_none(name: str, fields: Mapping[str, Any], before: str | None) -> str | None:
+    text = fields.get(name, before)
+    if text is None or isinstance(text, str):
+        return text
+    raise InvalidValueError(name, "a text", type(text).__name__)
 
 
-def _body_by_method(given: Mapping[str, Any], body: str | None) -> str | None:
+def _body_by_method(fields: Mapping[str, Any], body: str | None) -> str | None:
     """Returns the body to send: POST without one sends an empty one, GET takes one away. `method` null: as it was."""
-    method = given.get("method")
+    method = fields.get("method")
     if method is None:
         return body
     if method not in METHODS:
         raise InvalidValueError("method", _ALLOWED_METHODS, str(method)[:40])
     if method == "POST":
         return body or ""
-    if given.get("body") is not None:
+    if fields.get("body") is not None:
         raise refusal("method", "a body is sent with POST only")
     return None
 
@@ -129,11 +129,11 @@ def _storable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def shown(field: str, given: object) -> object:
+def shown(field: str, value: object) -> object:
     """Returns the given value, or a placeholder if its field (also misspelt or misplaced) or its type may hide a
     secret.
     """
-    return NOT_SHOWN if isinstance(given, dict | list) or is_secret_name(field) else given
+    return NOT_SHOWN if isinstance(value, dict | list) or is_secret_name(field) else value
 
 
 def base_of(spec: SiteSpec, url: str) -> Access:
@@ -141,25 +141,25 @@ def base_of(spec: SiteSpec, url: str) -> Access:
     return spec.access if origin_of(url) == origin_of(spec.url) else spec.access.elsewhere()
 
 
-def _credentials(given: object) -> Credentials | None:
-    if given is None:
+def _credentials(value: object) -> Credentials | None:
+    if value is None:
         return None
-    found = _texts("credentials", given)
-    unknown = found.keys() - set(Credentials.__dataclass_fields__)
+    texts = _texts("credentials", value)
+    unknown = texts.keys() - set(Credentials.__dataclass_fields__)
     if unknown:
         raise InvalidValueError("credentials", "username and password, or token, and nothing else", NOT_SHOWN)
-    return Credentials(**found)
+    return Credentials(**texts)
 
 
-def _texts(field: str, given: object) -> dict[str, str]:
-    if given is None:
+def _texts(field: str, texts: object) -> dict[str, str]:
+    if texts is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise InvalidValueError(field, "an object of texts", type(given).__name__)
-    for value in given.values():
+    if not isinstance(texts, Mapping):
+        raise InvalidValueError(field, "an object of texts", type(texts).__name__)
+    for value in texts.values():
         if not isinstance(value, str):
             raise InvalidValueError(field, "an object of texts", f"a value of type {type(value).__name__}")
-    return dict(given)
+    return dict(texts)
 
 
 def _check_headers(headers: tuple[tuple[str, str], ...]) -> None:
@@ -230,12 +230,12 @@ Headers = Annotated[
 ]
 
 
-def _exactly(title: str, given: list[str], without: list[str]) -> dict[str, Any]:
+def _exactly(title: str, required: list[str], without: list[str]) -> dict[str, Any]:
     texts, nothing = ({"type": kind} for kind in ("string", "null"))
     return {
         "title": title,
-        "required": given,
-        "properties": dict.fromkeys(given, texts) | dict.fromkeys(without, nothing),
+        "required": required,
+        "properties": dict.fromkeys(required, texts) | dict.fromkeys(without, nothing),
     }
 
 
@@ -273,7 +273,7 @@ class AccessFields(Given):
         """Returns the given access, unchecked; omitted fields are those of `base`."""
         if self.model_fields_set.isdisjoint(FIELDS):
             return base
-        given = {name: getattr(self, name) for name in FIELDS if name in self.model_fields_set}
+        fields = {name: getattr(self, name) for name in FIELDS if name in self.model_fields_set}
         if self.credentials is not None:
-            given["credentials"] = self.credentials.model_dump(exclude_none=True)
-        return access_of(given, base)
+            fields["credentials"] = self.credentials.model_dump(exclude_none=True)
+        return access_of(fields, base)

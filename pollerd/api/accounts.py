@@ -57,18 +57,18 @@ def failed(error: SignInError) -> ProblemResponse:
 
 
 async def _recognition(request: Request) -> CallerRecognition:
-    found: CallerRecognition = request.app.state.recognition
-    return found
+    recognition: CallerRecognition = request.app.state.recognition
+    return recognition
 
 
 async def _passwords(request: Request) -> Passwords:
-    found: Passwords = request.app.state.passwords
-    return found
+    passwords: Passwords = request.app.state.passwords
+    return passwords
 
 
 async def _sign_in(request: Request) -> SignIn:
-    found: SignIn = request.app.state.sign_in
-    return found
+    sign_in: SignIn = request.app.state.sign_in
+    return sign_in
 
 
 async def _visitor(request: Request) -> Visitor:
@@ -384,8 +384,8 @@ async def _begun(sign_in: SignIn, body: SignInRequest, visitor: Visitor) -> Begu
 @sessions_router.get("", summary="Who is signed in")
 async def list_sessions(daemon: Daemon, recognition: Recognising, caller: Calling) -> Listing[SessionSchema]:
     """All sessions, those that were used last first."""
-    found = await daemon.store.accounts.sessions(time.time())
-    shown = [SessionSchema.of(one, await recognition.holder_of(one), caller) for one in found]
+    sessions = await daemon.store.accounts.sessions(time.time())
+    shown = [SessionSchema.of(session, await recognition.holder_of(session), caller) for session in sessions]
     return Listing.of(shown, None)
 
 
@@ -400,10 +400,10 @@ async def end_sessions(
     if user is None:
         ended = await accounts.end_sessions()
     else:
-        found = await accounts.user(user)
-        if found is None:
+        account = await accounts.user(user)
+        if account is None:
             raise NotFoundError("user", user)
-        ended = await accounts.end_sessions_of(user_id=found.user.id)
+        ended = await accounts.end_sessions_of(user_id=account.user.id)
     await recognition.review()
     return EndedSessions(ended=ended)
 

@@ -39,14 +39,14 @@ router = api_router("/changes", tag="changes")
 
 @router.get("", summary="Changes of all sites")
 async def list_changes(
-    daemon: Daemon, wanted: Wanted, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
+    daemon: Daemon, change_filter: Wanted, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
 ) -> Listing[Change]:
     """Newest first, or oldest first. Going through the pages newest first ends, whatever is found meanwhile.
 
     To follow the changes read them oldest first, and repeat the last cursor: its page then grows at its end. `/events`
     reports them as they are found.
     """
-    page = await daemon.store.changes.page(wanted, limit, cursor, order)
+    page = await daemon.store.changes.page(change_filter, limit, cursor, order)
     return Listing.of(page.items, page.next_cursor)
 
 
@@ -77,17 +77,17 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 
 
 @atom_router.get("/changes.atom", response_class=Response, responses=_ANSWERS, summary="Changes as a feed")
-async def changes_feed(request: Request, daemon: Daemon, wanted: Announced, limit: Limit = 100) -> Response:
+async def changes_feed(request: Request, daemon: Daemon, change_filter: Announced, limit: Limit = 100) -> Response:
     """Atom, newest first. Readers that send `If-None-Match` or `If-Modified-Since` get 304 while nothing is new."""
-    found = (await daemon.store.changes.page(wanted, limit)).items
-    body = _document(found, str(request.url), str(request.base_url), request.app.version)
+    changes = (await daemon.store.changes.page(change_filter, limit)).items
+    body = _document(changes, str(request.url), str(request.base_url), request.app.version)
     headers = {
         "Cache-Control": "private, no-cache",
         "Vary": "Accept",
         "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"',
     }
-    if found:
-        headers["Last-Modified"] = formatdate(found[0].detected_at, usegmt=True)
+    if changes:
+        headers["Last-Modified"] = formatdate(changes[0].detected_at, usegmt=True)
     if _known(request, headers):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     return Response(body, media_type=_media(request.headers.get("accept", "")), headers=headers)
@@ -95,7 +95,7 @@ async def changes_feed(request: Request, daemon: Daemon, wanted: Announced, limi
 
 def _media(accept: str) -> str:
     """Returns text/xml if the client accepts it and not Atom's own type."""
-    named = {one.partition(";")[0].strip().lower() for one in accept.split(",")}
+    named = {media_range.partition(";")[0].strip().lower() for media_range in accept.split(",")}
     return _PLAIN_XML if _PLAIN_XML in named and MEDIA_TYPE not in named else MEDIA_TYPE
 
 
@@ -106,8 +106,8 @@ def _known(request: Request, headers: dict[str, str]) -> bool:
     """
     tags = request.headers.get("if-none-match")
     if tags is not None:
-        given = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
-        return "*" in given or headers["ETag"] in given
+        etags = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
+        return "*" in etags or headers["ETag"] in etags
     return "Last-Modified" in headers and request.headers.get("if-modified-since") == headers["Last-Modified"]
 
 
@@ -142,7 +142,8 @@ def _add_entry(feed: ElementTree.Element, change: Change, root: str) -> None:
 def _title(change: Change) -> str:
     first_line = change.summary.strip().partition("\n")[0]
     short = first_line if len(first_line) <= _TITLE_CHARACTERS else first_line[:_TITLE_CHARACTERS] + "…"
-    return f"{change.url}: {short}" if short else change.url
+    name = change.title or change.url
+    return f"{name}: {short}" if short else name
 
 
 def _add(parent: ElementTree.Element, tag: str, text: str | None = None, **attributes: str) -> None:

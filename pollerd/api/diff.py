@@ -104,8 +104,8 @@ def describe(pair: Pair, form: Form, context: int) -> Difference:
     before, cut_before = _lines(pair.before)
     after, cut_after = _lines(pair.after)
     change, binary, budget_left = pair.change, pair.binary, StepBudget()
-    found = compare([], [], budget_left) if binary else compare(before, after, budget_left)
-    groups = hunks(found.blocks, context)
+    comparison = compare([], [], budget_left) if binary else compare(before, after, budget_left)
+    groups = hunks(comparison.blocks, context)
     text: list[str] | None = None
     rows: list[Row] | None = None
     cut_shown = False
@@ -113,7 +113,7 @@ def describe(pair: Pair, form: Form, context: int) -> Difference:
         text, cut_shown = _first(_unified(groups, before, after))
     elif not binary:
         rows, cut_shown = _first(_rows(groups, before, after, budget_left))
-    different = [block for block in found.blocks if block.kind != "equal"]
+    different = [block for block in comparison.blocks if block.kind != "equal"]
     return Difference(
         change_id=change.id or 0,
         format=form,
@@ -121,7 +121,7 @@ def describe(pair: Pair, form: Form, context: int) -> Difference:
         after=_side(pair.after, change.detected_at),
         added=None if binary else sum(block.right[1] - block.right[0] for block in different),
         removed=None if binary else sum(block.left[1] - block.left[0] for block in different),
-        coarse=found.coarse,
+        coarse=comparison.coarse,
         truncated=cut_before or cut_after or cut_shown,
         text=None if text is None else _header(pair) + "".join(f"{line}\n" for line in text),
         rows=rows,
@@ -157,8 +157,8 @@ def _side(content: Content, at: float | None) -> Side:
 
 def _first(items: Iterator[T]) -> tuple[list[T], bool]:
     """Returns as many items as may be shown, and whether there are more."""
-    found = [item for _, item in zip(range(MAX_SHOWN), items, strict=False)]
-    return found, next(items, None) is not None
+    first = [item for _, item in zip(range(MAX_SHOWN), items, strict=False)]
+    return first, next(items, None) is not None
 
 
 def _header(pair: Pair) -> str:

@@ -52,12 +52,12 @@ class LiveState:
         if tick != self._polls[0]:
             # After a pause without watchers only what comes from now on is shown.
             known = self._polls[0] >= tick - 2
-            found = feed.since(self._polls[1] if known else feed.position, MAX_POLLS)
+            recent = feed.since(self._polls[1] if known else feed.position, MAX_POLLS)
             event = b""
-            if found.polls:
-                data = {"polls": [_shown(poll, url) for poll, url in found.polls], "skipped": found.skipped}
+            if recent.polls:
+                data = {"polls": [_shown(poll, url) for poll, url in recent.polls], "skipped": recent.skipped}
                 event = format_sse_event(event="polls", data_str=orjson.dumps(data).decode())
-            self._polls = (tick, found.position, event)
+            self._polls = (tick, recent.position, event)
         return self._polls[2]
 
     def health(self) -> bytes:
@@ -132,20 +132,20 @@ class SharedChanges:
         self._reached = 0
         self._reading = asyncio.Lock()
 
-    async def after(self, changes: ChangeStore, wanted: ChangeFilter, position: int, limit: int) -> EventsRead:
+    async def after(self, changes: ChangeStore, change_filter: ChangeFilter, position: int, limit: int) -> EventsRead:
         """Returns matching events with ids above `position`, oldest first, at most `limit`.
 
         Raises `DatabaseUnavailableError`.
         """
-        if _needs_database(wanted) or not await self._covers(changes, position):
-            read = await changes.after(wanted, position, limit)
+        if _needs_database(change_filter) or not await self._covers(changes, position):
+            read = await changes.after(change_filter, position, limit)
             return EventsRead([encoded(change).event for change in read.items], read.reached, read.whole)
-        new = takewhile(lambda one: (one.change.id or 0) > position, reversed(self._newest))
-        fitting = [one for one in new if _fits(one.change, wanted)][::-1]
+        new = takewhile(lambda entry: (entry.change.id or 0) > position, reversed(self._newest))
+        fitting = [entry for entry in new if _fits(entry.change, change_filter)][::-1]
         if len(fitting) <= limit:
-            return EventsRead([one.event for one in fitting], max(position, self._reached), whole=True)
+            return EventsRead([entry.event for entry in fitting], max(position, self._reached), whole=True)
         shown = fitting[:limit]
-        return EventsRead([one.event for one in shown], shown[-1].change.id or 0, whole=False)
+        return EventsRead([entry.event for entry in shown], shown[-1].change.id or 0, whole=False)
 
     async def _covers(self, changes: ChangeStore, position: int) -> bool:
         """Reads what is new, once for all who wait; returns whether everything after `position` is kept."""
@@ -165,9 +165,9 @@ class SharedChanges:
         while self._reached < changes.newest:
             read = await changes.after(_ALL, self._reached, _SHARED_CHANGES_PAGE)
             for change in read.items:
-                one = encoded(change)
-                self._newest.append(one)
-                self._bytes += len(one.event)
+                entry = encoded(change)
+                self._newest.append(entry)
+                self._bytes += len(entry.event)
             self._reached = read.reached
             self._drop()
             if read.whole:
@@ -186,17 +186,26 @@ def encoded(change: Change) -> EncodedChange:
     return EncodedChange(change, format_sse_event(event="change", data_str=data, id=str(change.id)))
 
 
-def _needs_database(wanted: ChangeFilter) -> bool:
+def _needs_database(change_filter: ChangeFilter) -> bool:
     """Returns whether a change itself does not say if it fits."""
-    return any(one is not None for one in (wanted.tag, wanted.unseen_by, wanted.words, wanted.rule_id, wanted.after))
+    return any(
+        condition is not None
+        for condition in (
+            change_filter.tag,
+            change_filter.unseen_by,
+            change_filter.words,
+            change_filter.rule_id,
+            change_filter.after,
+        )
+    )
 
 
-def _fits(change: Change, wanted: ChangeFilter) -> bool:
+def _fits(change: Change, change_filter: ChangeFilter) -> bool:
     return (
-        (wanted.since is None or change.detected_at >= wanted.since)
-        and (wanted.site_id is None or change.site_id == wanted.site_id)
-        and (wanted.matters is None or change.matters == wanted.matters)
-        and (wanted.selection is None or change.selection == wanted.selection)
+        (change_filter.since is None or change.detected_at >= change_filter.since)
+        and (change_filter.site_id is None or change.site_id == change_filter.site_id)
+        and (change_filter.matters is None or change.matters == change_filter.matters)
+        and (change_filter.selection is None or change.selection == change_filter.selection)
     )
 
 
@@ -303,7 +312,7 @@ class _EventStream(EventSourceResponse):
 async def follow_changes(
     request: Request,
     daemon: Daemon,
-    wanted: Announced,
+    change_filter: Announced,
     types: Types = "change",
     last_event_id: LastId = None,
     last_event_id_header: LastIdHeader = None,
@@ -321,9 +330,9 @@ async def follow_changes(
         headers = {"Retry-After": str(RETRY_SECONDS)}
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="no-stream", headers=headers)
     last = last_event_id if last_event_id_header is None else last_event_id_header
-    start = await _start(daemon.store.changes, wanted, last)
+    start = await _start(daemon.store.changes, change_filter, last)
     source = _Source(request.app.state.shared_changes, request.app.state.live_state, daemon, streams)
-    return _EventStream(_events(source, wanted, start, kinds), streams, caller)
+    return _EventStream(_events(source, change_filter, start, kinds), streams, caller)
 
 
 def _name_of(request: Request) -> str:
@@ -336,7 +345,7 @@ def _name_of(request: Request) -> str:
 
 def _kinds(types: str) -> frozenset[str]:
     """Returns the kinds of events. Raises `InvalidValueError`."""
-    kinds = frozenset(one.strip() for one in types.split(","))
+    kinds = frozenset(kind.strip() for kind in types.split(","))
     if not kinds <= set(TYPES):
         raise InvalidValueError("types", "some of " + ", ".join(TYPES), types)
     return kinds
@@ -352,16 +361,18 @@ class _Source:
     streams: Streams
 
 
-async def _start(store: ChangeStore, wanted: ChangeFilter, last: int | None) -> int:
+async def _start(store: ChangeStore, change_filter: ChangeFilter, last: int | None) -> int:
     """Returns the id to start after, read before the answer begins, so that no later commit is missed."""
-    if last is None and wanted.since is not None:
+    if last is None and change_filter.since is not None:
         return 0
     newest = await store.last_id()
     # An id from another, deleted database would hide all new changes.
     return newest if last is None else min(last, newest)
 
 
-async def _events(source: _Source, wanted: ChangeFilter, position: int, kinds: frozenset[str]) -> AsyncIterator[bytes]:
+async def _events(
+    source: _Source, change_filter: ChangeFilter, position: int, kinds: frozenset[str]
+) -> AsyncIterator[bytes]:
     """Yields the events of the wanted kinds until the streams end."""
     # An id without data is no event; a client resumes from it if it receives none.
     yield format_sse_event(id=str(position), retry=_RETRY_MILLISECONDS)
@@ -370,7 +381,7 @@ async def _events(source: _Source, wanted: ChangeFilter, position: int, kinds: f
         while not source.streams.ending:
             if "change" in kinds:
                 try:
-                    read = await source.changes.after(source.ports.store.changes, wanted, position, _PAGE)
+                    read = await source.changes.after(source.ports.store.changes, change_filter, position, _PAGE)
                 except DatabaseUnavailableError:
                     yield format_sse_event(comment="the database does not answer")
                     await source.streams.wait(RETRY_SECONDS)
@@ -380,7 +391,7 @@ async def _events(source: _Source, wanted: ChangeFilter, position: int, kinds: f
                 source.state.polls() if "polls" in kinds else b"",
                 source.state.health() if "health" in kinds else b"",
             )
-            others = b"".join(one for one, before in zip(new, sent, strict=True) if one is not before)
+            others = b"".join(event for event, before in zip(new, sent, strict=True) if event is not before)
             sent = new
             if read.events or others:
                 yield b"".join(read.events) + others

@@ -23,6 +23,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pollerd import texts
 from pollerd.api.access import NO_NUL, shown
 from pollerd.daemon.control.control import Control
 from pollerd.errors import InvalidValueError, unknown_name
@@ -97,16 +98,20 @@ async def _filter(
 _Filter = Annotated[ChangeFilter, Depends(_filter)]
 
 
-async def _wanted(found: _Filter, matters: Annotated[Matters, Query(description=_MATTERS)] = "all") -> ChangeFilter:
-    return _mattering(found, matters)
+async def _wanted(
+    change_filter: _Filter, matters: Annotated[Matters, Query(description=_MATTERS)] = "all"
+) -> ChangeFilter:
+    return _mattering(change_filter, matters)
 
 
-async def _announced(found: _Filter, matters: Annotated[Matters, Query(description=_MATTERS)] = "true") -> ChangeFilter:
-    return _mattering(found, matters)
+async def _announced(
+    change_filter: _Filter, matters: Annotated[Matters, Query(description=_MATTERS)] = "true"
+) -> ChangeFilter:
+    return _mattering(change_filter, matters)
 
 
-def _mattering(found: ChangeFilter, matters: Matters) -> ChangeFilter:
-    return found if matters == "all" else replace(found, matters=matters == "true")
+def _mattering(change_filter: ChangeFilter, matters: Matters) -> ChangeFilter:
+    return change_filter if matters == "all" else replace(change_filter, matters=matters == "true")
 
 
 Wanted = Annotated[ChangeFilter, Depends(_wanted)]
@@ -208,8 +213,8 @@ class SignedIn:
 
 def caller_of(request: Request) -> SignedIn | None:
     """Returns who makes the call; None: nobody has to sign in, or the call is open and the caller unknown."""
-    found: SignedIn | None = request.scope.get(CALLER)
-    return found
+    caller: SignedIn | None = request.scope.get(CALLER)
+    return caller
 
 
 def reader_of(request: Request) -> str:
@@ -226,15 +231,15 @@ def csrf_token(caller: SignedIn | None, form: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def csrf_is_right(caller: SignedIn | None, form: str, given: str) -> bool:
+def csrf_is_right(caller: SignedIn | None, form: str, token: str) -> bool:
     """Returns whether a sent token is that of the form, or none is needed."""
     expected = csrf_token(caller, form)
-    return not expected or hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+    return not expected or hmac.compare_digest(expected.encode(), token.encode("utf-8", "replace"))
 
 
-def check_csrf(request: Request, form: str, given: str) -> None:
+def check_csrf(request: Request, form: str, token: str) -> None:
     """Raises 403 unless the token that came with a form is right."""
-    if not csrf_is_right(caller_of(request), form, given):
+    if not csrf_is_right(caller_of(request), form, token):
         raise HTTPException(HTTPStatus.FORBIDDEN, _NOT_OURS)
 
 
@@ -275,7 +280,7 @@ _FILE = {"schema": {"type": "string", "format": "binary"}}
 
 def picture_answers(media: str, example: str) -> dict[int | str, dict[str, Any]]:
     """Returns the OpenAPI of a picture. Generators of clients that know no pictures take it as bytes."""
-    content = {one: {**_FILE, "example": example} for one in (media, BYTES)}
+    content = {media_type: {**_FILE, "example": example} for media_type in (media, BYTES)}
     return {200: {"description": "the picture", "content": content}}
 
 
@@ -296,7 +301,7 @@ HEADERS = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy",
 
 
 class AnswerHeaders:
-    """Sets `HEADERS` on every answer, including refusals and faults.
+    """Sets `HEADERS` on every answer, including refusals and faults, and answers in the reader's language.
 
     An answer that sets one of them keeps its own: an HTML page has its own policy.
     """
@@ -310,11 +315,21 @@ class AnswerHeaders:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
-                given = {*map(bytes.lower, map(itemgetter(0), headers))}
-                message = {**message, "headers": headers + [own for own in HEADERS if own[0] not in given]}
+                names = {*map(bytes.lower, map(itemgetter(0), headers))}
+                message = {**message, "headers": headers + [own for own in HEADERS if own[0] not in names]}
             await send(message)
 
-        await self._app(scope, receive, with_headers)
+        with texts.speaking(await _language_of(scope)):
+            await self._app(scope, receive, with_headers)
+
+
+async def _language_of(scope: Scope) -> texts.TextLanguage:
+    """Returns the language that a request asks for; the program's if it asks for none, or for none that there is."""
+    accepted = next((value for name, value in scope.get("headers", ()) if name == b"accept-language"), b"")
+    code = texts.code_of_header(accepted.decode("latin-1")) if accepted else None
+    if code is None:
+        return texts.current()
+    return texts.LOADED[code] if code in texts.LOADED else await asyncio.to_thread(texts.language, code)
 
 
 # What calls are given: the daemon, the store, the caller.
@@ -331,8 +346,8 @@ class ApiPorts:
 
 
 async def _ports(request: Request) -> ApiPorts:
-    found: ApiPorts = request.app.state.ports
-    return found
+    ports: ApiPorts = request.app.state.ports
+    return ports
 
 
 async def _caller(request: Request) -> str:

@@ -117,7 +117,7 @@ def windows_as_given(windows: Windows | None) -> dict[str, Any] | None:
     """Returns windows as they are given."""
     if windows is None:
         return None
-    opened = [{"days": list(one.days), "from": one.begins, "to": one.ends} for one in windows.open]
+    opened = [{"days": list(window.days), "from": window.begins, "to": window.ends} for window in windows.open]
     return {"zone": windows.zone, "open": opened}
 
 
@@ -167,17 +167,17 @@ def _check_intervals(spec: SiteSpec) -> None:
         raise InvalidValueError("max_interval", f"at least min_interval ({spec.min_interval:g} s)", spec.max_interval)
 
 
-def check_selections(given: object) -> str:
+def check_selections(selections: object) -> str:
     """Returns settings of selections by name as `SiteSpec` holds them. Raises `InvalidValueError` with the position."""
-    if given is None or given == {}:
+    if selections is None or selections == {}:
         return ""
     from pollerd.detection.selection.selection import canonical  # loaded with the first site that has some
 
-    return canonical(given)
+    return canonical(selections)
 
 
-def _tags(given: Iterable[str]) -> tuple[str, ...]:
-    tags = tuple(dict.fromkeys(tag.strip() for tag in given))
+def _tags(texts: Iterable[str]) -> tuple[str, ...]:
+    tags = tuple(dict.fromkeys(tag.strip() for tag in texts))
     if len(tags) > MAX_TAGS:
         raise InvalidValueError("tags", f"at most {MAX_TAGS}", f"{len(tags)} tags")
     for tag in tags:
@@ -185,9 +185,9 @@ def _tags(given: Iterable[str]) -> tuple[str, ...]:
     return tags
 
 
-def check_tag(given: str, field: str = "tag") -> str:
+def check_tag(text: str, field: str = "tag") -> str:
     """Returns the tag, trimmed. Raises `InvalidValueError` for an invalid one."""
-    tag = given.strip()
+    tag = text.strip()
     # A semicolon separates tags in CSV.
     if not (0 < len(tag) <= MAX_TAG_LENGTH and tag.isprintable() and ";" not in tag):
         allowed = f"words of 1 to {MAX_TAG_LENGTH} printable characters without ';'"
@@ -201,7 +201,7 @@ BROWSER = "browser"
 MAX_BYTES = 64 * 1024
 
 
-def check_render(given: object, typed: Any = None) -> tuple[str, tuple[str, ...]]:
+def check_render(render: object, typed: Any = None) -> tuple[str, tuple[str, ...]]:
     """Returns a plan as `SiteSpec.render` holds it, and its secrets. `browser`: the usual plan; None: no browser.
 
     typed: secrets that stand apart from the plan, as in an export; empty: they were left out of it. None: the plan
@@ -209,11 +209,11 @@ def check_render(given: object, typed: Any = None) -> tuple[str, tuple[str, ...]
 
     Raises `InvalidValueError`, naming the field with its position and never a secret.
     """
-    if given is None:
+    if render is None:
         return "", ()
     from pollerd.rendering.plan import compile_plan  # loaded with the first site that has a plan
 
-    document: Any = {} if given == BROWSER else given
+    document: Any = {} if render == BROWSER else render
     if typed and isinstance(document, dict):
         document = _joined(document, typed)
     compile_plan("render", document)
@@ -230,7 +230,7 @@ def check_render(given: object, typed: Any = None) -> tuple[str, tuple[str, ...]
 
 
 def _joined(document: dict[str, Any], typed: Any) -> dict[str, Any]:
-    if not (isinstance(typed, list | tuple) and all(isinstance(one, str) for one in typed)):
+    if not (isinstance(typed, list | tuple) and all(isinstance(text, str) for text in typed)):
         raise InvalidValueError("typed", "a list of texts", NOT_SHOWN)
     try:
         return join_secrets(document, typed)
@@ -301,20 +301,20 @@ _TYPES: Mapping[Kind, Any] = {
 def input_fields(settings: Mapping[str, Setting], *, described: bool = True) -> dict[str, Any]:
     """Returns fields for `create_model`; described: with their descriptions, where the type has none."""
     fields: dict[str, Any] = {}
-    for name, one in settings.items():
-        if one.kind in _TYPES:
-            fields[name] = _TYPES[one.kind] | None, Field(None, description=one.help if described else None)
+    for name, setting in settings.items():
+        if setting.kind in _TYPES:
+            fields[name] = _TYPES[setting.kind] | None, Field(None, description=setting.help if described else None)
         else:
-            fields[name] = Annotated[float, *number_notes(one)] | None, None
+            fields[name] = Annotated[float, *number_notes(setting)] | None, None
     return fields
 
 
 def shown_fields(settings: Mapping[str, Setting], *, in_force: bool) -> dict[str, Any]:
     """Returns fields of answers for `create_model`; null: not set. in_force: what holds, so that a default does."""
     fields: dict[str, Any] = {}
-    for name, one in settings.items():
-        shown = RespectTtlShown if one.kind is Kind.TRUST else _TYPES.get(one.kind, float)
-        always = in_force and (one.kind is Kind.SWITCH or isinstance(one.default, float))
+    for name, setting in settings.items():
+        shown = RespectTtlShown if setting.kind is Kind.TRUST else _TYPES.get(setting.kind, float)
+        always = in_force and (setting.kind is Kind.SWITCH or isinstance(setting.default, float))
         fields[name] = (shown if always else shown | None), ...
     return fields
 
@@ -324,15 +324,15 @@ class _Inheritable(AccessFields):
 
     def inheritable(self) -> dict[str, Any]:
         """Returns the values that are given, but for headers, credentials and proxy. Raises `InvalidValueError`."""
-        given = {}
+        values = {}
         for name in INHERITED:
             if name in self.model_fields_set and name != "render":
-                given[name] = getattr(self, name)
-        if given.get("windows") is not None:
-            given["windows"] = windows_of(given["windows"].model_dump(by_alias=True))
-        if "selections" in given:
-            given["selections"] = check_selections(given["selections"])
-        return given
+                values[name] = getattr(self, name)
+        if values.get("windows") is not None:
+            values["windows"] = windows_of(values["windows"].model_dump(by_alias=True))
+        if "selections" in values:
+            values["selections"] = check_selections(values["selections"])
+        return values
 
 
 if TYPE_CHECKING:

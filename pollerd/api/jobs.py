@@ -36,7 +36,7 @@ _NAMES = {
     JobAction.TAG: {"tag"},
     JobAction.UNTAG: {"tag"},
     **{
-        action: {name for name, one in INHERITED.items() if one.bulk == action}
+        action: {name for name, setting in INHERITED.items() if setting.bulk == action}
         for action in (JobAction.WEIGHT, JobAction.LIMITS)
     },
 }
@@ -56,7 +56,7 @@ else:
         __base__=_Tagged,
         __doc__=_Tagged.__doc__,
         __module__=__name__,
-        **input_fields({name: one for name, one in INHERITED.items() if one.bulk}, described=False),
+        **input_fields({name: setting for name, setting in INHERITED.items() if setting.bulk}, described=False),
     )
 
 
@@ -89,24 +89,24 @@ class BulkChange(Given):
         return JobSpec(self.action, value, filter=self.filter.filter())
 
     def _value(self) -> dict[str, Any]:
-        given = {name: getattr(self.value, name) for name in self.value.model_fields_set}
+        values = {name: getattr(self.value, name) for name in self.value.model_fields_set}
         names = _NAMES.get(self.action, set())
-        if given.keys() - names or (names and not given):
+        if values.keys() - names or (names and not values):
             if self.action not in _VALUES:
                 raise refusal("value", f"{self.action} takes no value")
-            raise InvalidValueError("value", _VALUES[self.action], given)
+            raise InvalidValueError("value", _VALUES[self.action], values)
         if "tag" in names:
-            return {"tag": check_tag(given["tag"], "value.tag")}
-        check_spec(SiteSpec("http://site/", **given))
-        return given
+            return {"tag": check_tag(values["tag"], "value.tag")}
+        check_spec(SiteSpec("http://site/", **values))
+        return values
 
 
 def shown_job(job: JobProgress) -> JobProgress:
     """Returns the job with its value as settings are shown: its JSON keeps no types."""
     value = dict(job.value)
-    for name, one in INHERITED.items():
-        if one.bulk and value.get(name) is not None:
-            value[name] = shown_setting(one, one.type(value[name]))
+    for name, setting in INHERITED.items():
+        if setting.bulk and value.get(name) is not None:
+            value[name] = shown_setting(setting, setting.type(value[name]))
     return dataclasses.replace(job, value=value)
 
 

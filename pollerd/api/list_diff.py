@@ -74,64 +74,64 @@ class _Comparison:
         self._store, self._sync = store, sync
         self._listed: set[str] = set()
         self._unread = 0
-        self._found = ListDifference()
+        self._difference = ListDifference()
 
     async def of(self, lines: Iterator[Line]) -> ListDifference:
         """Compares the list, block by block: it is read in a thread, so that polling continues."""
         while block := await asyncio.to_thread(list, islice(lines, _BLOCK)):
             await self._compare(self._usable(block))
-        if self._sync and not self._unread and (self._listed or not self._found.rejected_count):
+        if self._sync and not self._unread and (self._listed or not self._difference.rejected_count):
             missing = await self._store.missing_from(self._listed)
-            self._found.removed_count = len(missing)
-            self._found.removed = [url for _, url in missing[:MAX_SHOWN]]
-        return self._found
+            self._difference.removed_count = len(missing)
+            self._difference.removed = [url for _, url in missing[:MAX_SHOWN]]
+        return self._difference
 
     def _usable(self, block: Sequence[Line]) -> list[SiteSpec]:
         specs = []
-        for line, found in block:
-            if isinstance(found, InvalidValueError):
-                self._unread += may_name_a_site(found)
-                self._reject(line, str(found))
-            elif found is None:
+        for line, spec in block:
+            if isinstance(spec, InvalidValueError):
+                self._unread += may_name_a_site(spec)
+                self._reject(line, str(spec))
+            elif spec is None:
                 continue
-            elif found.url not in self._listed:
-                self._listed.add(found.url)
-                specs.append(found)
+            elif spec.url not in self._listed:
+                self._listed.add(spec.url)
+                specs.append(spec)
             elif self._sync:
-                self._reject(line, f"url: {found.url} is in the list already; the first line counts")
+                self._reject(line, f"url: {spec.url} is in the list already; the first line counts")
         return specs
 
     def _reject(self, line: int, reason: str) -> None:
-        self._found.rejected_count += 1
-        if len(self._found.rejected) < MAX_SHOWN:
+        self._difference.rejected_count += 1
+        if len(self._difference.rejected) < MAX_SHOWN:
             printable = reason.encode("utf-8", "replace").decode("utf-8")
-            self._found.rejected.append(Rejection(line=line, reason=printable))
+            self._difference.rejected.append(Rejection(line=line, reason=printable))
 
     async def _compare(self, specs: Sequence[SiteSpec]) -> None:
         urls = [spec.url for spec in specs]
-        there = await self._store.at(urls)
-        new = [url for url in urls if url not in there]
+        stored = await self._store.at(urls)
+        new = [url for url in urls if url not in stored]
         deleted = set() if self._sync else await self._store.deleted_among(new)
         for url in new:
             self._note(url, "left_out_as_deleted" if url in deleted else "added")
-        self._found.existing += len(there)
+        self._difference.existing += len(stored)
         if self._sync:
             for spec in specs:
-                if spec.url in there:
-                    self._note_change(there[spec.url], spec)
+                if spec.url in stored:
+                    self._note_change(stored[spec.url], spec)
 
     def _note(self, url: str, kind: str) -> None:
         count = f"{kind}_count"
-        setattr(self._found, count, getattr(self._found, count) + 1)
-        if len(getattr(self._found, kind)) < MAX_SHOWN:
-            getattr(self._found, kind).append(url)
+        setattr(self._difference, count, getattr(self._difference, count) + 1)
+        if len(getattr(self._difference, kind)) < MAX_SHOWN:
+            getattr(self._difference, kind).append(url)
 
     def _note_change(self, site: Site, spec: SiteSpec) -> None:
         fields = [field_difference(name, site.spec, spec) for name in differing(site.spec, spec)]
         if fields:
-            self._found.changed_count += 1
-            if len(self._found.changed) < MAX_SHOWN:
-                self._found.changed.append(SiteDifference(id=site.id, url=spec.url, fields=fields))
+            self._difference.changed_count += 1
+            if len(self._difference.changed) < MAX_SHOWN:
+                self._difference.changed.append(SiteDifference(id=site.id, url=spec.url, fields=fields))
 
 
 def field_difference(field: str, before: SiteSpec, after: SiteSpec) -> FieldDifference:
@@ -167,14 +167,14 @@ async def diff_tags(daemon: Daemon, body: TagsOfList, sync: Sync = False) -> Set
 
     Secrets are compared and never shown.
     """
-    there, listed = daemon.control.tags.all(), {tag.name: tag for tag in tags_of(body.tags)}
-    found = SettingsDifference(added=sorted(listed.keys() - there.keys()), changed=[], removed=[])
+    stored, listed = daemon.control.tags.all(), {tag.name: tag for tag in tags_of(body.tags)}
+    difference = SettingsDifference(added=sorted(listed.keys() - stored.keys()), changed=[], removed=[])
     if sync:
-        found.removed = sorted(there.keys() - listed.keys())
-        both = sorted(listed.keys() & there.keys())
-        changed = [NamedDifference(name=name, fields=_of_tag(there[name], listed[name])) for name in both]
-        found.changed = [one for one in changed if one.fields]
-    return found
+        difference.removed = sorted(stored.keys() - listed.keys())
+        both = sorted(listed.keys() & stored.keys())
+        changed = [NamedDifference(name=name, fields=_of_tag(stored[name], listed[name])) for name in both]
+        difference.changed = [tag_difference for tag_difference in changed if tag_difference.fields]
+    return difference
 
 
 @settings_diff_router.post(
@@ -182,15 +182,15 @@ async def diff_tags(daemon: Daemon, body: TagsOfList, sync: Sync = False) -> Set
 )
 async def diff_sources(daemon: Daemon, body: SourcesOfList, sync: Sync = False) -> SettingsDifference:
     """Changes nothing. Without `sync` a list only adds sources that are not there."""
-    there = {source.spec.url: source.spec for source in await daemon.store.sources.all()}
+    stored = {source.spec.url: source.spec for source in await daemon.store.sources.all()}
     listed = {spec.url: spec for spec in sources_of(body.sources)}
-    found = SettingsDifference(added=[url for url in listed if url not in there], changed=[], removed=[])
+    difference = SettingsDifference(added=[url for url in listed if url not in stored], changed=[], removed=[])
     if sync:
-        found.removed = [url for url in there if url not in listed]
-        both = [url for url in listed if url in there]
-        changed = [NamedDifference(name=url, fields=_of_source(there[url], listed[url])) for url in both]
-        found.changed = [one for one in changed if one.fields]
-    return found
+        difference.removed = [url for url in stored if url not in listed]
+        both = [url for url in listed if url in stored]
+        changed = [NamedDifference(name=url, fields=_of_source(stored[url], listed[url])) for url in both]
+        difference.changed = [source_difference for source_difference in changed if source_difference.fields]
+    return difference
 
 
 def _of_tag(before: TagSettings, after: TagSettings) -> list[FieldDifference]:
@@ -219,43 +219,43 @@ Listed = ChannelSpec | RuleSpec
 @channel_list_router.post("/channels/diff", dependencies=_JSON, summary="What a list would change of channels")
 async def diff_channels(daemon: Daemon, body: ChannelsOfList) -> SettingsDifference:
     """Changes nothing. A list is the truth about its own channels; secrets are compared and never shown."""
-    there = [channel.spec for channel in await daemon.store.notifications.channels.all()]
-    return _difference("channels", there, channels_of(body.channels))
+    stored = [channel.spec for channel in await daemon.store.notifications.channels.all()]
+    return _difference("channels", stored, channels_of(body.channels))
 
 
 @channel_list_router.post("/rules/diff", dependencies=_JSON, summary="What a list would change of rules")
 async def diff_rules(daemon: Daemon, body: RulesOfList) -> SettingsDifference:
     """Changes nothing. A list is the truth about its own rules."""
-    there = [rule.spec for rule in await daemon.store.notifications.rules.all()]
-    return _difference("rules", there, rules_of(body.rules))
+    stored = [rule.spec for rule in await daemon.store.notifications.rules.all()]
+    return _difference("rules", stored, rules_of(body.rules))
 
 
-def _difference(section: str, there: Sequence[Listed], listed: Sequence[Listed]) -> SettingsDifference:
-    before = {spec.name: spec for spec in there}
-    found = SettingsDifference(added=[], changed=[], removed=[])
+def _difference(section: str, stored: Sequence[Listed], listed: Sequence[Listed]) -> SettingsDifference:
+    before = {spec.name: spec for spec in stored}
+    difference = SettingsDifference(added=[], changed=[], removed=[])
     for spec in listed:
         known = before.get(spec.name)
         if known is None:
-            found.added.append(spec.name)
+            difference.added.append(spec.name)
         elif known.origin is not Origin.FILE:
             raise InvalidValueError(f"{section}.{spec.name}", "a name not taken by one of the API", spec.name)
         elif known != spec:
-            found.changed.append(NamedDifference(name=spec.name, fields=_fields(known, spec)))
+            difference.changed.append(NamedDifference(name=spec.name, fields=_fields(known, spec)))
     names = {spec.name for spec in listed}
-    found.removed = sorted(spec.name for spec in there if spec.origin is Origin.FILE and spec.name not in names)
-    return found
+    difference.removed = sorted(spec.name for spec in stored if spec.origin is Origin.FILE and spec.name not in names)
+    return difference
 
 
 def _fields(before: Listed, after: Listed) -> list[FieldDifference]:
     old, new = _settings(before), _settings(after)
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    found = [FieldDifference(field=name, before=old.get(name), after=new.get(name), note=None) for name in names]
+    differences = [FieldDifference(field=name, before=old.get(name), after=new.get(name), note=None) for name in names]
     if isinstance(before, ChannelSpec) and isinstance(after, ChannelSpec) and before.secrets != after.secrets:
-        found = [one for one in found if one.field != "secrets"]
+        differences = [difference for difference in differences if difference.field != "secrets"]
         secrets = old.get("secrets"), new.get("secrets")
         note = _SECRETS_DIFFER if secrets[0] == secrets[1] else None
-        found.append(FieldDifference(field="secrets", before=secrets[0], after=secrets[1], note=note))
-    return found
+        differences.append(FieldDifference(field="secrets", before=secrets[0], after=secrets[1], note=note))
+    return differences
 
 
 def _settings(spec: Listed) -> Mapping[str, Any]:
@@ -315,16 +315,16 @@ def signal_source_of(fields: Mapping[str, Any]) -> ListedSignalSource:
 
 def signal_sources_of(listed: Sequence[Mapping[str, Any]]) -> list[ListedSignalSource]:
     """Returns the signal sources of a list, each once. Raises `InvalidValueError`, naming place and field."""
-    found: dict[str, ListedSignalSource] = {}
+    sources: dict[str, ListedSignalSource] = {}
     for place, fields in enumerate(listed):
         try:
-            one = signal_source_of(fields)
+            source = signal_source_of(fields)
         except InvalidValueError as error:
             raise error.of(f"signal_sources[{place}].{error.field}") from error
-        if one.key in found:
-            raise refusal(f"signal_sources[{place}]", f"{masked(str(one.key))!r} is listed twice")
-        found[one.key] = one
-    return list(found.values())
+        if source.key in sources:
+            raise refusal(f"signal_sources[{place}]", f"{masked(str(source.key))!r} is listed twice")
+        sources[source.key] = source
+    return list(sources.values())
 
 
 @signal_list_router.post(
@@ -332,18 +332,20 @@ def signal_sources_of(listed: Sequence[Mapping[str, Any]]) -> list[ListedSignalS
 )
 async def diff_signal_sources(daemon: Daemon, body: SignalSourcesOfList) -> SettingsDifference:
     """Changes nothing. A list is the truth about its own signal sources, and takes over those that it names."""
-    there = {signal.key: signal for signal in await daemon.store.signals.all()}
+    stored = {signal.key: signal for signal in await daemon.store.signals.all()}
     listed = {
         signal_source.key: signal_source
         for signal_source in signal_sources_of([signal_source.model_dump() for signal_source in body.signal_sources])
     }
-    found = SettingsDifference(added=[key for key in listed if key not in there], changed=[], removed=[])
+    difference = SettingsDifference(added=[key for key in listed if key not in stored], changed=[], removed=[])
     differences = [
-        NamedDifference(name=key, fields=_listed_fields(there[key], listed[key])) for key in listed if key in there
+        NamedDifference(name=key, fields=_listed_fields(stored[key], listed[key])) for key in listed if key in stored
     ]
-    found.changed = [difference for difference in differences if difference.fields]
-    found.removed = [key for key, one in there.items() if one.origin is SignalOrigin.FILE and key not in listed]
-    return found
+    difference.changed = [source_difference for source_difference in differences if source_difference.fields]
+    difference.removed = [
+        key for key, source in stored.items() if source.origin is SignalOrigin.FILE and key not in listed
+    ]
+    return difference
 
 
 def _listed_fields(before: SignalSource, after: ListedSignalSource) -> list[FieldDifference]:

@@ -40,7 +40,7 @@ _FORMATS = {
 
 def list_fields(settings: Mapping[str, Setting]) -> tuple[str, ...]:
     """Returns the columns of CSV, keys of JSON lines and attributes of OPML for these settings, in their order."""
-    return *(name for name, one in settings.items() if one.kind is not Kind.ACCESS), "method"
+    return *(name for name, setting in settings.items() if setting.kind is not Kind.ACCESS), "method"
 
 
 FIELDS = list_fields(SITE_SETTINGS)
@@ -107,7 +107,7 @@ def parse_file(file: BinaryIO, form: Format) -> Iterator[Line]:
         return _parse(lines, _from_json)
     rows = _texts(lines)
     line = next((text for _, text in islice(rows, _HEADER_WITHIN) if text.strip()), "")
-    delimiter = next((one for one in "\t;" if one in line.strip() and "," not in line), ",")
+    delimiter = next((character for character in "\t;" if character in line.strip() and "," not in line), ",")
     return _parse(rows, partial(_from_csv, _header(line, delimiter), delimiter))
 
 
@@ -188,17 +188,17 @@ def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec | No
     """
     nothing = 0
     for number, line in lines:
-        found: SiteSpec | InvalidValueError | None = None
+        spec: SiteSpec | InvalidValueError | None = None
         if line is not None:
             try:
-                found = read(line)
+                spec = read(line)
             except InvalidValueError as error:
-                found = error
-            if found is None:
+                spec = error
+            if spec is None:
                 nothing += 1
                 if line not in ("", b"") and nothing % _BREATH:
                     continue
-        yield number, found
+        yield number, spec
 
 
 def _addresses(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -323,11 +323,11 @@ def _number(setting: Setting, text: str) -> float:
         raise InvalidValueError(setting.name, str(error) if read else "a number", text) from error
 
 
-def _from_outline(found: dict[str, str] | InvalidValueError) -> SiteSpec:
-    if isinstance(found, InvalidValueError):
-        raise found
-    _check_known(found)
-    return check_spec(_from_texts(found.items()))
+def _from_outline(attributes: dict[str, str] | InvalidValueError) -> SiteSpec:
+    if isinstance(attributes, InvalidValueError):
+        raise attributes
+    _check_known(attributes)
+    return check_spec(_from_texts(attributes.items()))
 
 
 # --- JSON lines ------------------------------------------------------------------------------------------------------
@@ -337,33 +337,33 @@ def _from_json(line: bytes) -> SiteSpec | None:
     if not line.strip():
         return None
     try:
-        found = orjson.loads(line)
+        fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise InvalidValueError("line", "a JSON object", masked_line(line.decode("utf-8", "replace"))) from error
-    if not isinstance(found, dict):
-        raise InvalidValueError("line", "a JSON object", type(found).__name__)
-    return spec_of(found)
+    if not isinstance(fields, dict):
+        raise InvalidValueError("line", "a JSON object", type(fields).__name__)
+    return spec_of(fields)
 
 
-def _from_entry(found: dict[str, Any] | InvalidValueError) -> SiteSpec:
-    if isinstance(found, InvalidValueError):
-        raise found
-    return check_spec(spec_of(found))
+def _from_entry(fields: dict[str, Any] | InvalidValueError) -> SiteSpec:
+    if isinstance(fields, InvalidValueError):
+        raise fields
+    return check_spec(spec_of(fields))
 
 
-def spec_of(found: Mapping[str, Any]) -> SiteSpec:
+def spec_of(fields: Mapping[str, Any]) -> SiteSpec:
     """Returns the site of a JSON object with some of `KNOWN_FIELDS`, checked. Raises `InvalidValueError`."""
-    _check_known(found)
-    return check_spec(_spec({name: _typed(name, value) for name, value in found.items() if value is not None}))
+    _check_known(fields)
+    return check_spec(_spec({name: _typed(name, value) for name, value in fields.items() if value is not None}))
 
 
-def tag_of(name: str, found: Mapping[str, Any]) -> TagSettings:
+def tag_of(name: str, fields: Mapping[str, Any]) -> TagSettings:
     """Returns the settings of a tag from the fields of a site that are no site's alone. Raises `InvalidValueError`."""
     allowed = [*INHERITED, *access.FIELDS]
-    for field in found:
+    for field in fields:
         if field not in allowed:
             raise unknown_name(masked(field), "setting", masked(field), list(allowed), f"known: {', '.join(allowed)}")
-    typed = {field: _typed(field, value) for field, value in found.items() if value is not None}
+    typed = {field: _typed(field, value) for field, value in fields.items() if value is not None}
     secret = {field: typed.pop(field) for field in access.FIELDS if field in typed}
     if "render" in typed:
         typed["render"], secret["typed"] = check_render(typed["render"], secret.get("typed"))
@@ -372,13 +372,13 @@ def tag_of(name: str, found: Mapping[str, Any]) -> TagSettings:
 
 def tags_of(tags: Mapping[str, Mapping[str, Any]]) -> list[TagSettings]:
     """Returns the tags of a TOML or YAML document. Raises `InvalidValueError`, naming tag and field."""
-    found = []
+    settings = []
     for name, fields in tags.items():
         try:
-            found.append(tag_of(name, fields))
+            settings.append(tag_of(name, fields))
         except InvalidValueError as error:
             raise error.of(f"tags.{masked(name)}.{error.field}") from error
-    return found
+    return settings
 
 
 def _typed(field: str, value: object) -> object:
@@ -432,12 +432,12 @@ def _respect_ttl(field: str, value: object) -> RespectTtl:
     try:
         return RespectTtl.of(value)
     except ValueError as error:
-        given = value if isinstance(value, str) else type(value).__name__
-        raise InvalidValueError(field, str(error), given) from error
+        shown = value if isinstance(value, str) else type(value).__name__
+        raise InvalidValueError(field, str(error), shown) from error
 
 
-def _check_known(given: Mapping[str, object]) -> None:
-    unknown = given.keys() - set(KNOWN_FIELDS)
+def _check_known(fields: Mapping[str, object]) -> None:
+    unknown = fields.keys() - set(KNOWN_FIELDS)
     if unknown:
         name = masked(min(unknown))
         raise unknown_name(name, "setting", name, KNOWN_FIELDS, f"known: {', '.join(KNOWN_FIELDS)}")

@@ -117,13 +117,13 @@ class Importer:
 
     async def run(self, lines: Iterator[Line]) -> ImportResult:
         """Adds the sites of the lines, as far as they are read."""
-        for seen, (number, found) in enumerate(lines, 1):
+        for seen, (number, spec) in enumerate(lines, 1):
             self._lines_read = number
-            if isinstance(found, SiteSpec):
-                self._specs.append((number, found))
-            elif found is not None:
-                self._reject(number, found)
-            if found is None or seen % _STRIDE == 0:
+            if isinstance(spec, SiteSpec):
+                self._specs.append((number, spec))
+            elif spec is not None:
+                self._reject(number, spec)
+            if spec is None or seen % _STRIDE == 0:
                 # Parsing blocks the loop: yield to it.
                 await asyncio.sleep(0)
             if len(self._specs) == _CHUNK:
@@ -158,16 +158,16 @@ class Importer:
         self._specs = []
 
     async def _check(self) -> None:
-        found = await self._control.sites.would_add([spec for _, spec in self._specs])
-        refused = {i for i, _ in found.refused}
-        for i, error in found.refused:
+        outcome = await self._control.sites.would_add([spec for _, spec in self._specs])
+        refused = {i for i, _ in outcome.refused}
+        for i, error in outcome.refused:
             self._reject(self._specs[i][0], error)
         for i, (_, spec) in enumerate(self._specs):
             if i in refused:
                 continue
             seen = hash(spec.url) in self._would_be
-            self._existing += seen or i in found.existing
-            self._added += not seen and i not in found.existing
+            self._existing += seen or i in outcome.existing
+            self._added += not seen and i not in outcome.existing
             self._would_be.add(hash(spec.url))
 
     def _result(self, *, whole: bool) -> ImportResult:

@@ -236,24 +236,24 @@ class Delivery(BaseModel):
     ended_at: Moment | None
 
     @classmethod
-    def of(cls, one: notification_values.StoredNotice) -> Delivery:
+    def of(cls, notice: notification_values.StoredNotice) -> Delivery:
         """Returns the delivery in the API's words."""
         return cls(
-            id=one.id,
-            event_id=one.event_id,
-            kind=one.kind,
-            at=one.at,
-            rule_id=one.rule_id,
-            channel_id=one.channel_id,
-            site_id=one.site_id,
-            change_id=one.change_id,
-            state=one.state,
-            due_at=one.due_at,
-            digest=one.digest,
-            attempts=one.attempts,
-            message_id=one.message_id,
-            detail=one.last_detail,
-            ended_at=one.ended_at,
+            id=notice.id,
+            event_id=notice.event_id,
+            kind=notice.kind,
+            at=notice.at,
+            rule_id=notice.rule_id,
+            channel_id=notice.channel_id,
+            site_id=notice.site_id,
+            change_id=notice.change_id,
+            state=notice.state,
+            due_at=notice.due_at,
+            digest=notice.digest,
+            attempts=notice.attempts,
+            message_id=notice.message_id,
+            detail=notice.last_detail,
+            ended_at=notice.ended_at,
         )
 
 
@@ -336,8 +336,8 @@ async def add_channel(daemon: Daemon, channel: NewChannel, response: Response) -
             channel.name, channel.kind, channel.settings, enabled=channel.enabled
         )
     response.headers["Location"] = f"/api/v1/channels/{added.id}"
-    given = "secret" in channel.settings
-    return await _shown(daemon, added, with_secret=not given)
+    has_secret = "secret" in channel.settings
+    return await _shown(daemon, added, with_secret=not has_secret)
 
 
 @channels_router.get("/{channel_id:id}", summary="One channel")
@@ -421,13 +421,13 @@ async def _wanted(
 @deliveries_router.get("", summary="Delivery log")
 async def list_deliveries(
     daemon: Daemon,
-    wanted: Annotated[NoticeFilter, Depends(_wanted)],
+    notice_filter: Annotated[NoticeFilter, Depends(_wanted)],
     limit: Limit = 100,
     cursor: Cursor = None,
     order: GivenOrder = None,
 ) -> Listing[Delivery]:
     """Each event for each channel: sent, queued, or failed (`dead`)."""
-    page = await daemon.store.notifications.log.notices(wanted, limit, cursor, order)
+    page = await daemon.store.notifications.log.notices(notice_filter, limit, cursor, order)
     return Listing.of(map(Delivery.of, page.items), page.next_cursor)
 
 

@@ -228,7 +228,7 @@ def _renamed(document: Json) -> Json:
         schema["title"] = _public_name(name)
     renamed: Json = _referring(document)
     named = {_public_name(name): schema for name, schema in renamed["components"]["schemas"].items()}
-    words = {name: {"type": "string", "title": name, "enum": list(one)} for name, one in _WORDS.items()}
+    words = {name: {"type": "string", "title": name, "enum": list(values)} for name, values in _WORDS.items()}
     renamed["components"]["schemas"] = named | words
     return renamed
 
@@ -242,7 +242,7 @@ def _public_name(name: str) -> str:
 
 def _referring(node: Any) -> Any:
     if isinstance(node, list):
-        return [_referring(one) for one in node]
+        return [_referring(item) for item in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
@@ -274,15 +274,15 @@ def _operations(document: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _refusal(status: int) -> Json:
-    found: Json = {
+    response: Json = {
         "description": PROBLEMS[status]["detail"],
         "content": {MEDIA_TYPE: {"schema": _schema_of(status), "example": PROBLEMS[status]}},
     }
     if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
-        found["headers"] = _RETRY
+        response["headers"] = _RETRY
     elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        found["headers"] = _CHALLENGE
-    return found
+        response["headers"] = _CHALLENGE
+    return response
 
 
 def _schema_of(status: int) -> Json:

@@ -77,7 +77,7 @@ class _Reader:
         self.lines_before = 0
         """Blank lines that are not parsed."""
         self.broken: tuple[int, InvalidValueError] | None = None
-        self._found: list[Outline] = []
+        self._outlines: list[Outline] = []
         self._folders: list[str | None] = []
         """Name of each open outline, None if it is a site or unused."""
         self._unused = 0
@@ -105,8 +105,8 @@ class _Reader:
 
     def taken(self) -> list[Outline]:
         """Returns the outlines found since the last call."""
-        found, self._found = self._found, []
-        return found
+        outlines, self._outlines = self._outlines, []
+        return outlines
 
     def _refuse_entities(self, name: str, *_: object) -> NoReturn:
         raise InvalidValueError("document", "free of entity definitions", name)
@@ -144,7 +144,7 @@ class _Reader:
         }
         names = [folder for folder in self._folders if folder] + plain.get("category", "").split(",")
         fields = ours or {"tags": ";".join(_tags(names))}
-        self._found.append((self.line, {**fields, "url": url}))
+        self._outlines.append((self.line, {**fields, "url": url}))
         return None
 
 

@@ -133,10 +133,10 @@ def _headers(request: Request, error: HTTPException) -> Mapping[str, str] | None
 
 async def _on_validation(request: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, RequestValidationError)
-    found = error.errors()
-    if any(entry["loc"][0] == "path" for entry in found):
+    entries = error.errors()
+    if any(entry["loc"][0] == "path" for entry in entries):
         return problem(HTTPStatus.NOT_FOUND, f"no such path: {request.url.path}")
-    return invalid([_entry(request, entry) for entry in found])
+    return invalid([_entry(request, entry) for entry in entries])
 
 
 async def _on_invalid(_: Request, error: Exception) -> ProblemResponse:
@@ -173,14 +173,14 @@ async def _on_fault(_: Request, error: Exception) -> ProblemResponse:
 def _entry(request: Request, entry: Mapping[str, Any]) -> InvalidValueError:
     """Converts one of pydantic's errors."""
     field = ".".join(str(part) for part in entry["loc"][1:]) or str(entry["loc"][0])
-    given = NOT_SHOWN if entry["loc"] == ("body",) else access.shown(field, entry["input"])
+    value = NOT_SHOWN if entry["loc"] == ("body",) else access.shown(field, entry["input"])
     if entry["type"] == "extra_forbidden":
-        return _unknown(request, field, entry["loc"], given)
+        return _unknown(request, field, entry["loc"], value)
     if entry["type"] == "missing":
         return refusal(field, "is needed")
     if entry["type"] == "json_invalid":
         return InvalidValueError("body", "JSON", entry["ctx"]["error"])
-    return InvalidValueError(field, allowed_by(entry), given)
+    return InvalidValueError(field, allowed_by(entry), value)
 
 
 def allowed_by(entry: Mapping[str, Any]) -> str:
@@ -188,25 +188,25 @@ def allowed_by(entry: Mapping[str, Any]) -> str:
     return str(entry["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
 
 
-def _unknown(request: Request, field: str, place: Sequence[str | int], given: object) -> InvalidValueError:
+def _unknown(request: Request, field: str, place: Sequence[str | int], value: object) -> InvalidValueError:
     """Returns that a field is unknown, and, at the top level of the body, the nearest known one."""
     route = request.scope["route"]
     body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
     if len(place) != len(("body", "field")) or not (isinstance(body, type) and issubclass(body, BaseModel)):
-        return refusal(field, "unknown field", given)
+        return refusal(field, "unknown field", value)
     known = list(body.model_fields)
-    return unknown_name(field, "field", str(place[-1]), known, f"known: {', '.join(known)}", given)
+    return unknown_name(field, "field", str(place[-1]), known, f"known: {', '.join(known)}", value)
 
 
-def _shown(given: object) -> object:
+def _shown(value: object) -> object:
     """Returns an external value that any JSON can contain: short, finite, without surrogates."""
-    if given is None or isinstance(given, bool):
-        return given
-    if isinstance(given, int) and abs(given) <= _EXACT:
-        return given
-    if isinstance(given, float) and math.isfinite(given):
-        return given
-    return _printable(masked(given if isinstance(given, str) else repr(given)))
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and abs(value) <= _EXACT:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return _printable(masked(value if isinstance(value, str) else repr(value)))
 
 
 def _printable(text: str) -> str:

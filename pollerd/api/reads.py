@@ -45,8 +45,8 @@ class ReadOfChange(Given):
         """Returns the checked entry. Raises `InvalidValueError` naming the place."""
         field = f"reads[{place}]"
         if (self.site_id is None) == (self.url is None):
-            given = [name for name in ("site_id", "url") if getattr(self, name) is not None]
-            raise InvalidValueError(f"{field}.site_id", "given, or url: one of the two", given)
+            names = [name for name in ("site_id", "url") if getattr(self, name) is not None]
+            raise InvalidValueError(f"{field}.site_id", "given, or url: one of the two", names)
         at = parse_moment(f"{field}.at", self.at)
         return ReportedRead(at, self.count, self.site_id, self._normalised(f"{field}.url"), self.change_id)
 
@@ -87,7 +87,7 @@ class ReadsReport(Given):
 
     def entries(self) -> list[ReportedRead]:
         """Returns the checked entries. Raises `InvalidValueError` naming the place."""
-        return [one.read(place) for place, one in enumerate(self.reads)]
+        return [entry.read(place) for place, entry in enumerate(self.reads)]
 
     def until(self) -> float | None:
         """Returns `complete_until` in epoch s. Raises `InvalidValueError`."""

@@ -71,14 +71,14 @@ class ValueSchema(BaseModel):
     problem: str = Field(description="why it could not be read then; the rest is from before")
 
     @classmethod
-    def of(cls, one: RecordedReading) -> ValueSchema:
+    def of(cls, reading: RecordedReading) -> ValueSchema:
         """Returns the record for an answer."""
-        value = one.value
+        value = reading.value
         return cls(
-            id=one.id,
-            selection=one.selection,
-            name=one.name,
-            at=one.at,
+            id=reading.id,
+            selection=reading.selection,
+            name=reading.name,
+            at=reading.at,
             text=value.text,
             number=value.number,
             moment=value.moment,
@@ -133,14 +133,14 @@ async def list_selections(daemon: Daemon, site_id: SiteId) -> Listing[SelectionS
 async def list_values(
     daemon: Daemon,
     site_id: SiteId,
-    wanted: WantedValues,
+    reading_filter: WantedValues,
     limit: Limit = 100,
     cursor: Cursor = None,
     order: GivenOrder = None,
 ) -> Listing[ValueSchema]:
     """Each value as it was read first, until its next record; newest first, or oldest first."""
     await daemon.store.sites.get(site_id)
-    page = await daemon.store.history.list_readings(site_id, wanted, limit, cursor, order)
+    page = await daemon.store.history.list_readings(site_id, reading_filter, limit, cursor, order)
     return Listing.of(map(ValueSchema.of, page.items), page.next_cursor)
 
 
@@ -150,19 +150,19 @@ preview_router = api_router(tag="sites")
 
 
 @preview_router.post("/preview", dependencies=[Depends(json_body)], summary="What selections would keep of a page")
-async def preview_page(daemon: Daemon, wanted: PreviewRequest) -> PagePreview:
+async def preview_page(daemon: Daemon, preview: PreviewRequest) -> PagePreview:
     """Gets `url` as a poll would, or takes the stored content of a site, and changes nothing.
 
     For a site it also applies the conditions to the last stored changes that were kept by the same steps and values.
     """
-    if (wanted.url is None) == (wanted.site_id is None):
-        raise InvalidValueError("url", "given, or site_id: one of the two", "both" if wanted.url else "none")
-    selections = check_selections(wanted.selections or {"default": {}})
-    if wanted.site_id is not None:
-        return await daemon.control.preview.of_stored(wanted.site_id, selections)
-    render, typed = check_render(wanted.render)
-    access = dataclasses.replace(wanted.access(NO_ACCESS), typed=typed)
-    spec = check_spec(SiteSpec(wanted.url or "", access=access, selections=selections, render=render))
+    if (preview.url is None) == (preview.site_id is None):
+        raise InvalidValueError("url", "given, or site_id: one of the two", "both" if preview.url else "none")
+    selections = check_selections(preview.selections or {"default": {}})
+    if preview.site_id is not None:
+        return await daemon.control.preview.of_stored(preview.site_id, selections)
+    render, typed = check_render(preview.render)
+    access = dataclasses.replace(preview.access(NO_ACCESS), typed=typed)
+    spec = check_spec(SiteSpec(preview.url or "", access=access, selections=selections, render=render))
     return await daemon.control.preview.of_url(spec)
 
 
@@ -192,8 +192,8 @@ async def plot_values(
     """An SVG of a number, price or date over time, in UTC, with gaps where it could not be read; the newest 5,000."""
     site = await daemon.store.sites.get(site_id)
     chosen = await _chosen(daemon, site_id, selection, name)
-    wanted = ReadingFilter(None if since is None else parse_moment("since", since), selection, chosen)
-    readings = await _newest(daemon, site_id, wanted)
+    reading_filter = ReadingFilter(None if since is None else parse_moment("since", since), selection, chosen)
+    readings = await _newest(daemon, site_id, reading_filter)
     svg = _drawn(site, chosen, selection, readings)
     answer = picture(svg.encode(), _MEDIA, f"site-{site_id}-values.svg", request.headers.get("accept", ""))
     answer.headers["Content-Security-Policy"] = _POLICY
@@ -215,17 +215,17 @@ async def _chosen(daemon: ApiPorts, site_id: int, selection: str, name: str | No
     return name
 
 
-async def _newest(daemon: ApiPorts, site_id: int, wanted: ReadingFilter) -> list[RecordedReading]:
+async def _newest(daemon: ApiPorts, site_id: int, reading_filter: ReadingFilter) -> list[RecordedReading]:
     """Returns the newest readings, oldest first."""
-    found: list[RecordedReading] = []
+    readings: list[RecordedReading] = []
     cursor: str | None = None
-    while len(found) < MAX_POINTS:
-        page = await daemon.store.history.list_readings(site_id, wanted, _PAGE, cursor, None)
-        found += page.items
+    while len(readings) < MAX_POINTS:
+        page = await daemon.store.history.list_readings(site_id, reading_filter, _PAGE, cursor, None)
+        readings += page.items
         cursor = page.next_cursor
         if cursor is None or not page.items:
             break
-    return found[::-1]
+    return readings[::-1]
 
 
 def _drawn(site: Site, name: str, selection: str, readings: list[RecordedReading]) -> str:
@@ -238,7 +238,7 @@ def _drawn(site: Site, name: str, selection: str, readings: list[RecordedReading
         and any(not reading.value.problem for reading in readings)
     ):
         raise InvalidValueError("name", "of a value that is a number, price or date: texts have no plot", name)
-    whose = site.spec.title or site.spec.url
+    whose = site.title or site.spec.url
     of = "" if selection == DEFAULT_SELECTION else f"{selection}, "
     last = max(site.last_poll_at or 0.0, readings[-1].at if readings else 0.0)
     return line_plot(points, PlotLabels(f"{name} - {of}{whose}", unit or "", dates=dates), last)

@@ -118,10 +118,10 @@ class SignInSettings:
         if not self.trusted_proxies:
             return False
         try:
-            found = ipaddress.ip_address(address.partition("%")[0])
+            sender = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
             return False
-        plain = getattr(found, "ipv4_mapped", None) or found
+        plain = getattr(sender, "ipv4_mapped", None) or sender
         return any(plain in network for network in self.trusted_proxies)
 
 

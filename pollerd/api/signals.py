@@ -46,12 +46,12 @@ _HOSTS = "same: it speaks only for pages of its host; any: for all sites"
 SourceName = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME)]
 
 
-def checked_hosts(kind: SignalKind, given: SignalHosts | None) -> SignalHosts:
+def checked_hosts(kind: SignalKind, hosts: SignalHosts | None) -> SignalHosts:
     """Returns the hosts of a signal source of this kind; left out: same, for push any. Raises `InvalidValueError`."""
     if kind != "push":
-        return given or "same"
-    if given == "same":
-        raise InvalidValueError("hosts", "any for kind push: it has no host", given)
+        return hosts or "same"
+    if hosts == "same":
+        raise InvalidValueError("hosts", "any for kind push: it has no host", hosts)
     return "any"
 
 
@@ -149,10 +149,10 @@ class SiteSignal(SourceOfSite):
     """Of the source; None: nothing is learned."""
 
     @classmethod
-    def of(cls, said: SourceOfSite, quality: SourceQuality | None) -> SiteSignal:
+    def of(cls, signal: SourceOfSite, quality: SourceQuality | None) -> SiteSignal:
         """Returns the signal, without a date that cannot be written."""
-        date = None if said.date is None or not 0 <= said.date < _SHOWN_UNTIL else said.date
-        return cls(**{**asdict(said), "date": date}, quality=SignalQuality.of(quality))
+        date = None if signal.date is None or not 0 <= signal.date < _SHOWN_UNTIL else signal.date
+        return cls(**{**asdict(signal), "date": date}, quality=SignalQuality.of(quality))
 
 
 _SHOWN_UNTIL = 253_402_300_800.0
@@ -186,14 +186,14 @@ class ChangeReport(Given):
 
     def dates(self) -> list[ListedDate]:
         """Returns the URLs, normalised, with their dates. Raises `InvalidValueError` naming the place."""
-        found = [
-            ListedDate(_url(f"signals[{place}].url", one.url), _time(f"signals[{place}].at", one.at))
-            for place, one in enumerate(self.signals)
+        reported = [
+            ListedDate(_url(f"signals[{place}].url", entry.url), _time(f"signals[{place}].at", entry.at))
+            for place, entry in enumerate(self.signals)
         ]
-        found += [ListedDate(_url(f"urlList[{place}]", url)) for place, url in enumerate(self.urlList)]
-        if not 1 <= len(found) <= MAX_REPORTED:
-            raise InvalidValueError("signals", f"1 to {MAX_REPORTED:,} URLs, with those of urlList", len(found))
-        return found
+        reported += [ListedDate(_url(f"urlList[{place}]", url)) for place, url in enumerate(self.urlList)]
+        if not 1 <= len(reported) <= MAX_REPORTED:
+            raise InvalidValueError("signals", f"1 to {MAX_REPORTED:,} URLs, with those of urlList", len(reported))
+        return reported
 
 
 class ReportTaken(BaseModel):
@@ -207,22 +207,22 @@ def quality_in_words(quality: SourceQuality) -> str:
     """Returns how reliable a source is, as one line for users."""
     if quality.polls < 1:
         return "no track record yet"
-    right, found = round(100 * quality.precision), round(100 * quality.recall)
-    words = [f"precision {right} %", f"recall {found} %"]
+    right, recall = round(100 * quality.precision), round(100 * quality.recall)
+    words = [f"precision {right} %", f"recall {recall} %"]
     if math.isfinite(quality.delay):
         words.append(f"about {about(quality.delay)} late")
     return f"{', '.join(words)}; trust {round(100 * quality.say)} %"
 
 
-def _url(field: str, given: str) -> str:
+def _url(field: str, url: str) -> str:
     try:
-        return normalise_url(given)
+        return normalise_url(url)
     except InvalidValueError as error:
-        raise error.of(field, given=given) from error
+        raise error.of(field, given=url) from error
 
 
-def _time(field: str, given: str | None) -> float | None:
-    return None if given is None else parse_moment(field, given)
+def _time(field: str, moment: str | None) -> float | None:
+    return None if moment is None else parse_moment(field, moment)
 
 
 router = api_router(tag="signals")
@@ -287,8 +287,8 @@ async def list_site_signals(daemon: Daemon, site_id: _SiteId) -> Listing[SiteSig
 
 async def site_signals(daemon: ApiPorts, site_id: int) -> list[SiteSignal]:
     """Returns what each source says of a site, with what was learned of the source."""
-    found = await daemon.store.signals.of_site(site_id)
-    return [SiteSignal.of(said, daemon.control.signals.quality(said.source_id)) for said in found]
+    signals = await daemon.store.signals.of_site(site_id)
+    return [SiteSignal.of(signal, daemon.control.signals.quality(signal.source_id)) for signal in signals]
 
 
 # Routes that WebSub hubs call. At the root, without token: nobody guesses the path, and what comes is signed.
@@ -301,8 +301,8 @@ _UNKNOWN = "no such subscription"
 @hub_router.get("/{callback}", response_class=Response)
 async def verify_subscription(request: Request, daemon: Daemon, callback: str) -> Response:
     """Echoes the challenge of a hub that was asked; 404 for what was not asked for."""
-    given = request.query_params
-    asked = HubVerification(**{name: given.get(f"hub.{name}", "") for name in HubVerification.__struct_fields__})
+    query = request.query_params
+    asked = HubVerification(**{name: query.get(f"hub.{name}", "") for name in HubVerification.__struct_fields__})
     challenge = await daemon.control.hubs.verify(callback, asked)
     if challenge is None:
         return problem(HTTPStatus.NOT_FOUND, _UNKNOWN)
@@ -346,9 +346,9 @@ async def report_url(request: Request, daemon: Daemon) -> Response:
     """Takes one URL: parameters url, key and perhaps keyLocation."""
     if not daemon.control.index_now.allowed:
         return _absent()
-    given = request.query_params
-    urls, key = given.getlist("url"), given.get("key", "")
-    return await _taken(daemon, index_now_report(urls, key, given.get("host"), given.get("keyLocation")))
+    query = request.query_params
+    urls, key = query.getlist("url"), query.get("key", "")
+    return await _taken(daemon, index_now_report(urls, key, query.get("host"), query.get("keyLocation")))
 
 
 @index_now_router.post("", response_class=Response)

@@ -85,13 +85,13 @@ class NewSite(SettingsFields):
     def spec(self) -> site_settings.SiteSpec:
         """Returns the checked spec. Raises `InvalidValueError`."""
         render, typed = check_render(self.render)
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "tags": tuple(self.tags),
             "access": dataclasses.replace(self.access(site_settings.NO_ACCESS), typed=typed),
             "render": render,
             "title": self.title.strip(),
         }
-        return inputs.check_spec(site_settings.SiteSpec(self.url, **given, **self.inheritable()))
+        return inputs.check_spec(site_settings.SiteSpec(self.url, **fields, **self.inheritable()))
 
 
 class SitePatch(SettingsFields):
@@ -179,6 +179,7 @@ else:
 class SiteSchema(_ShownSite):
     """A site as it stands, with what it inherits from tags; null: the daemon's. `explain` says what comes whence."""
 
+    page_title: str = Field(description="what the page or feed calls itself, shown if `title` is empty; empty: nothing")
     learned_half_life: float | None = Field(
         description="learned from reads of its changes; in force where half_life is null; null: none is"
     )
@@ -204,11 +205,11 @@ class SiteSchema(_ShownSite):
     def of(cls, site: model.Site, live: LiveSite | None, tags: site_settings.Tags) -> SiteSchema:
         """Returns the site with its in-memory values, and what it inherits from those of its tags among `tags`."""
         spec = inherit(site.spec, tags)
-        said = {}
-        for name, one in INHERITED.items():
-            said[name] = shown_setting(one, getattr(spec, name))
+        settings = {}
+        for name, setting in INHERITED.items():
+            settings[name] = shown_setting(setting, getattr(spec, name))
         return cls(
-            **{**said, "keep_screenshots": bool(spec.keep_screenshots)},
+            **{**settings, "keep_screenshots": bool(spec.keep_screenshots)},
             id=site.id,
             url=spec.url,
             tags=spec.tags,
@@ -219,6 +220,7 @@ class SiteSchema(_ShownSite):
             method="GET" if spec.access.body is None else "POST",
             proxy=None if spec.access.proxy is None else without_userinfo(spec.access.proxy),
             title=spec.title,
+            page_title=site.page_title,
             created_at=site.created_at,
             last_poll_at=site.last_poll_at,
             next_poll_at=site.next_poll_at if live is None else live.next_poll_at,
@@ -355,18 +357,18 @@ async def _wanted(
 
 
 async def _filter(
-    wanted: Annotated[dict[str, Any], Depends(_wanted)],
+    conditions: Annotated[dict[str, Any], Depends(_wanted)],
     rate_min: Annotated[PerDay | None, Query(description="minimum changes per day (estimate)")] = None,
     rate_max: Annotated[PerDay | None, Query(description="maximum changes per day (estimate)")] = None,
     changed: Annotated[Duration | None, Query(description="a change was found within so many seconds")] = None,
 ) -> SiteFilter:
-    return site_filter(**wanted, rate_min=rate_min, rate_max=rate_max, changed=changed)
+    return site_filter(**conditions, rate_min=rate_min, rate_max=rate_max, changed=changed)
 
 
 @router.get("", summary="List sites")
 async def list_sites(
     daemon: Daemon,
-    wanted: Annotated[SiteFilter, Depends(_filter)],
+    conditions: Annotated[SiteFilter, Depends(_filter)],
     limit: Limit = 100,
     cursor: Annotated[
         str | None,
@@ -385,9 +387,9 @@ async def list_sites(
     intervals.
     """
     order = None if sort is None else SiteOrder.of(sort)
-    page = await daemon.store.sites.listed(wanted, order, limit, cursor, count=cursor is None)
+    page = await daemon.store.sites.listed(conditions, order, limit, cursor, count=cursor is None)
     total = page.count
-    if cursor is None and wanted == SiteFilter():
+    if cursor is None and conditions == SiteFilter():
         total = await number_of_sites(daemon)
     return SiteList(
         items=await shown_sites(daemon, page.items),
@@ -414,27 +416,27 @@ async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> Site
 
 def site_changes(spec: SiteSpec, patch: SitePatch) -> SiteChanges:
     """Returns the changes of the patch, checked with the remaining settings. Raises `InvalidValueError`."""
-    given: dict[str, Any] = {name: getattr(patch, name) for name in patch.model_fields_set & {"url", "tags", "title"}}
-    given |= patch.inheritable()
-    if "url" in given:
-        given["spelling"] = ""  # of the old one
+    values: dict[str, Any] = {name: getattr(patch, name) for name in patch.model_fields_set & {"url", "tags", "title"}}
+    values |= patch.inheritable()
+    if "url" in values:
+        values["spelling"] = ""  # of the old one
     if patch.model_fields_set & set(access.FIELDS):
-        url = normalise_url(given.get("url", spec.url))
-        given["access"] = patch.access(access.base_of(spec, url))
+        url = normalise_url(values.get("url", spec.url))
+        values["access"] = patch.access(access.base_of(spec, url))
     if "render" in patch.model_fields_set:
-        given["render"], typed = check_render(patch.render)
-        given["access"] = dataclasses.replace(given.get("access", spec.access), typed=typed)
-        if "cost" not in given and spec.cost in (None, DEFAULT_RENDER_COST):
-            given["cost"] = None  # what a rendered poll costs belongs to its plan
-    checked = check_spec(_merged(spec, given)) if given else spec
-    changes = {name: getattr(checked, name) for name in given}
+        values["render"], typed = check_render(patch.render)
+        values["access"] = dataclasses.replace(values.get("access", spec.access), typed=typed)
+        if "cost" not in values and spec.cost in (None, DEFAULT_RENDER_COST):
+            values["cost"] = None  # what a rendered poll costs belongs to its plan
+    checked = check_spec(_merged(spec, values)) if values else spec
+    changes = {name: getattr(checked, name) for name in values}
     if changes and patch.rebase is not None:
         changes["rebase"] = patch.rebase
     return changes
 
 
-def _merged(spec: SiteSpec, given: dict[str, Any]) -> SiteSpec:
-    return replace(spec, **{**given, "tags": tuple(given.get("tags", spec.tags))})
+def _merged(spec: SiteSpec, values: dict[str, Any]) -> SiteSpec:
+    return replace(spec, **{**values, "tags": tuple(values.get("tags", spec.tags))})
 
 
 @router.delete("/{site_id:id}", status_code=HTTPStatus.NO_CONTENT, response_class=Response, summary="Delete a site")

@@ -54,9 +54,9 @@ def check_source(spec: SourceSpec) -> SourceSpec:
     return replace(spec, url=of_sites.url, tags=of_sites.tags, hosts=hosts)
 
 
-def _among(field: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise InvalidValueError(field, f"one of {', '.join(known)}", str(given)[:100])
+def _among(field: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InvalidValueError(field, f"one of {', '.join(known)}", str(value)[:100])
 
 
 # Sources of sites: input and output.
@@ -102,9 +102,9 @@ class NewSource(Given):
 
     def spec(self) -> storage_sources.SourceSpec:
         """Returns the checked spec. Raises `InvalidValueError`."""
-        given = _renamed(self.model_dump())
+        fields = _renamed(self.model_dump())
         return check_source(
-            storage_sources.SourceSpec(**{**given, "tags": tuple(self.tags), "hosts": self.hosts or ""})
+            storage_sources.SourceSpec(**{**fields, "tags": tuple(self.tags), "hosts": self.hosts or ""})
         )
 
 
@@ -124,10 +124,10 @@ class SourcePatch(Given):
 
     def over(self, before: storage_sources.SourceSpec) -> storage_sources.SourceSpec:
         """Returns the new settings, checked. Raises `InvalidValueError`."""
-        given = _renamed({name: getattr(self, name) for name in self.model_fields_set})
-        if "tags" in given:
-            given["tags"] = tuple(given["tags"])
-        return check_source(replace(before, **given))
+        fields = _renamed({name: getattr(self, name) for name in self.model_fields_set})
+        if "tags" in fields:
+            fields["tags"] = tuple(fields["tags"])
+        return check_source(replace(before, **fields))
 
 
 class SourceSchema(BaseModel):
@@ -189,16 +189,16 @@ def source_of(fields: Mapping[str, Any]) -> storage_sources.SourceSpec:
 
 def sources_of(sources: Sequence[Mapping[str, Any]]) -> list[storage_sources.SourceSpec]:
     """Returns the sources of a list. Raises `InvalidValueError`, naming place and field; none may stand twice."""
-    found: dict[str, storage_sources.SourceSpec] = {}
+    specs: dict[str, storage_sources.SourceSpec] = {}
     for place, fields in enumerate(sources):
         try:
             spec = source_of(fields)
         except InvalidValueError as error:
             raise error.of(f"sources[{place}].{error.field}") from error
-        if spec.url in found:
+        if spec.url in specs:
             raise refusal(f"sources[{place}].url", f"{masked(spec.url)} is listed twice")
-        found[spec.url] = spec
-    return list(found.values())
+        specs[spec.url] = spec
+    return list(specs.values())
 
 
 def settings_of(spec: storage_sources.SourceSpec) -> dict[str, Any]:
@@ -207,8 +207,8 @@ def settings_of(spec: storage_sources.SourceSpec) -> dict[str, Any]:
     return {back.get(name, name): getattr(spec, name) for name in spec.__struct_fields__}
 
 
-def _renamed(given: dict[str, Any]) -> dict[str, Any]:
-    return {_NAMES.get(name, name): value for name, value in given.items()}
+def _renamed(fields: dict[str, Any]) -> dict[str, Any]:
+    return {_NAMES.get(name, name): value for name, value in fields.items()}
 
 
 router = api_router("/sources", tag="sources")

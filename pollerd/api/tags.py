@@ -80,8 +80,8 @@ class TagPatch(SettingsFields):
 
 
 def _checked(name: str, settings: Mapping[str, Any], access: site_settings.Access) -> site_settings.TagSettings:
-    given = {key: value for key, value in settings.items() if value not in (None, "")}
-    return inputs.check_tag_settings(site_settings.TagSettings(name, given, access))
+    values = {key: value for key, value in settings.items() if value not in (None, "")}
+    return inputs.check_tag_settings(site_settings.TagSettings(name, values, access))
 
 
 class _NamedTag(BaseModel):
@@ -106,10 +106,10 @@ class Tag(_ShownTag):
     @classmethod
     def of(cls, tag: site_settings.TagSettings) -> Tag:
         """Returns the tag, without its secrets."""
-        said = {name: shown_setting(one, tag.settings.get(name)) for name, one in INHERITED.items()}
+        settings = {name: shown_setting(setting, tag.settings.get(name)) for name, setting in INHERITED.items()}
         proxy = tag.access.proxy
         return cls(
-            **said,
+            **settings,
             name=tag.name,
             header_names=tag.access.header_names,
             has_credentials=tag.access.credentials is not None,

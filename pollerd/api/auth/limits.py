@@ -127,10 +127,10 @@ class WrongTokens:
 
 def is_among(digests: Iterable[bytes], digest: bytes) -> bool:
     """Returns whether the digest is in the list, comparing each in constant time, so that the time reveals nothing."""
-    found = False
+    is_known = False
     for known in digests:
-        found |= hmac.compare_digest(known, digest)
-    return found
+        is_known |= hmac.compare_digest(known, digest)
+    return is_known
 
 
 # How often one address may call what is open to everybody and costs work.

@@ -203,15 +203,15 @@ class AuthMiddleware:
         if not await self._recognition.needed():
             reason = foreign_page(headers, writes=writes, allowed=allowed)
             return None if reason is None else problem(HTTPStatus.FORBIDDEN, reason)
-        found = await self._caller(scope, headers)
+        caller = await self._caller(scope, headers)
         if policy is RoutePolicy.VISITOR:
             reason = foreign_origin(headers, writes=writes, allowed=allowed)
             if reason is not None:
                 return problem(HTTPStatus.FORBIDDEN, reason, kind="foreign-page")
-            return found if isinstance(found, SignedIn) else None
-        if isinstance(found, SignedIn):
-            return _refused_page(found, headers, scope, allowed) or _refused_role(found, policy) or found
-        return found
+            return caller if isinstance(caller, SignedIn) else None
+        if isinstance(caller, SignedIn):
+            return _refused_page(caller, headers, scope, allowed) or _refused_role(caller, policy) or caller
+        return caller
 
     async def _shows_a_token(self, scope: Connection, headers: Headers) -> bool:
         """Returns whether a caller of the metrics sends a right token."""
@@ -232,21 +232,21 @@ class AuthMiddleware:
         secret = secret_in(scope, headers)
         if secret is None:
             return problem(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", headers={"WWW-Authenticate": _REALM})
-        found = await self._recognition.by_session(secret)
-        if found is None:
+        signed_in = await self._recognition.by_session(secret)
+        if signed_in is None:
             over = problem(HTTPStatus.UNAUTHORIZED, _OVER, kind="session-over", headers={"WWW-Authenticate": _REALM})
             clear_cookie(over, scope)
             return over
-        await self._recognition.seen(found)
-        return found
+        await self._recognition.seen(signed_in)
+        return signed_in
 
     async def _named(self, names: Sequence[str]) -> SignedIn | ProblemResponse:
         """Returns the user whom a trusted proxy names, or the refusal."""
-        found = await self._recognition.by_proxy(names[0]) if len(names) == 1 else None
-        if found is None:
+        signed_in = await self._recognition.by_proxy(names[0]) if len(names) == 1 else None
+        if signed_in is None:
             detail = "the proxy names a user who is not known here: add the user with `pollerd users add`"
             return problem(HTTPStatus.FORBIDDEN, detail, kind="unknown-user")
-        return found
+        return signed_in
 
     async def _holder(self, scope: Connection, headers: Headers) -> SignedIn | ProblemResponse:
         """Returns who has the token that was sent, or the refusal."""
@@ -255,10 +255,10 @@ class AuthMiddleware:
         wait = self._wrong.wait(address, digest)
         if wait > 0:
             return _too_many_wrong(wait)
-        found = await self._recognition.by_token(digest)
-        if found is not None:
+        token = await self._recognition.by_token(digest)
+        if token is not None:
             self._wrong.right(address, digest)
-            return found
+            return token
         if not self._recognition.tokens.was_revoked(digest) and self._wrong.wrong(address):
             self._log.warning("wrong_tokens", address=address, effect="one of its tokens is checked per second")
         challenge = {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'}

@@ -68,9 +68,9 @@ class RoutePolicies:
     def of(self, method: str, path: str) -> RoutePolicy:
         """Returns the policy of a call."""
         method = "GET" if method == "HEAD" else method
-        found = self._exact.get((method, path))
-        if found is not None:
-            return found
+        exact = self._exact.get((method, path))
+        if exact is not None:
+            return exact
         for (of, start), policy in self._below.items():
             if of == method and path.startswith(start):
                 return policy

@@ -59,12 +59,12 @@ class Tokens:
 
     def find(self, digest: bytes) -> ApiToken | None:
         """Returns the token with this digest, or None."""
-        found = None
+        match = None
         # Every token is compared, each in constant time: the time reveals nothing.
         for token in self._settings.tokens:
             if hmac.compare_digest(token.digest, digest):
-                found = token
-        return found
+                match = token
+        return match
 
     def was_revoked(self, digest: bytes) -> bool:
         """Returns whether this token was revoked recently: its sender is not guessing."""
@@ -177,16 +177,16 @@ class CallerRecognition:
         if self._store is None:
             return None
         digest = digest_of(secret)
-        found = await self._fresh(("session", digest), lambda: self._stored_session(digest))
-        return None if found is None else replace(found, secret=secret.encode())
+        signed_in = await self._fresh(("session", digest), lambda: self._stored_session(digest))
+        return None if signed_in is None else replace(signed_in, secret=secret.encode())
 
     async def by_proxy(self, name: str) -> SignedIn | None:
         """Returns the user whom a trusted proxy names; None: there is no such user."""
         if self._store is None:
             return None
         key = name.encode("utf-8", "replace")
-        found = await self._fresh(("user", key), lambda: self._stored_user(name))
-        return None if found is None else replace(found, secret=self._proxy_secret + key)
+        signed_in = await self._fresh(("user", key), lambda: self._stored_user(name))
+        return None if signed_in is None else replace(signed_in, secret=self._proxy_secret + key)
 
     def _of_settings(self, digest: bytes) -> SignedIn | None:
         token = self.tokens.find(digest)
@@ -219,10 +219,10 @@ class CallerRecognition:
         return replace(holder, session_id=session.id, seen_at=session.seen_at, expires_at=session.expires_at)
 
     async def _stored_user(self, name: str) -> SignedIn | None:
-        found = await self.accounts.user(name)
-        if found is None:
+        account = await self.accounts.user(name)
+        if account is None:
             return None
-        return SignedIn(by=By.PROXY, name=found.user.name, role=found.user.role, user_id=found.user.id)
+        return SignedIn(by=By.PROXY, name=account.user.name, role=account.user.role, user_id=account.user.id)
 
     async def _fresh(self, key: _Key, read: Callable[[], Awaitable[SignedIn | None]]) -> SignedIn | None:
         """Returns what is known under the key, read again if it is not fresh."""
@@ -230,19 +230,19 @@ class CallerRecognition:
         if known is not None and self._is_fresh(at) and not self._is_over(known):
             return known
         try:
-            found = await read()
+            signed_in = await read()
         except DatabaseUnavailableError:
             if known is None or self._is_over(known):
                 raise
             return known
-        if found is None:
+        if signed_in is None:
             self._known.pop(key, None)
             return None
-        self._known[key] = (self._clock(), found)
+        self._known[key] = (self._clock(), signed_in)
         self._known.move_to_end(key)
         if len(self._known) > _MAX_KNOWN:
             self._known.popitem(last=False)
-        return found
+        return signed_in
 
     def _is_fresh(self, at: float) -> bool:
         return 0.0 <= self._clock() - at < FRESH_SECONDS

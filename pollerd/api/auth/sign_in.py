@@ -223,8 +223,8 @@ class SignIn:
         """Begins a session of whoever has a token. Raises `SignInError`."""
         digest = digest_of(token)
         self._attempt(visitor, None)
-        found = await self._recognition.by_token(digest)
-        if found is None or not found.may_read:
+        holder = await self._recognition.by_token(digest)
+        if holder is None or not holder.may_read:
             raise self._wrong(visitor)
         self._limits.right(visitor.address, None)
         return await self._begin(visitor, token_digest=digest)
@@ -274,18 +274,18 @@ class SignIn:
     async def _user_with(self, name: str, password: str, visitor: Visitor) -> int:
         """Returns the id of the user with this password. Raises `SignInError`."""
         self._attempt(visitor, name)
-        found = await self._recognition.accounts.user(name)
+        account = await self._recognition.accounts.user(name)
         try:
-            compared = await self._passwords.compare(password, None if found is None else found.hash)
+            compared = await self._passwords.compare(password, None if account is None else account.hash)
         except BusyError:
             self._limits.take_back(visitor.address, name)
             raise SignInError(_BUSY_SECONDS) from None
-        if found is None or not compared.right:
+        if account is None or not compared.right:
             raise self._wrong(visitor)
         self._limits.right(visitor.address, name)
-        if compared.better is not None and found.hash is not None:
-            await self._recognition.accounts.rehash(found.user.id, found.hash, compared.better)
-        return found.user.id
+        if compared.better is not None and account.hash is not None:
+            await self._recognition.accounts.rehash(account.user.id, account.hash, compared.better)
+        return account.user.id
 
     def _attempt(self, visitor: Visitor, name: str | None) -> None:
         """Counts an attempt, before it is known how it ends. Raises `SignInError` if there were too many."""

@@ -202,12 +202,12 @@ def read_document(file: BinaryIO, sections: Sequence[str]) -> Document:
     offset, number, current = len(header), 1, ""
     for line in iter(lambda: file.readline(_MAX_LINE), b""):
         number += 1
-        found = _record(line, number)
-        if "end" in found:
+        record = _record(line, number)
+        if "end" in record:
             if file.read(1):
                 raise InvalidValueError("document", "at its end after its last line", f"more after line {number}")
-            return _ended(document, found["end"], digest.digest())
-        section = found.get("section")
+            return _ended(document, record["end"], digest.digest())
+        section = record.get("section")
         if section not in sections or (section != current and section in document.places):
             allowed = f"records of {', '.join(sections)}, section after section"
             raise InvalidValueError("document", allowed, f"{str(section)[:100]} in line {number}")
@@ -220,30 +220,32 @@ def read_document(file: BinaryIO, sections: Sequence[str]) -> Document:
 
 
 def _begun(file: BinaryIO, header: bytes, sections: Sequence[str]) -> Document:
-    found = _loaded(header)
-    if not isinstance(found, dict) or "pollerd_export" not in found:
+    head = _loaded(header)
+    if not isinstance(head, dict) or "pollerd_export" not in head:
         raise refusal("document", "this is not an export of pollerd (pollerd export writes one)")
-    if found["pollerd_export"] != VERSION:
+    if head["pollerd_export"] != VERSION:
         raise refusal(
             "document",
-            f"it has version {str(found['pollerd_export'])[:100]!r}, and this program reads version {VERSION}",
+            f"it has version {str(head['pollerd_export'])[:100]!r}, and this program reads version {VERSION}",
         )
-    named = found.get("sections")
-    unknown = [str(one) for one in named if one not in sections] if isinstance(named, list) else ["no sections"]
+    named = head.get("sections")
+    unknown = (
+        [str(section) for section in named if section not in sections] if isinstance(named, list) else ["no sections"]
+    )
     if unknown:
         raise InvalidValueError("document", f"of sections among {', '.join(sections)}", ", ".join(unknown)[:200])
-    secrets = found.get("secrets")
+    secrets = head.get("secrets")
     if not (secrets is None or isinstance(secrets, dict)):
         raise refusal("document", "this is not an export of pollerd (pollerd export writes one)")
     return Document(file, header, secrets, frozenset(map(str, named or ())))
 
 
 def _record(line: bytes, number: int) -> Record:
-    found = _loaded(line)
-    if not isinstance(found, dict) or not line.endswith(b"\n"):
+    record = _loaded(line)
+    if not isinstance(record, dict) or not line.endswith(b"\n"):
         # The line is not shown: it may contain secrets.
         raise refusal("document", f"line {number} is cut off, or no JSON object")
-    return found
+    return record
 
 
 def _loaded(line: bytes) -> object:

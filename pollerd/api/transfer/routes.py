@@ -141,8 +141,8 @@ async def export_settings_with_secrets(
     A call that writes, for the scope it takes: who may read settings may not take secrets away.
     """
     parameters = new_parameters()
-    given = passphrase_of(passphrase, new=True)
-    vault = await asyncio.to_thread(Vault, cast(str, given), parameters)
+    secret = passphrase_of(passphrase, new=True)
+    vault = await asyncio.to_thread(Vault, cast(str, secret), parameters)
     return await _answer(daemon, request, vault, parameters)
 
 
@@ -194,8 +194,8 @@ async def import_settings(
         await _receive(request, file)
         known = sections()
         document = await asyncio.to_thread(read_document, file, [section.name for section in known])
-        given = passphrase_of(passphrase)
-        vault = await asyncio.to_thread(document.opened, given)
+        secret = passphrase_of(passphrase)
+        vault = await asyncio.to_thread(document.opened, secret)
         report = RestoreReport(dry_run=dry_run, complete=True, sections=[], secrets_missing=[], secrets_missing_count=0)
         await asyncio.to_thread(_check_all, document, known, vault, report)
         await _put_all(daemon, document, known, vault, report)

@@ -71,11 +71,11 @@ class AllocationSection:
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Compares the last record with the current allocation."""
-        wanted = _wanted(blocks)
-        if not wanted:
+        allocation = _wanted(blocks)
+        if not allocation:
             return Counts()
         present = await _present(daemon) or {}
-        return Counts(unchanged=1) if present | wanted == present else Counts(changed=1)
+        return Counts(unchanged=1) if present | allocation == present else Counts(changed=1)
 
 
 async def _present(daemon: ApiPorts) -> Record | None:
@@ -89,13 +89,13 @@ async def _present(daemon: ApiPorts) -> Record | None:
 
 def _wanted(blocks: Blocks) -> dict[str, Any]:
     records = [record for block in blocks() for _, record in block]
-    given = (*_FIELDS, _DEADLINE, _SHADOWS)
-    return {name: records[-1][name] for name in given if name in records[-1]} if records else {}
+    names = (*_FIELDS, _DEADLINE, _SHADOWS)
+    return {name: records[-1][name] for name in names if name in records[-1]} if records else {}
 
 
-def _among(field: str, given: object, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise InvalidValueError(field, f"one of {', '.join(known)}", str(given)[:100])
+def _among(field: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InvalidValueError(field, f"one of {', '.join(known)}", str(value)[:100])
 
 
 # The sections `channels` and `rules`. Those of the configuration file are left out: the file says how they are.
@@ -111,13 +111,13 @@ class ChannelsSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all channels of the API, by id."""
-        found = [
+        specs = [
             channel.spec
             for channel in await daemon.store.notifications.channels.all()
             if channel.spec.origin is Origin.API
         ]
-        for start in range(0, len(found), BLOCK):
-            yield [_channel_record(spec, vault) for spec in found[start : start + BLOCK]]
+        for start in range(0, len(specs), BLOCK):
+            yield [_channel_record(spec, vault) for spec in specs[start : start + BLOCK]]
 
     def check(self, record: Record, vault: Vault | None) -> None:
         """Checks a record. Raises `InvalidValueError`."""
@@ -125,16 +125,16 @@ class ChannelsSection:
 
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Adds new channels, disabled where secrets are missing, and sets existing ones; others stay."""
-        there = await _channels(daemon)
-        specs = [_channel(record, vault, there) for record in _all(blocks)]
-        counts = _counted(specs, there)
+        stored = await _channels(daemon)
+        specs = [_channel(record, vault, stored) for record in _all(blocks)]
+        counts = _counted(specs, stored)
         await daemon.control.notifications.restore(specs, {})
         return counts
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Counts new, changed and unchanged channels."""
-        there = await _channels(daemon)
-        return _counted([_channel(record, vault, there) for record in _all(blocks)], there)
+        stored = await _channels(daemon)
+        return _counted([_channel(record, vault, stored) for record in _all(blocks)], stored)
 
 
 class RulesSection:
@@ -144,11 +144,11 @@ class RulesSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all rules of the API, by id."""
-        found = [rule for rule in await daemon.store.notifications.rules.all() if rule.spec.origin is Origin.API]
-        for start in range(0, len(found), BLOCK):
+        rules = [rule for rule in await daemon.store.notifications.rules.all() if rule.spec.origin is Origin.API]
+        for start in range(0, len(rules), BLOCK):
             yield [
-                {"rule": orjson.loads(one.spec.settings), "muted_until": one.muted_until}
-                for one in found[start : start + BLOCK]
+                {"rule": orjson.loads(rule.spec.settings), "muted_until": rule.muted_until}
+                for rule in rules[start : start + BLOCK]
             ]
 
     def check(self, record: Record, vault: Vault | None) -> None:
@@ -163,10 +163,12 @@ class RulesSection:
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Counts new, changed and unchanged rules."""
-        there = {rule.spec.name: (rule.spec, rule.muted_until) for rule in await daemon.store.notifications.rules.all()}
+        stored = {
+            rule.spec.name: (rule.spec, rule.muted_until) for rule in await daemon.store.notifications.rules.all()
+        }
         counts = Counts()
         for spec, muted_until in map(_rule, _all(blocks)):
-            _count(counts, there.get(spec.name), (spec, muted_until))
+            _count(counts, stored.get(spec.name), (spec, muted_until))
         return counts
 
 
@@ -178,10 +180,10 @@ async def _channels(daemon: ApiPorts) -> dict[str, ChannelSpec]:
     return {channel.spec.name: channel.spec for channel in await daemon.store.notifications.channels.all()}
 
 
-def _counted(specs: Sequence[ChannelSpec], there: Mapping[str, ChannelSpec]) -> Counts:
+def _counted(specs: Sequence[ChannelSpec], stored: Mapping[str, ChannelSpec]) -> Counts:
     counts = Counts()
     for spec in specs:
-        _count(counts, there.get(spec.name), spec)
+        _count(counts, stored.get(spec.name), spec)
     return counts
 
 
@@ -204,19 +206,19 @@ def _channel_record(spec: ChannelSpec, vault: Vault | None) -> Record:
     return {**record, SEALED: vault.seal(_owner(spec.name), spec.secrets.encode())}
 
 
-def _channel(record: Record, vault: Vault | None, there: Mapping[str, ChannelSpec]) -> ChannelSpec:
+def _channel(record: Record, vault: Vault | None, stored: Mapping[str, ChannelSpec]) -> ChannelSpec:
     """Returns the channel of a record; secrets that the export left out are those that it has here."""
     _check_fields(record, _CHANNEL)
     name, kind, enabled = checked_name(record.get("channel")), record.get("kind"), record.get("enabled")
     settings, left_out = record.get("settings"), record.get(LEFT_OUT, [])
     if not isinstance(kind, str) or not isinstance(enabled, bool) or not isinstance(settings, dict):
         raise InvalidValueError("channel", "a kind, whether it is enabled, and settings, as an export has it", name)
-    if not (isinstance(left_out, list) and all(isinstance(one, str) and len(one) <= 100 for one in left_out)):
+    if not (isinstance(left_out, list) and all(isinstance(field, str) and len(field) <= 100 for field in left_out)):
         raise InvalidValueError(LEFT_OUT, "a list of names of secrets", "(not shown)")
     spec = ChannelSpec(name, kind, enabled=enabled)
     if not left_out:
         return with_settings(spec, given_again(settings, _secrets(record, name, vault)))
-    before = there.get(name)
+    before = stored.get(name)
     return (
         without_secrets(spec, settings)
         if before is None or before.kind != kind or before.secrets is None
@@ -229,8 +231,8 @@ def _secrets(record: Record, name: str, vault: Vault | None) -> dict[str, str]:
         return {}
     if vault is None:
         raise InvalidValueError("document", "one whose first line names its secrets", "a channel with secrets")
-    found: dict[str, str] = orjson.loads(vault.open(_owner(name), record[SEALED]))
-    return found
+    secrets: dict[str, str] = orjson.loads(vault.open(_owner(name), record[SEALED]))
+    return secrets
 
 
 def _rule(record: Record) -> tuple[RuleSpec, float | None]:
@@ -264,11 +266,11 @@ class SignalSourcesSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all signal sources by id."""
-        found = [signal for signal in await daemon.store.signals.all() if signal.origin is not SignalOrigin.INDEX]
-        for start in range(0, len(found), BLOCK):
+        signals = [signal for signal in await daemon.store.signals.all() if signal.origin is not SignalOrigin.INDEX]
+        for start in range(0, len(signals), BLOCK):
             yield [
-                {"kind": one.spec.kind, "url": one.url, "name": one.spec.name, "hosts": one.spec.hosts}
-                for one in found[start : start + BLOCK]
+                {"kind": signal.spec.kind, "url": signal.url, "name": signal.spec.name, "hosts": signal.spec.hosts}
+                for signal in signals[start : start + BLOCK]
             ]
 
     def check(self, record: Record, vault: Vault | None) -> None:
@@ -292,12 +294,12 @@ class SignalSourcesSection:
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Counts new, changed and unchanged signal sources."""
-        counts, there = Counts(), {signal.key: signal.spec for signal in await daemon.store.signals.all()}
-        for one in (_listed(record) for block in blocks() for _, record in block):
-            spec = there.get(one.key)
+        counts, stored = Counts(), {signal.key: signal.spec for signal in await daemon.store.signals.all()}
+        for source in (_listed(record) for block in blocks() for _, record in block):
+            spec = stored.get(source.key)
             if spec is None:
                 counts.added += 1
-            elif (spec.kind, spec.hosts) == (one.kind, one.hosts):
+            elif (spec.kind, spec.hosts) == (source.kind, source.hosts):
                 counts.unchanged += 1
             else:
                 counts.changed += 1
@@ -306,10 +308,10 @@ class SignalSourcesSection:
 
 async def _require_sites(daemon: ApiPorts, listed: Sequence[ListedSignalSource]) -> None:
     """Raises `InvalidValueError` for a signal source whose site is not there: nothing of the section is applied."""
-    wanted = [one.url for one in listed if one.url is not None]
-    there = await daemon.store.signals.sites_at(wanted)
-    for url in wanted:
-        if url not in there:
+    urls = [source.url for source in listed if source.url is not None]
+    stored = await daemon.store.signals.sites_at(urls)
+    for url in urls:
+        if url not in stored:
             raise InvalidValueError("url", "that of a site, which comes before its signal source", url)
 
 

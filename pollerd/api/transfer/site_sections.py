@@ -39,9 +39,9 @@ class SitesSection:
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all sites by id."""
         after = 0
-        while found := await daemon.store.sites.of_users(after, BLOCK):
-            yield [_record(site, vault) for site in found]
-            after = found[-1].id
+        while sites := await daemon.store.sites.of_users(after, BLOCK):
+            yield [_record(site, vault) for site in sites]
+            after = sites[-1].id
 
     def check(self, record: Record, vault: Vault | None) -> None:
         """Checks a record. Raises `InvalidValueError`."""
@@ -56,12 +56,12 @@ class SitesSection:
         """Counts new, changed and unchanged sites."""
         counts = Counts()
         for block in _restores(blocks, vault):
-            there = await daemon.store.sites.at([one.spec.url for one in block])
-            for one in block:
-                site = there.get(one.spec.url)
+            stored = await daemon.store.sites.at([restore.spec.url for restore in block])
+            for restore in block:
+                site = stored.get(restore.spec.url)
                 if site is None:
                     counts.added += 1
-                elif one.changes(site.spec):
+                elif restore.changes(site.spec):
                     counts.changed += 1
                 else:
                     counts.unchanged += 1
@@ -84,9 +84,9 @@ def sealed(access: Access, owner: str, vault: Vault | None) -> Record:
 
 def _secrets(access: Access) -> dict[str, Any]:
     """Returns the secrets that are set, spelled as in lists."""
-    given = access.credentials
-    credentials = None if given is None else {k: getattr(given, k) for k in ("username", "password", "token")}
-    found = {
+    login = access.credentials
+    credentials = None if login is None else {k: getattr(login, k) for k in ("username", "password", "token")}
+    secrets = {
         "headers": dict(access.headers),
         "credentials": credentials and {k: v for k, v in credentials.items() if v is not None},
         "proxy": access.proxy,
@@ -94,17 +94,17 @@ def _secrets(access: Access) -> dict[str, Any]:
         "typed": list(access.typed),
         "pdf_password": access.pdf_password,
     }
-    return {name: value for name, value in found.items() if value or (name == "body" and value is not None)}
+    return {name: value for name, value in secrets.items() if value or (name == "body" and value is not None)}
 
 
 def _restore(record: Record, vault: Vault | None) -> SiteRestore:
-    given = {name: value for name, value in record.items() if name not in ("section", LEFT_OUT, SEALED)}
-    unknown = sorted(given.keys() - set(FIELDS))
+    fields = {name: value for name, value in record.items() if name not in ("section", LEFT_OUT, SEALED)}
+    unknown = sorted(fields.keys() - set(FIELDS))
     if unknown:
         raise unknown_name(unknown[0][:100], "field", unknown[0][:100], FIELDS)
     url = normalise_url(str(record.get("url")), fragment=bool(record.get("render")))
-    given |= unsealed(record, url, vault)
-    return SiteRestore(check_spec(spec_of(given)), keeps_access=bool(record.get(LEFT_OUT)))
+    fields |= unsealed(record, url, vault)
+    return SiteRestore(check_spec(spec_of(fields)), keeps_access=bool(record.get(LEFT_OUT)))
 
 
 def unsealed(record: Record, owner: str, vault: Vault | None) -> dict[str, Any]:
@@ -120,9 +120,9 @@ def unsealed(record: Record, owner: str, vault: Vault | None) -> dict[str, Any]:
 
 
 def _opened(data: bytes) -> dict[str, Any]:
-    found = orjson.loads(data)
-    access_of(found)  # checks the types
-    return dict(found)
+    secrets = orjson.loads(data)
+    access_of(secrets)  # checks the types
+    return dict(secrets)
 
 
 def _restores(blocks: Blocks, vault: Vault | None) -> Iterator[list[SiteRestore]]:
@@ -140,9 +140,9 @@ class TagsSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all tags that have settings, by name."""
-        found = [_tag_record(tag, vault) for _, tag in sorted(daemon.control.tags.all().items()) if not tag.fault]
-        if found:
-            yield found
+        records = [_tag_record(tag, vault) for _, tag in sorted(daemon.control.tags.all().items()) if not tag.fault]
+        if records:
+            yield records
 
     def check(self, record: Record, vault: Vault | None) -> None:
         """Checks a record. Raises `InvalidValueError`."""
@@ -158,10 +158,10 @@ class TagsSection:
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Counts new, changed and unchanged tags."""
-        counts, there = Counts(), daemon.control.tags.all()
+        counts, stored = Counts(), daemon.control.tags.all()
         for record in (record for block in blocks() for _, record in block):
-            tag = _kept(record, _tag_of(record, vault), there)
-            before = there.get(tag.name)
+            tag = _kept(record, _tag_of(record, vault), stored)
+            before = stored.get(tag.name)
             if before is None:
                 counts.added += 1
             elif (dict(before.settings), before.access) == (dict(tag.settings), tag.access):
@@ -172,21 +172,23 @@ class TagsSection:
 
 
 def _tag_record(tag: TagSettings, vault: Vault | None) -> Record:
-    said = {name: shown_setting(one, tag.settings[name]) for name, one in INHERITED.items() if name in tag.settings}
-    return {"tag": tag.name, **said, **sealed(tag.access, _owner(tag.name), vault)}
+    settings = {
+        name: shown_setting(setting, tag.settings[name]) for name, setting in INHERITED.items() if name in tag.settings
+    }
+    return {"tag": tag.name, **settings, **sealed(tag.access, _owner(tag.name), vault)}
 
 
 def _tag_of(record: Record, vault: Vault | None) -> TagSettings:
     name = record.get("tag")
     if not isinstance(name, str):
         raise InvalidValueError("tag", "a text", type(name).__name__)
-    given: dict[str, Any] = {k: v for k, v in record.items() if k not in ("section", "tag", LEFT_OUT, SEALED)}
-    return tag_of(name, given | unsealed(record, _owner(name), vault))
+    fields: dict[str, Any] = {k: v for k, v in record.items() if k not in ("section", "tag", LEFT_OUT, SEALED)}
+    return tag_of(name, fields | unsealed(record, _owner(name), vault))
 
 
-def _kept(record: Record, tag: TagSettings, there: Tags) -> TagSettings:
+def _kept(record: Record, tag: TagSettings, stored: Tags) -> TagSettings:
     """Returns the tag with the secrets that it has here, where those of the export were left out."""
-    return replace(tag, access=there[tag.name].access) if record.get(LEFT_OUT) and tag.name in there else tag
+    return replace(tag, access=stored[tag.name].access) if record.get(LEFT_OUT) and tag.name in stored else tag
 
 
 def _owner(name: str) -> str:
@@ -208,9 +210,9 @@ class SourcesSection:
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all sources by id."""
-        found = await daemon.store.sources.all()
-        for start in range(0, len(found), BLOCK):
-            yield [settings_of(source.spec) for source in found[start : start + BLOCK]]
+        sources = await daemon.store.sources.all()
+        for start in range(0, len(sources), BLOCK):
+            yield [settings_of(source.spec) for source in sources[start : start + BLOCK]]
 
     def check(self, record: Record, vault: Vault | None) -> None:
         """Checks a record. Raises `InvalidValueError`."""
@@ -227,9 +229,9 @@ class SourcesSection:
     async def _go_through(self, daemon: ApiPorts, blocks: Blocks, *, apply: bool) -> Counts:
         counts = Counts()
         for specs in ([_spec(record) for _, record in block] for block in blocks()):
-            there = await daemon.store.sources.at([spec.url for spec in specs])
+            stored = await daemon.store.sources.at([spec.url for spec in specs])
             for spec in specs:
-                source = there.get(spec.url)
+                source = stored.get(spec.url)
                 if source is None:
                     counts.added += 1
                 elif source.spec == spec:
@@ -253,9 +255,9 @@ class SourceSitesSection:
         """Yields the pages of all sources, by source and URL."""
         for source in await daemon.store.sources.all():
             after = ""
-            while found := await daemon.store.sources.stored_members(source.id, after, BLOCK):
-                yield [{"source": source.spec.url, **one.fields()} for one in found]
-                after = found[-1].url
+            while members := await daemon.store.sources.stored_members(source.id, after, BLOCK):
+                yield [{"source": source.spec.url, **member.fields()} for member in members]
+                after = members[-1].url
 
     def check(self, record: Record, vault: Vault | None) -> None:
         """Checks a record. Raises `InvalidValueError`."""
@@ -277,8 +279,8 @@ class SourceSitesSection:
 
 
 def _spec(record: Record) -> SourceSpec:
-    given = {name: value for name, value in record.items() if name != "section"}
-    return source_of(given)
+    settings = {name: value for name, value in record.items() if name != "section"}
+    return source_of(settings)
 
 
 def _member(record: Record) -> tuple[str, StoredMember]:
@@ -295,9 +297,9 @@ def _member(record: Record) -> tuple[str, StoredMember]:
     return record["source"], StoredMember(**values, since=float(since))
 
 
-def _expect(field: str, given: object, fits: bool) -> None:
+def _expect(field: str, value: object, fits: bool) -> None:
     if not fits:
-        raise InvalidValueError(field, "as an export has it", str(given)[:200])
+        raise InvalidValueError(field, "as an export has it", str(value)[:200])
 
 
 def _members(blocks: Blocks) -> Iterator[list[tuple[str, StoredMember]]]:
@@ -316,9 +318,9 @@ class DeletedSection:
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """Yields all of them, by URL."""
         after = ""
-        while found := await daemon.store.sites.deleted_urls(after, BLOCK):
-            yield [{"url": url, "deleted_at": at} for url, at in found]
-            after = found[-1][0]
+        while deletions := await daemon.store.sites.deleted_urls(after, BLOCK):
+            yield [{"url": url, "deleted_at": at} for url, at in deletions]
+            after = deletions[-1][0]
 
     def check(self, record: Record, vault: Vault | None) -> None:
         """Checks a record. Raises `InvalidValueError`."""
@@ -339,9 +341,9 @@ class DeletedSection:
         counts = Counts()
         for block in _pairs(blocks):
             urls = [url for url, _ in block]
-            there = (await daemon.store.sites.at(urls)).keys() | await daemon.store.sites.deleted_among(urls)
-            counts.added += len(set(urls) - there)
-            counts.unchanged += len(block) - len(set(urls) - there)
+            known = (await daemon.store.sites.at(urls)).keys() | await daemon.store.sites.deleted_among(urls)
+            counts.added += len(set(urls) - known)
+            counts.unchanged += len(block) - len(set(urls) - known)
         return counts
 
 

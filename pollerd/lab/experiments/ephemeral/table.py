@@ -72,9 +72,9 @@ class EphemeralTable(Experiment):
             for column, setting in SETTINGS.items():
                 drawn = "drawn" in setting
                 of_means = row in (EXACT, BOUND) or row.startswith("whittle, ")
-                exists = {EXACT: not drawn and "costs" not in setting, BOUND: not drawn, ON_MEANS: drawn}
-                exists |= dict.fromkeys(MIXED, drawn)
-                if exists.get(row, drawn or not of_means):
+                applies = {EXACT: not drawn and "costs" not in setting, BOUND: not drawn, ON_MEANS: drawn}
+                applies |= dict.fromkeys(MIXED, drawn)
+                if applies.get(row, drawn or not of_means):
                     cells.append(cell(row, column, stream=column, **setting))
         return cells
 
