@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pollerd.cli.demo.web import SLACK_SECONDS, DemoSite, SiteKind, Watched, detection_delays, score, uniform_finds
+from pollerd.app.demo_web import SLACK_SECONDS, DemoSite, SiteKind, Watched, detection_delays, score, uniform_finds
 
 
 def site(name: str, rate: float = 0.1) -> DemoSite:

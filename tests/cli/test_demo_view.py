@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from pollerd.app.demo_web import DemoSite, Score, SiteKind, draw_sites
 from pollerd.cli.demo.view import Sample, SampleRow, live_view, pick, plain_line, print_final, track
-from pollerd.cli.demo.web import DemoSite, Score, SiteKind, draw_sites
 from pollerd.daemon.views import Status
 
 

@@ -22,8 +22,8 @@ from rich.live import Live
 
 from pollerd.app import serve
 from pollerd.app.config import Config, load
+from pollerd.app.demo_web import DemoWeb
 from pollerd.cli.demo.view import Sample, SampleReader, SampleRow, delay, live_view, plain_line, print_final
-from pollerd.cli.demo.web import DemoWeb
 from pollerd.cli.output import show_json
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.process import SteadyClock

@@ -23,7 +23,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pollerd.cli.demo.web import DemoSite, DemoWeb, Score, Watched, happened_since, score
+from pollerd.app.demo_web import DemoSite, DemoWeb, Score, Watched, happened_since, score
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.views import Status
 from pollerd.quantities import counted
