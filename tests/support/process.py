@@ -127,17 +127,16 @@ class DaemonProcess:
 
 
 def daemon_process(
-    database: str,
-    log: Path,
-    *arguments: str,
-    flags: Sequence[str] = (),
-    allow_private: bool = True,
-    **variables: str,
+    database: str, log: Path, *arguments: str, flags: Sequence[str] = (), **variables: str
 ) -> AbstractAsyncContextManager[DaemonProcess]:
     """`pollerd run ARGUMENTS` on loopback without politeness between requests; killed at the end if still there."""
-    private = [_PRIVATE] if allow_private else []
-    arguments = (*arguments, "--database", database, *_USUAL, *private, *flags)
-    return _daemon(arguments, variables, log, new_interpreter=False)
+    words = [*arguments, "--database", database, *_USUAL, _PRIVATE, *flags]
+    return _daemon(words, variables, log, new_interpreter=False)
+
+
+def guarded_daemon_process(database: str, log: Path) -> AbstractAsyncContextManager[DaemonProcess]:
+    """The same, which may not poll private addresses."""
+    return _daemon(["--database", database, *_USUAL], {}, log, new_interpreter=False)
 
 
 def daemon_in_new_interpreter(database: str, log: Path, *arguments: str) -> AbstractAsyncContextManager[DaemonProcess]:

@@ -11,7 +11,7 @@ import pytest
 
 from pollerd.app.examples import SITES, ExampleSites
 from pollerd.fetching.guard import BlockedAddressError, Guard
-from tests.support.process import daemon_process
+from tests.support.process import guarded_daemon_process
 from tests.web.conftest import Web
 
 
@@ -66,7 +66,7 @@ async def test_steps_are_ticked_as_they_are_done_and_the_card_is_dismissed(web: 
 
 async def test_a_daemon_polls_its_examples_and_removes_them(tmp_path: Path) -> None:
     database = f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
-    process = daemon_process(database, tmp_path / "log", allow_private=False)
+    process = guarded_daemon_process(database, tmp_path / "log")
     async with process as daemon, aiohttp.ClientSession() as session:
         await daemon.said("event=started")
         listening = re.search(r"event=started .*?listen=(\S+)", daemon.log)
