@@ -194,6 +194,9 @@ PAGE_ROUTES = """
     write   POST   /jobs/{job_id:id}/undo
     read    GET    /plan
     read    GET    /alerts
+    write   POST   /first-steps/dismiss
+    write   POST   /first-steps/examples
+    write   POST   /first-steps/examples/remove
     read    GET    /rules
     write   POST   /rules/channels
     write   GET    /rules/channels/new

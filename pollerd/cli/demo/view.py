@@ -23,7 +23,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pollerd.cli.demo.web import DemoSite, DemoWeb, Score, Watched, happened_since, score
+from pollerd.app.demo_web import DemoSite, DemoWeb, Score, Watched, happened_since, score
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.views import Status
 from pollerd.texts import _, n_
@@ -158,15 +158,15 @@ _TRACK_LOW, _TRACK_HIGH = 0.01, 60.0
 _WIDE, _MIDDLE = 112, 98
 """Minimum terminal widths for all columns, and for all but the numeric interval; narrower ones also omit the site's
 address."""
-_CHROME_LINES = 12
+_CHROME_LINES = 13
 """Lines of the live view that are not table rows."""
 _LEGEND = Text.assemble(
     ("◆", "cyan"), " true  ", ("●", "yellow"), " learned  ", ("◈", "green"), " both  ", ("─", "dim"), " 90 % interval"
 )
 
 
-def live_view(reading: Sample, seconds: float, console: Console) -> RenderableType:
-    """Returns the view of a running demo, cut to the terminal's size."""
+def live_view(reading: Sample, seconds: float, console: Console, pages: str) -> RenderableType:
+    """Returns the view of a running demo, cut to the terminal's size. pages: the address of its web pages."""
     shown = pick(reading.rows, max(console.height - _CHROME_LINES, 5))
     parts: list[RenderableType] = [_header(reading, seconds), _tiles(reading), rates_table(shown, console.width)]
     left_out = len(reading.rows) - len(shown)
@@ -181,6 +181,7 @@ def live_view(reading: Sample, seconds: float, console: Console) -> RenderableTy
                 style="dim",
             )
         )
+    parts.append(Text(_("  in a browser: {pages}", pages=pages), style="dim"))
     return Group(*parts)
 
 
@@ -232,7 +233,14 @@ def summary(reading: Sample) -> RenderableType:
         ),
     )
     table.add_row(
-        "delay", _("{seconds} from a change to the poll that found it (median)", seconds=_seconds(delay(reading)))
+        "delay",
+        _(
+            "{seconds} from a change to the poll that found it (mean; median {seconds_2}); equal timers with "
+            "as many polls: {seconds_3}",
+            seconds=_seconds(score.mean_delay),
+            seconds_2=_seconds(delay(reading)),
+            seconds_3=_seconds(score.uniform_mean_delay),
+        ),
     )
     table.add_row(
         _("use of polls"),
