@@ -45,6 +45,7 @@ def add_pages(
         from pollerd.web import (
             accounts,
             alerts,
+            budget,
             changes,
             channels,
             collection,
@@ -66,6 +67,7 @@ def add_pages(
             page,
             accounts,
             overview,
+            budget,
             sites,
             lists,
             site,

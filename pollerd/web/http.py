@@ -178,6 +178,7 @@ PAGE_ROUTES = """
     visitor POST   /first-user
     read    POST   /sign-out
     read    GET    /password
+    read    POST   /theme
     read    POST   /password
     read    GET    /
     read    GET    /live/state
@@ -189,6 +190,7 @@ PAGE_ROUTES = """
     read    GET    /jobs/{job_id:id}
     write   POST   /jobs/{job_id:id}/undo
     read    GET    /plan
+    read    GET    /budget
     read    GET    /alerts
     read    GET    /rules
     write   POST   /rules/channels
