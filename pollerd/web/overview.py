@@ -13,6 +13,7 @@ from pollerd.api.sites import SiteSchema, shown_sites
 from pollerd.daemon.transition import REDIRECT_CONFIRMATIONS
 from pollerd.model import Change, Site, SiteState
 from pollerd.storage.changes import ChangeFilter
+from pollerd.web.first_steps import first_steps
 from pollerd.web.http import PAGE_HEADERS, query
 from pollerd.web.page import Page, Shown, drawing, page_router
 from pollerd.web.plots import hours_plot
@@ -56,6 +57,7 @@ async def today(page: Shown, step: str = Query("", max_length=10)) -> Response:
         trouble=await _trouble(page),
         trouble_count=sum(status.by_state.get(state, 0) for state in _TROUBLES),
         found=sum(hours),
+        steps=await first_steps(page),
         hours=drawing(hours_plot(hours)) if any(hours) else None,
     )
 

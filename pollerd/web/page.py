@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
@@ -183,6 +183,20 @@ _PACKING = 6
 _MEDIA = "text/html; charset=utf-8"
 
 
+class Examples(Protocol):
+    """Example sites that this process serves to itself."""
+
+    @property
+    def running(self) -> bool:
+        """Whether they are served."""
+
+    async def start(self) -> Sequence[str]:
+        """Serves them; returns their URLs. Raises `ConfigError`."""
+
+    async def stop(self) -> None:
+        """Ends serving; may be called twice."""
+
+
 @dataclass(frozen=True, slots=True)
 class PageParts:
     """What the pages share."""
@@ -194,6 +208,8 @@ class PageParts:
     """Each setting as it may be shown, and where it comes from; a reload keeps it up to date."""
     log_lines: Callable[[str], Sequence[str]]
     """Returns the last lines of the log, of a level or above."""
+    examples: Examples | None = None
+    """None: this process serves none."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What a page keeps between readers, by name."""
 
