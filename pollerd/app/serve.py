@@ -28,6 +28,7 @@ from pollerd.app import gc_tuning
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.app.config import Config
 from pollerd.app.environment import DEFAULT_URL
+from pollerd.app.examples import ExampleSites
 from pollerd.app.options import Options
 from pollerd.app.reload import Reload, warn_of_short_tokens
 from pollerd.app.rooms import CRAWLER
@@ -245,11 +246,11 @@ async def _serve(
 ) -> None:
     daemon, store = parts.daemon, parts.store
     api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
-    shown = config.shown()
+    shown, examples = config.shown(), ExampleSites()
     if not config.options.no_web:
         from pollerd.web.application import add_pages  # what a daemon without pages does not need
 
-        add_pages(api, shown, RECENT.at_least)
+        add_pages(api, shown, RECENT.at_least, examples)
         await _say_first_user(config, api, listener)
     refused = daemon.parts.runtime.instruments.api_connections_refused
     server = ApiServer(api, _API_DRAIN_SECONDS, Admission(_api_connections(parts.descriptors), refused.inc))
@@ -272,7 +273,10 @@ async def _serve(
     if not config.options.no_web:
         clock = daemon.parts.runtime.clock
         yields = YieldLog(explainer=daemon.control.explainer, history=store.history, clock=clock).run
-    await _run_all(config, daemon, server, listener, watch, reload, yields)
+    try:
+        await _run_all(config, daemon, server, listener, watch, reload, yields)
+    finally:
+        await examples.stop()
 
 
 async def _run_all(

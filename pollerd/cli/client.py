@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 import typer
 
-from pollerd import quantities
+from pollerd import quantities, texts
 from pollerd.app.environment import client_defaults, other_variables
 from pollerd.cli.output import CallError, UnansweredError, as_typed, clean
 from pollerd.errors import InvalidValueError, PollerdError
@@ -62,6 +62,8 @@ class ApiClient:
         self.url = url.rstrip("/")
         self._address, self.timeout = masked(self.url), timeout
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        if (language := texts.current().code) != texts.ENGLISH:
+            self._headers["Accept-Language"] = language.replace("_", "-")
         # The daemon is called directly, without a proxy.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import typer
 
-from pollerd.api.formats import SUFFIXES, Format
+from pollerd.api.formats import SUFFIXES, Format, MovedFrom
 from pollerd.app.rooms import MOVING
 from pollerd.cli.client import TIMEOUT_SECONDS, WRONG, ApiClient, daemon_at
 from pollerd.cli.options import Json, Timeout, Token, Url, by_suffix
@@ -242,14 +242,6 @@ def _sent(daemon: ApiClient, data: bytes, form: Format, max_rejected: int, patie
     return result
 
 
-class MovedFrom(StrEnum):
-    """Programs of which sites can be moved."""
-
-    URLWATCH = "urlwatch"
-    WEBCHANGES = "webchanges"
-    CHANGEDETECTION = "changedetection"
-
-
 _REJECTED_SHOWN = 20
 _WITHOUT_SETTINGS = frozenset({"text"})
 _HELP = "Default: by the file's name, else text."
@@ -340,12 +332,13 @@ def _moved_in(
 ) -> dict[str, Any]:
     """Converts and sends what another program watches; returns the answer with the report."""
     from pollerd.cli import moving
+    from pollerd.moving.files import without_secrets
 
     moved = moving.moved_from(source)
     refused = moving.refused_sites(moved)
     moving.say_report(moved, refused if show_only else (), report)
     if show_only:
-        show_json(iter([moving.without_secrets(site) for site in moved.sites]))
+        show_json(iter([without_secrets(site) for site in moved.sites]))
         raise typer.Exit(WRONG if refused else 0)
     result = send_list(daemon, moving.as_list(moved), max_rejected)
     return {**result, "report": moving.report_of(moved)} if as_json else result

@@ -117,7 +117,7 @@ _MOST_PERCENT = 900
 def replaced(old: str, new: str) -> str:
     """Returns how a line became another, as in "Price: € 1,199 → € 999, −17 %"; lines without white space at the ends.
 
-    Words that both have at the start name the line; the percentage is that of prices.
+    Words that both have at the start name the line, else those at its end; the percentage is that of prices.
     """
     before, after = _WORD.findall(old), _WORD.findall(new)
     head = _common(before, after)
@@ -129,8 +129,9 @@ def replaced(old: str, new: str) -> str:
     gone, come = (" ".join(words[head : len(words) - tail]) for words in (before, after))
     label = " ".join(before[:head])
     label = label if len(label) <= _LABEL else "…" + label[-_LABEL:].partition(" ")[2]
+    unit = "" if label or not tail else _shortened(" ".join(after[-tail:]), _LABEL)
     if gone and come:
-        said = f"{_cut(gone, come)} → {_cut(come, gone)}{_by_percent(gone, come)}"
+        said = f"{_cut(gone, come)} → {_cut(come, gone)} {unit}".rstrip() + _by_percent(gone, come)
     else:
         said = f"+ {_shortened(come, _EXCERPT)}" if come else f"− {_shortened(gone, _EXCERPT)}"
     return f"{label} {said}".strip()

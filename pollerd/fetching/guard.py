@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final, TypeAlias
@@ -170,6 +170,22 @@ def open_socket(target: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.so
     return socket.socket(family, kind, protocol)
 
 
+_OWN: set[tuple[str, int]] = set()
+
+
+def open_own(places: Collection[tuple[str, int]]) -> None:
+    """Lets guards dial these loopback addresses, each at one port, on which this process itself serves example sites.
+
+    Other ports of the same addresses stay closed: on them other programs may answer.
+    """
+    _OWN.update(places)
+
+
+def close_own(places: Collection[tuple[str, int]]) -> None:
+    """Closes them again."""
+    _OWN.difference_update(places)
+
+
 class Guard:
     """A socket factory for the connector that refuses denied addresses before a socket is created."""
 
@@ -187,7 +203,7 @@ class Guard:
     def __call__(self, target: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
         """Returns a new socket for `target`, an entry of `getaddrinfo`. Raises `BlockedAddressError`."""
         reason = self._denial(target[4][0])
-        if reason is not None:
+        if reason is not None and target[4][:2] not in _OWN:
             raise BlockedAddressError(reason)
         return open_socket(target)
 

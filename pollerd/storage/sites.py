@@ -240,6 +240,13 @@ class SiteStore(Subject):
         return int(connection.execute(statement).scalar_one()) - int(marked)
 
     @reads
+    def any_selections(self, connection: Connection) -> bool:
+        """Returns whether one of the newest 10,000 sites has selections of its own."""
+        newest = select(site.c.selections).order_by(site.c.id.desc()).limit(10_000).subquery()
+        some = select(exists().where(newest.c.selections.is_not(None)))
+        return bool(connection.execute(some).scalar_one())
+
+    @reads
     def counts_by_state(self, connection: Connection) -> dict[SiteState, int]:
         """Returns the number of sites by state, with every state."""
         statement = (

@@ -80,10 +80,14 @@ class PostedForm:
         finally:
             await value.close()
 
+    def file_name(self, name: str) -> str:
+        """Returns the name of a sent file, as the browser says it; empty without one."""
+        value = self._data.get(name)
+        return value.filename or "" if isinstance(value, UploadFile) else ""
+
     def file_suffix(self, name: str) -> str:
         """Returns the suffix of a sent file's name, in lower case with its dot; empty without one."""
-        value = self._data.get(name)
-        stem, dot, suffix = (value.filename or "").rpartition(".") if isinstance(value, UploadFile) else ("", "", "")
+        stem, dot, suffix = self.file_name(name).rpartition(".")
         return f".{suffix.lower()}" if stem and dot else ""
 
     def numbers(self, name: str) -> list[int]:
@@ -190,6 +194,9 @@ PAGE_ROUTES = """
     write   POST   /jobs/{job_id:id}/undo
     read    GET    /plan
     read    GET    /alerts
+    write   POST   /first-steps/dismiss
+    write   POST   /first-steps/examples
+    write   POST   /first-steps/examples/remove
     read    GET    /rules
     write   POST   /rules/channels
     write   GET    /rules/channels/new

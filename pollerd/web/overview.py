@@ -19,6 +19,7 @@ from pollerd.model import SiteState
 from pollerd.planning import sentences
 from pollerd.quantities import duration
 from pollerd.ranges import PLAN
+from pollerd.web.first_steps import first_steps
 from pollerd.web.http import PAGE_HEADERS, number_of, seconds_of
 from pollerd.web.page import Page, Shown, drawing, page_router
 from pollerd.web.plots import BenefitPlot, benefit_plot
@@ -116,6 +117,7 @@ async def overview(page: Shown, step: Step = None) -> Response:
         changes=changes.items,
         plan_shares=SHARES,
         plan_spans=SPANS,
+        steps=await first_steps(page),
     )
 
 

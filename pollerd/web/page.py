@@ -17,18 +17,20 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, nodes
+from jinja2.ext import InternationalizationExtension
 from markupsafe import Markup, escape
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from pollerd import texts
 from pollerd.api.http import ApiPorts, SignedIn, caller_of, check_csrf, csrf_token, reader_of
 from pollerd.api.problems import allowed_by
 from pollerd.errors import (
@@ -177,6 +179,20 @@ _PACKING = 6
 _MEDIA = "text/html; charset=utf-8"
 
 
+class Examples(Protocol):
+    """Example sites that this process serves to itself."""
+
+    @property
+    def running(self) -> bool:
+        """Whether they are served."""
+
+    async def start(self) -> Sequence[str]:
+        """Serves them; returns their URLs. Raises `ConfigError`."""
+
+    async def stop(self) -> None:
+        """Ends serving; may be called twice."""
+
+
 @dataclass(frozen=True, slots=True)
 class PageParts:
     """What the pages share."""
@@ -188,6 +204,8 @@ class PageParts:
     """Each setting as it may be shown, and where it comes from; a reload keeps it up to date."""
     log_lines: Callable[[str], Sequence[str]]
     """Returns the last lines of the log, of a level or above."""
+    examples: Examples | None = None
+    """None: this process serves none."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What a page keeps between readers, by name."""
 
@@ -383,6 +401,18 @@ def _part(part: Part) -> Markup:
 _TAG_COLOURS = 8
 
 
+class _Translating(InternationalizationExtension):
+    """`{% trans %}`, whose values are made visible like those of all other expressions."""
+
+    def _make_node(
+        self, singular: str, plural: str | None, context: str | None, variables: dict[str, nodes.Expr], *rest: Any
+    ) -> nodes.Output:
+        shown: dict[str, nodes.Expr] = {
+            name: nodes.Filter(value, "shown", [], [], None, None) for name, value in variables.items()
+        }
+        return super()._make_node(singular, plural, context, shown, *rest)
+
+
 def environment(asset_url: Callable[[str], str]) -> Environment:
     """Returns the environment; all templates are compiled here, so that a fault in one shows at the start."""
     made = Environment(
@@ -394,8 +424,18 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals |= {"asset": asset_url, "query": query}
+    made.add_extension(_Translating)
+    made.policies["ext.i18n.trimmed"] = True
+    made.globals |= {"asset": asset_url, "query": query, "language": texts.current}
+    made.globals |= {
+        "gettext": lambda text: texts.current().gettext(text),  # for `{% trans %}`
+        "ngettext": lambda one, many, number: texts.current().ngettext(one, many, number),
+        "_": texts._,
+        "n_": texts.n_,
+        "N_": texts.N_,
+    }
     made.filters |= {
+        "shown": _shown,
         "words": sentence,
         "at": moment,
         "whole": whole,

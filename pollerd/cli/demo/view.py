@@ -23,7 +23,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pollerd.cli.demo.web import DemoSite, DemoWeb, Score, Watched, happened_since, score
+from pollerd.app.demo_web import DemoSite, DemoWeb, Score, Watched, happened_since, score
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.views import Status
 from pollerd.quantities import counted
@@ -158,20 +158,21 @@ _TRACK_LOW, _TRACK_HIGH = 0.01, 60.0
 _WIDE, _MIDDLE = 112, 98
 """Minimum terminal widths for all columns, and for all but the numeric interval; narrower ones also omit the site's
 address."""
-_CHROME_LINES = 12
+_CHROME_LINES = 13
 """Lines of the live view that are not table rows."""
 _LEGEND = Text.assemble(
     ("◆", "cyan"), " true  ", ("●", "yellow"), " learned  ", ("◈", "green"), " both  ", ("─", "dim"), " 90 % interval"
 )
 
 
-def live_view(reading: Sample, seconds: float, console: Console) -> RenderableType:
-    """Returns the view of a running demo, cut to the terminal's size."""
+def live_view(reading: Sample, seconds: float, console: Console, pages: str) -> RenderableType:
+    """Returns the view of a running demo, cut to the terminal's size. pages: the address of its web pages."""
     shown = pick(reading.rows, max(console.height - _CHROME_LINES, 5))
     parts: list[RenderableType] = [_header(reading, seconds), _tiles(reading), rates_table(shown, console.width)]
     left_out = len(reading.rows) - len(shown)
     if left_out:
         parts.append(Text(f"  and {counted(left_out, 'more site')}; the table at the end shows all", style="dim"))
+    parts.append(Text(f"  in a browser: {pages}", style="dim"))
     return Group(*parts)
 
 
@@ -201,7 +202,11 @@ def summary(reading: Sample) -> RenderableType:
         f"{score.happened} truly happened; {counted(score.found, 'poll')} found one; with those came {score.merged} "
         f"earlier ones of the same page; {score.waiting} not found yet",
     )
-    table.add_row("delay", f"{_seconds(delay(reading))} from a change to the poll that found it (median)")
+    table.add_row(
+        "delay",
+        f"{_seconds(score.mean_delay)} from a change to the poll that found it (mean; "
+        f"median {_seconds(delay(reading))}); equal timers with as many polls: {_seconds(score.uniform_mean_delay)}",
+    )
     table.add_row(
         "use of polls",
         f"{_share(score.share)} of the repeated polls found something; as many polls spread evenly: "
