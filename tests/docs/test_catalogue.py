@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from typing import Any
 
 from babel.messages.pofile import read_po
 from catalogue import FILE, template
@@ -18,11 +19,13 @@ def test_translations_name_the_values_of_their_texts() -> None:
     for code in texts.CODES[1:]:
         with (FILE.parent / code / "LC_MESSAGES/pollerd.po").open("rb") as file:
             for message in read_po(file, locale=code):
-                ids = message.id if isinstance(message.id, tuple) else (message.id,)
-                translations = message.string if isinstance(message.string, tuple) else (message.string,)
-                known = set().union(*map(names_in, ids)) if message.python_brace_format else set()
-                for translation in filter(None, translations) if message.python_brace_format else ():
-                    assert names_in(translation) <= known, (code, translation)
+                if message.python_brace_format:
+                    known = set().union(*map(names_in, texts_of(message.id)))
+                    assert set().union(*map(names_in, texts_of(message.string))) <= known, (code, message.id)
+
+
+def texts_of(part: Any) -> tuple[str, ...]:
+    return part if isinstance(part, tuple) else (part,)
 
 
 def names_in(text: str) -> set[str]:
