@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +108,7 @@ def main() -> None:
     arguments = parser.parse_args()
     policies: dict[str, Callable[[], tuple[Choose, Learn]]] = {"uniform": uniform, "halving": halving}
     for objective in arguments.objective:
-        policies[f"whittle, {objective}"] = lambda objective=objective: learned(objective)
+        policies[f"whittle, {objective}"] = partial(learned, objective)
     print("| shift | policy | found | delay, cycles |\n|---|---|---|---|")
     for factor, word in ((FACTOR, f"× {FACTOR:g}"), (1 / FACTOR, f"÷ {FACTOR:g}")):
         for share in arguments.share:
