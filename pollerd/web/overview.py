@@ -23,6 +23,7 @@ from pollerd.web.first_steps import first_steps
 from pollerd.web.http import PAGE_HEADERS, number_of, seconds_of
 from pollerd.web.page import Page, Shown, drawing, page_router
 from pollerd.web.plots import BenefitPlot, benefit_plot
+from pollerd.web.quiet import quiet_numbers
 from pollerd.web.words import Moment, Sentence, figure
 
 # What was found in the last hour and day, beside what was expected.
@@ -118,6 +119,7 @@ async def overview(page: Shown, step: Step = None) -> Response:
         plan_shares=SHARES,
         plan_spans=SPANS,
         steps=await first_steps(page),
+        quiet=await quiet_numbers(page),
     )
 
 
