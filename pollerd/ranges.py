@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pollerd.errors import InvalidValueError, refusal
+from pollerd.texts import _
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,9 @@ class Range:
         """Raises InvalidValueError where the value is not in range."""
         if not self.least <= value <= self.most:
             if "%" in self.words and 2.0 <= value < 100.0 and value.is_integer():
-                raise refusal(self.name, f"must be {self.allowed}; did you mean {value:g}%?")
+                raise refusal(
+                    self.name, _("must be {allowed}; did you mean {value:g}%?", allowed=self.allowed, value=value)
+                )
             raise InvalidValueError(self.name, self.allowed, value)
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 from msgspec import Struct
 
 from pollerd.ranges import PLAIN, SECONDS, Range
+from pollerd.texts import N_, _
 
 
 class RespectTtl(IntEnum):
@@ -39,7 +40,7 @@ class RespectTtl(IntEnum):
             return value
         word = str(value).strip().lower() if isinstance(value, str | bool) else ""
         if word not in _TTL_NUMBERS:
-            raise ValueError(TTL_WORDS)
+            raise ValueError(_(TTL_WORDS))
         return cls(_TTL_NUMBERS[word])
 
     @property
@@ -48,7 +49,7 @@ class RespectTtl(IntEnum):
         return "hint" if self is RespectTtl.HINT else self is RespectTtl.STRICT
 
 
-TTL_WORDS = "off, hint or strict (true: strict, false: off)"
+TTL_WORDS = N_("off, hint or strict (true: strict, false: off)")
 """What is allowed as `RespectTtl`."""
 _TTL_NUMBERS = {
     **dict.fromkeys(("off", "false", "no", "f", "n", "0"), 0),

@@ -23,6 +23,7 @@ from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.undo import KeptCopy, KeptKind, keep, kept_copies, taken_copy
 from pollerd.storage.values import ListPage
+from pollerd.texts import N_
 
 # Changes that a reader has seen: ranges of ids, so that a million seen changes cost one row.
 
@@ -259,7 +260,7 @@ class ChangeStore(Subject):
         """Returns the change. Raises `NotFoundError`."""
         row = connection.execute(_changes(ChangeFilter()).where(change.c.id == change_id)).one_or_none()
         if row is None:
-            raise NotFoundError("change", change_id)
+            raise NotFoundError(N_("change"), change_id)
         return _change(*row)
 
     @reads

@@ -29,6 +29,7 @@ from pollerd.daemon.control.control import Control
 from pollerd.daemon.process import SteadyClock
 from pollerd.errors import InvalidValueError
 from pollerd.logs import set_up_logs
+from pollerd.texts import _
 
 # The result of a demo as JSON.
 
@@ -100,7 +101,9 @@ def demo(
     Example: pollerd demo --sites 24
     """
     if not 1 <= seconds <= _LONGEST_SECONDS:
-        raise InvalidValueError("for", f"seconds from 1 to {_LONGEST_SECONDS:g}", seconds)
+        raise InvalidValueError(
+            "for", _("seconds from 1 to {longest_seconds:g}", longest_seconds=_LONGEST_SECONDS), seconds
+        )
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 shows question marks, no traceback
     console = Console() if Console().is_terminal else Console(width=_PLAIN_WIDTH)
@@ -185,8 +188,11 @@ def _showing(console: Console | None, seconds: float, pages: str) -> Iterator[Sh
         return
     set_up_logs("text", "warning")
     shown_at = 0.0
-    typer.echo(f"a small changing web on loopback, polled for {seconds:g} s; Ctrl-C ends it earlier", err=aside)
-    typer.echo(f"its pages: {pages}", err=aside)
+    typer.echo(
+        _("a small changing web on loopback, polled for {seconds:g} s; Ctrl-C ends it earlier", seconds=seconds),
+        err=aside,
+    )
+    typer.echo(_("its pages: {pages}", pages=pages), err=aside)
 
     def line(reading: Sample) -> None:
         nonlocal shown_at

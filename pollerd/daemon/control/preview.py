@@ -25,6 +25,7 @@ from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.history import ReadingFilter
 from pollerd.storage.store import Store
 from pollerd.storage.values import SiteContext
+from pollerd.texts import N_, _
 
 if TYPE_CHECKING:  # loaded with the first preview
     from pollerd.detection.selection.preview import EarlierReading, EarlierVersion, Trial
@@ -108,7 +109,7 @@ class PreviewControl:
         site = await self._store.sites.get(site_id)
         content_id = (await self._context(site)).content_id
         if content_id is None:
-            raise NotFoundError("stored content of site", site_id)
+            raise NotFoundError(N_("stored content of site"), site_id)
         content = await self._store.contents.get(content_id)
         stored, earlier = await self._known(site, selections)
         page = (content.body, _TEXT, site.spec.url)
@@ -143,7 +144,7 @@ class PreviewControl:
 
         pages = self.pages_of(site)
         if not pages:
-            raise NotFoundError("page of site", site.id)
+            raise NotFoundError(N_("page of site"), site.id)
         context = await self._context(site)
         tried = TriedPage(pages[-1].body, pages[-1].content_type, site.spec.url, context.access.pdf_password)
         versions = await self._earlier(site.id, name, _TRIED_CHANGES)
@@ -191,7 +192,7 @@ class PreviewControl:
         except Exception as error:
             # The page and the selections are the caller's: what they do to a parser is said to the caller, and logged.
             self._log.warning("preview_failed", url=context.url, exc_info=error)
-            allowed = f"such that the page can be read ({reason(context, error)})"
+            allowed = _("such that the page can be read ({reason})", reason=reason(context, error))
             raise InvalidValueError(field, allowed, "others") from error
 
     async def _context(self, site: Site) -> SiteContext:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from pollerd.moving.changedetection.instance import Item, table, texts
 from pollerd.moving.moved import SourceReport
+from pollerd.texts import N_, _
 
-_USED = "written into each site: later changes reach none of them"
+_USED = N_("written into each site: later changes reach none of them")
 _APPLICATION = {
     "global_ignore_text": _USED,
     "global_subtractive_selectors": _USED,
@@ -25,8 +26,8 @@ _REQUESTS = {
 }
 _UI = "ui-0"
 """Put by the program before the name of a proxy that was entered in its settings."""
-_OTHER = "settings of the program are not settings of a site"
-_SECRET = "secrets of the program are not read"
+_OTHER = N_("settings of the program are not settings of a site")
+_SECRET = N_("secrets of the program are not read")
 _CHANNELS = "channels and their texts are not carried over: set up a channel and a rule"
 _LOST = {
     **dict.fromkeys(("notification_urls", "notification_title", "notification_body", "notification_format"), _CHANNELS),
@@ -73,7 +74,9 @@ class Settings:
 def report_settings(item: Item | None, told: SourceReport) -> Settings:
     """Returns what the settings add to watches, and says of each key what becomes of it."""
     if item is None:
-        told.not_carried("all", "the API does not show settings: global filters, default interval, headers, schedule")
+        told.not_carried(
+            "all", _("the API does not show settings: global filters, default interval, headers, schedule")
+        )
         return Settings()
     application, requests = table(item.get("application")), table(item.get("requests"))
     for key, value in application.items():
@@ -82,7 +85,7 @@ def report_settings(item: Item | None, told: SourceReport) -> Settings:
         _report(told, f"requests.{key}", value, _REQUESTS.get(key), secret=False)
     for key, value in item.items():
         if key not in ("application", "requests"):
-            _report(told, key, value, _USED if key == "headers" else None, secret=False)
+            _report(told, key, value, _(_USED) if key == "headers" else None, secret=False)
     zone = application.get("scheduler_timezone_default")
     return Settings(
         known=True,
@@ -103,13 +106,13 @@ def _report(told: SourceReport, key: str, value: object, used: str | None, *, se
     if not value:
         told.nothing_said(key)
     elif secret:
-        told.not_carried(key, _SECRET)
+        told.not_carried(key, _(_SECRET))
     elif used is not None:
         told.approximated(key, used)
     elif name in _DISPLAY or (name.startswith("rss_") and name not in _LOST):
         told.display(key)
     else:
-        told.not_carried(key, _LOST.get(name, _OTHER))
+        told.not_carried(key, _LOST.get(name, _(_OTHER)))
 
 
 def _proxies(value: object) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pollerd.moving.draft import Draft
 from pollerd.moving.request import add_header, set_cookies, set_headers, set_tags
 from pollerd.moving.urlwatch import browser, diffs
 from pollerd.moving.urlwatch.handlers import Directive, lost
+from pollerd.texts import _
 
 
 def apply_directive(draft: Draft, key: str, value: object) -> None:
@@ -51,7 +52,7 @@ def _note(draft: Draft, key: str, value: object) -> None:
 
 def _shown_url(draft: Draft, key: str, value: object) -> None:
     draft.fields.setdefault("title", str(value))
-    draft.report.approximated(key, "only as title, where the job has no name; the history there does not come along")
+    draft.report.approximated(key, _("only as title, where the job has no name; the history there does not come along"))
 
 
 def _tags(draft: Draft, key: str, value: object) -> None:
@@ -73,7 +74,9 @@ def _method(draft: Draft, key: str, value: object) -> None:
         draft.report.carried(key)
     else:
         draft.fields["method"] = method
-        draft.report.not_carried(key, f"only GET and POST are sent, not {method[:20]}: the whole job is skipped")
+        draft.report.not_carried(
+            key, _("only GET and POST are sent, not {method}: the whole job is skipped", method=method[:20])
+        )
         draft.url = ""
 
 
@@ -94,7 +97,7 @@ def _data(draft: Draft, key: str, raw: object) -> None:
     draft.fields.setdefault("method", "POST")
     named = draft.fields.get("headers")
     if not (isinstance(named, Mapping) and any(str(name).lower() == "content-type" for name in named)):
-        add_header(draft, f"{key} (its Content-Type)", "Content-Type", kind)
+        add_header(draft, _("{key} (its Content-Type)", key=key), "Content-Type", kind)
     draft.report.carried(key)
 
 
@@ -116,7 +119,7 @@ def _params(draft: Draft, key: str, raw: object) -> None:
     elif isinstance(raw, str):
         added = raw
     else:
-        draft.report.not_carried(key, "must be a table or a text")
+        draft.report.not_carried(key, _("must be a table or a text"))
         return
     if draft.url:
         draft.url += ("&" if "?" in draft.url else "?") + added
@@ -124,16 +127,16 @@ def _params(draft: Draft, key: str, raw: object) -> None:
 
 
 def _encoding(draft: Draft, key: str, value: object) -> None:
-    draft.report.not_carried(key, "the character set is found from the answer, and cannot be forced")
+    draft.report.not_carried(key, _("the character set is found from the answer, and cannot be forced"))
 
 
 def _timeout(draft: Draft, key: str, value: object) -> None:
-    draft.report.approximated(key, "pollerd has one time limit for all sites (--timeout)")
+    draft.report.approximated(key, _("pollerd has one time limit for all sites (--timeout)"))
 
 
 def _empty(draft: Draft, key: str, value: object) -> None:
     if value:
-        draft.report.approximated(key, "a selection that matches nothing is a separate outcome, never a change")
+        draft.report.approximated(key, _("a selection that matches nothing is a separate outcome, never a change"))
     else:
         draft.report.nothing_said(key)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pollerd.moving.selectors import jq_path
 from pollerd.moving.urlwatch.filter_parts import FilterCall, Handler
+from pollerd.texts import _
 
 
 def _pdf(call: FilterCall) -> None:
@@ -14,37 +15,37 @@ def _pdf(call: FilterCall) -> None:
         call.draft.fields["pdf_password"] = password
         call.draft.report.carried(f"{call.key}.password")
     elif password:
-        call.draft.report.not_carried(f"{call.key}.password", "a site has one password for its document")
-    call.step({"as": "pdf"}, "pollerd's own text of the PDF")
+        call.draft.report.not_carried(f"{call.key}.password", _("a site has one password for its document"))
+    call.step({"as": "pdf"}, _("pollerd's own text of the PDF"))
 
 
 def _jq(call: FilterCall) -> None:
     path = jq_path(call.text("query"))
     if path is None:
-        call.not_carried("only paths of jq (.a.b[0], .a[], .[] | .x) can be written as JSONPath")
+        call.not_carried(_("only paths of jq (.a.b[0], .a[], .[] | .x) can be written as JSONPath"))
     else:
         call.draft.add_step(call.key, {"as": "json"})
-        call.step({"keep": {"jsonpath": path}}, "one text is kept without quotes, several matches as a JSON list")
+        call.step({"keep": {"jsonpath": path}}, _("one text is kept without quotes, several matches as a JSON list"))
 
 
 def _json(call: FilterCall) -> None:
     call.take("indentation")
     call.take("sort_keys")
-    call.step({"as": "json"}, "JSON is written out with its keys sorted")
+    call.step({"as": "json"}, _("JSON is written out with its keys sorted"))
 
 
 def _xml(call: FilterCall) -> None:
     call.take("indentation")
-    call.step({"as": "xml"}, "" if call.dialect.markdown else "without an XML declaration")
+    call.step({"as": "xml"}, "" if call.dialect.markdown else _("without an XML declaration"))
 
 
 def _yaml(call: FilterCall) -> None:
     call.take("indentation")
-    call.step({"as": "json"}, "JSON instead of YAML")
+    call.step({"as": "json"}, _("JSON instead of YAML"))
 
 
 def _bytes(call: FilterCall) -> None:
-    call.step({"as": "bytes"}, "a change of the bytes is found, and nothing readable kept")
+    call.step({"as": "bytes"}, _("a change of the bytes is found, and nothing readable kept"))
 
 
 def _lost(why: str) -> Handler:

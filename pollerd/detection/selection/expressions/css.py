@@ -11,6 +11,7 @@ import re
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from pollerd.detection.selection.expressions.refusal import Refusal, checked_source
+from pollerd.texts import N_, _
 
 MAX_DEPTH, MAX_ALTERNATIVES, MAX_CHEAP = 10, 100, 20
 """Maximum depth of brackets; number of selectors; number of parts (tags, classes, …) that is cheap."""
@@ -79,7 +80,7 @@ _NOT_CSS = (
     (r"[>+~]\s*(?=[,)>+~]|$)", "a selector is missing behind this"),
     (r"^\s*[>+~]", "a selector cannot begin with this"),
 )
-_NOT_CSS_PATTERN = re.compile("|".join(f"({pattern})" for pattern, _ in _NOT_CSS), re.A)
+_NOT_CSS_PATTERN = re.compile("|".join(f"({pattern})" for pattern, _ignored in _NOT_CSS), re.A)
 
 
 # The check. Strings, escapes and comments are masked first, so that every other sign means what it says.
@@ -107,7 +108,7 @@ class _Check:
         self.warnings: list[str] = []
         self._number = 0
         if (len(self._source) - len(self._source.rstrip("\\"))) % 2:
-            refusal.at(len(self._source) - 1, r'a single "\" at the end; write \\')
+            refusal.at(len(self._source) - 1, _(r'a single "\" at the end; write \\'))
         plain = _MASKED.sub(self._mask, self._source)
         unknown = _NOT_CSS_PATTERN.search(plain)
         if unknown is not None and unknown.lastindex is not None:
@@ -127,11 +128,11 @@ class _Check:
         """Returns as many characters that mean nothing."""
         if match["comment"]:
             if not match["ended"]:
-                self._refusal.at(match.start(), '"/*" is never closed')
+                self._refusal.at(match.start(), _('"/*" is never closed'))
             return " " * len(match[0])
         if match["text"] and not (match["closed"] or match["closed_too"]):
             if match.end() < len(self._source):
-                self._refusal.at(match.end(), f"a line ends within the text that {match[0][0]} opens")
+                self._refusal.at(match.end(), _("a line ends within the text that {match} opens", match=match[0][0]))
             self._warn_of_open(match.start())
         return ("'" if match["text"] else "x") * len(match[0])
 
@@ -141,17 +142,22 @@ class _Check:
         return "[".ljust(len(match[0]), "x")
 
     def _warn_of_open(self, at: int) -> None:
-        self.warnings.append(f'character {at + 1}: "{self._source[at]}" is left open; it is closed at the end')
+        self.warnings.append(
+            _('character {at}: "{source}" is left open; it is closed at the end', at=at + 1, source=self._source[at])
+        )
 
     def _check_pseudo_class(self, match: re.Match[str]) -> None:
         name = match["name"].lower()
         if match["colons"] == "::":
-            hint = '"::" does not name an element: select the element itself; its text is taken anyway'
+            hint = _('"::" does not name an element: select the element itself; its text is taken anyway')
             self._refusal.at(match.start(), hint)
         if name in _IN_BRACKETS and not match["bracket"]:
-            self._refusal.at(match.start(), f'":{match["name"]}" needs {_IN_BRACKETS[name]} in brackets')
+            self._refusal.at(
+                match.start(),
+                _('":{name}" needs {in_brackets} in brackets', name=match["name"], in_brackets=_IN_BRACKETS[name]),
+            )
         if name not in (_IN_BRACKETS if match["bracket"] else _PLAIN):
-            hint = _PSEUDO_HINTS.get(name, "is not supported; name the elements by tag, class or attribute")
+            hint = _PSEUDO_HINTS.get(name, _("is not supported; name the elements by tag, class or attribute"))
             self._refusal.at(match.start(), f'":{match["name"]}" {hint}')
 
     def _check_depth(self, plain: str) -> None:
@@ -159,19 +165,21 @@ class _Check:
         for at, sign in enumerate(plain):
             depth += (sign == "(") - (sign == ")")
             if depth > MAX_DEPTH:
-                self._refusal.at(at, f"more than {MAX_DEPTH} brackets within each other")
+                self._refusal.at(at, _("more than {max_depth} brackets within each other", max_depth=MAX_DEPTH))
 
     def _check_bracket(self, name: str, colon: int, match: re.Match[str]) -> None:
         """Checks the selectors in an innermost bracket. name: of its pseudo-class, with the colon before it."""
         inside, start = match["inside"], match.start("inside")
         if not name.startswith(":") or name[1:] not in _IN_BRACKETS:
-            self._refusal.at(match.start(), '"(" can only be behind a pseudo-class, for example :not(…)')
+            self._refusal.at(match.start(), _('"(" can only be behind a pseudo-class, for example :not(…)'))
         if not match["closed"]:
             self._warn_of_open(match.start())
         if name[1:] in _COUNTED:
             count = _COUNT.match(inside)
             if count is None or (count["of"] and name.endswith("-of-type")):
-                self._refusal.at(colon, f'"{name}" needs {_IN_BRACKETS[name[1:]]} in brackets')
+                self._refusal.at(
+                    colon, _('"{name}" needs {in_brackets} in brackets', name=name, in_brackets=_IN_BRACKETS[name[1:]])
+                )
             if count["of"]:
                 self._check_list(inside[count.end() :], start + count.end(), relative=False)
         elif name[1:] in _LISTS:
@@ -182,18 +190,23 @@ class _Check:
         for part in plain.split(","):
             self._number += 1
             if self._number > MAX_ALTERNATIVES:
-                self._refusal.at(start, f"more than {MAX_ALTERNATIVES} selectors; use several steps")
+                self._refusal.at(
+                    start,
+                    _("more than {max_alternatives} selectors; use several steps", max_alternatives=MAX_ALTERNATIVES),
+                )
             selector = self._source[start : start + len(part)]
             if relative and part.lstrip().startswith((">", "+", "~")):
                 selector = f"*{selector}"
             try:
                 self._engine.css(selector)
             except SelectolaxError:
-                self._refusal.at(min(start, len(self._source) - 1), f"{selector.strip()[:40]!r} is no selector")
+                self._refusal.at(
+                    min(start, len(self._source) - 1), _("{selector!r} is no selector", selector=selector.strip()[:40])
+                )
             start += len(part) + 1
 
 
-_KIND = "a CSS selector"
+_KIND = N_("a CSS selector")
 
 
 class CssSelector:
@@ -223,6 +236,6 @@ def compile_css(field: str, selector: object) -> CssSelector:
     Raises `InvalidValueError`: it is no selector of 1 to 1,000 characters, or one that cannot be run; names the
     character and the way out.
     """
-    source = checked_source(field, _KIND, selector)
-    check = _Check(Refusal(field, _KIND, source))
+    source = checked_source(field, _(_KIND), selector)
+    check = _Check(Refusal(field, _(_KIND), source))
     return CssSelector(field, source, check.cheap, tuple(check.warnings))

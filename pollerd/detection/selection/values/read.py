@@ -10,6 +10,7 @@ from pollerd.detection.selection.values.dates import date_readings
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.detection.selection.values.numbers import number_readings
 from pollerd.model import READER
+from pollerd.texts import _
 
 MAX_CHARACTERS = 20_000
 """Of all texts together: whatever is longer is no value."""
@@ -34,11 +35,11 @@ def read_value(
     together; the time is linear in them.
     """
     if not any(text and not text.isspace() for text in texts[:MAX_CHARACTERS]):
-        return Reading(problem="nothing there: the text is empty")
+        return Reading(problem=_("nothing there: the text is empty"))
     if len(texts) > MAX_CHARACTERS or sum(map(len, texts)) > MAX_CHARACTERS:
-        return Reading(problem=f"longer than {MAX_CHARACTERS:,} characters")
+        return Reading(problem=_("longer than {max_characters:,} characters", max_characters=MAX_CHARACTERS))
     if form.kind == "text":
-        return _chosen(_text_readings(texts), form, "nothing there: the text is empty")
+        return _chosen(_text_readings(texts), form, _("nothing there: the text is empty"))
     spelled = [plain(text) for text in texts]
     if form.kind == "date":
         readings: Iterable[Reading] = date_readings(spelled, form, machine)
@@ -66,7 +67,11 @@ def _chosen(readings: Iterable[Reading], form: ValueFormat, none: str) -> Readin
     if bad is not None:
         return bad
     if len({reading.currency for reading in all_readings}) > 1:
-        return Reading(problem=f"several currencies: {_listed(reading.currency or 'none' for reading in all_readings)}")
+        return Reading(
+            problem=_(
+                "several currencies: {listed}", listed=_listed(reading.currency or "none" for reading in all_readings)
+            )
+        )
     if form.which == "only":
         return (
             all_readings[0]
@@ -85,7 +90,7 @@ def _size(reading: Reading) -> Decimal | float:
 
 
 def _several(readings: list[Reading]) -> str:
-    return f"several different values: {_listed(reading.text for reading in readings)}; set which"
+    return _("several different values: {listed}; set which", listed=_listed(reading.text for reading in readings))
 
 
 def _listed(names: Iterable[str]) -> str:
