@@ -1,8 +1,8 @@
 """How many changes of a page are to come within a time, by a belief about its rate: an interval that holds nine in ten.
 
-An interval of the rate is of its mean up to now, if it stays. Rates do not stay: pages have active and quiet spells, and
-drift. So the rate to come is the believed one times a gamma factor of mean 1, and the number of changes given the belief
-is a mixture of negative binomial laws.
+An interval of the rate is of its mean up to now, if it stays. Rates do not stay: pages have active and quiet spells,
+and drift. So the rate to come is the estimated one times a gamma factor of mean 1, and the number of changes follows a
+mixture of negative binomial laws.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ def coming_changes(
     weights float64[k, J], rows that sum to 1, as `Allocator.belief_of` returns them; neither has nan.
     """
     numbers = _numbers(float(rates.max()) * span)
-    below = np.stack([
-        row @ chances_up_to(numbers, span * of_page)
-        for row, of_page in zip(weights, np.broadcast_to(rates, weights.shape), strict=True)
-    ])
+    below = np.stack(
+        [
+            row @ chances_up_to(numbers, span * of_page)
+            for row, of_page in zip(weights, np.broadcast_to(rates, weights.shape), strict=True)
+        ]
+    )
     ends = np.array([_narrowest(numbers, chances) for chances in below], np.int64)
     median = np.minimum((below < 0.5).sum(1), len(numbers) - 1)
     return ends[:, 0], numbers[median], ends[:, 1]

@@ -101,6 +101,7 @@ _NAMES = {
     "ChangeJudgement": "Judgement",
     "ClusterView": "ClusterState",
     "CollectionView": "Collection",
+    "ComingChangesView": "ComingChanges",
     "ComparedPolicies": "ComparedFigures",
     "DecileView": "Decile",
     "ExplanationView": "Explanation",
