@@ -428,6 +428,8 @@ class Site:
     """Number of polls that found nothing because all that differed is masked as noise."""
     page_title: str = ""
     """What the page or feed calls itself, as last read; empty: nothing."""
+    last_change_at: float | None = None
+    """When its last change was detected; None: none was."""
 
     @property
     def title(self) -> str:

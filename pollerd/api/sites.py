@@ -192,6 +192,7 @@ class SiteSchema(_ShownSite):
     proxy: str | None = Field(description="the proxy that it or a tag has, without user name and password")
     created_at: Moment
     last_poll_at: Moment | None
+    last_change_at: Moment | None = Field(description="when its last change was detected; null: none was")
     next_poll_at: Moment | None = Field(description="the earliest moment of the next poll; null: none is to come")
     rate_per_day: float | None = Field(description="changes per day (estimate); null: no estimate yet")
     polls: int
@@ -224,6 +225,7 @@ class SiteSchema(_ShownSite):
             page_title=site.page_title,
             created_at=site.created_at,
             last_poll_at=site.last_poll_at,
+            last_change_at=site.last_change_at,
             next_poll_at=site.next_poll_at if live is None else live.next_poll_at,
             rate_per_day=None if live is None else live.rate_per_day,
             polls=site.polls,

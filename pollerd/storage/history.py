@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, and_, delete, func, or_, select
+from sqlalchemy import Connection, Integer, Select, and_, cast, delete, func, or_, select
 
 from pollerd.model import OutcomeKind, Poll, Redirect, SelectionState, StoredReading
 from pollerd.storage.encoding import Order, Position
@@ -104,7 +105,7 @@ _FAILED = frozenset(kind.value for kind in OutcomeKind if kind.failed)
 
 # Yields: the changes expected and found in past minutes.
 
-_MINUTE = 60.0
+_MINUTE, _HOUR = 60.0, 3_600.0
 KEPT_SECONDS = 8 * 86_400.0
 """Minutes are kept for so long."""
 
@@ -239,6 +240,17 @@ class HistoryStore(Subject):
         count = connection.execute(select(func.count()).select_from(change).where(change.c.detected_at >= since))
         return YieldSum(int(count.scalar_one()), *map(float, expected))
 
+    @reads
+    def found_by_hour(self, connection: Connection, since: float, until: float) -> list[int]:
+        """Returns how many changes were detected in each hour from `since` to `until`, epoch s, oldest first."""
+        c = change.c.detected_at
+        hours = (c - since) / _HOUR
+        # SQLite may have no `floor`; its casts cut, while those of PostgreSQL round.
+        hour = cast(hours if self._sql.is_sqlite else func.floor(hours), Integer)
+        statement = select(hour, func.count()).where(c >= since, c < until).group_by(hour)
+        counts = {int(number): int(count) for number, count in connection.execute(statement)}
+        return [counts.get(number, 0) for number in range(math.ceil((until - since) / _HOUR))]
+
     # Selections.
 
     @reads
@@ -270,4 +282,11 @@ class HistoryStore(Subject):
     @reads
     def selection_states(self, connection: Connection, site_id: int) -> tuple[SelectionState, ...]:
         """Returns what is known of the site's selections."""
-        return load_selection_states(connection, self._sql, [site_id]).get(site_id, ())
+        return self.selection_states_of.within(connection, [site_id]).get(site_id, ())
+
+    @reads
+    def selection_states_of(
+        self, connection: Connection, site_ids: Sequence[int]
+    ) -> Mapping[int, tuple[SelectionState, ...]]:
+        """Returns what is known of the selections of these sites, by site id; those without any are missing."""
+        return load_selection_states(connection, self._sql, site_ids)

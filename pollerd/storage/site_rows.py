@@ -130,6 +130,7 @@ def select_sites() -> Select[Any]:
             t.redirect_url,
             t.redirect_count,
             t.hidden_changes,
+            t.last_change_at,
             func.coalesce(site_text.c.page_title, "").label("page_title"),
         )
         .join_from(site, site_state)
@@ -180,6 +181,7 @@ def site_of(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
         redirect_count=number(row.redirect_count, 0),
         hidden_changes=number(row.hidden_changes, 0),
         page_title=row.page_title,
+        last_change_at=number(row.last_change_at, 0.0) or None,
     )
 
 

@@ -209,6 +209,12 @@ class SiteStore(Subject):
         return list(connection.execute(statement, {"sites": self._sql.id_list(site_ids)}).scalars())
 
     @reads
+    def moved(self, connection: Connection, limit: int, confirmations: int) -> list[Site]:
+        """Returns sites that were redirected for good at so many polls in a row, by id."""
+        moved = site_state.c.redirect_url.is_not(None), site_state.c.redirect_count >= confirmations
+        return self._read(connection, select_sites().where(*moved).order_by(site.c.id).limit(limit))
+
+    @reads
     def of_users(self, connection: Connection, after: int, limit: int) -> list[Site]:
         """Returns sites with ids above `after`, by id, without those of the focused crawler."""
         return self._read(connection, select_sites().where(site.c.id > after, ~ROBOTS).order_by(site.c.id).limit(limit))

@@ -46,6 +46,7 @@ def add_pages(
         from pollerd.web import (
             accounts,
             alerts,
+            budget,
             changes,
             channels,
             collection,
@@ -68,6 +69,7 @@ def add_pages(
             page,
             accounts,
             overview,
+            budget,
             sites,
             lists,
             site,
