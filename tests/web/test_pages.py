@@ -458,13 +458,13 @@ async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatc
 
 
 async def test_a_sites_page_tells_how_its_changes_are_read(busy: Web) -> None:
-    assert "How its changes are read" not in (await busy.get("/sites/1")).text
+    assert "Reader interest" not in (await busy.get("/sites/1")).text
     changes = (await busy.api("GET", "/sites/1/changes?order=newest")).json["items"]
     reads = [{"site_id": 1, "at": changes[0]["detected_at"], "count": 7, "change_id": changes[0]["id"]}]
     taken = await busy.api("POST", "/reads", {"report": "<b>1</b>", "reads": reads})
     assert taken.json["reads"] == 7
     page = (await busy.get("/sites/1")).text
-    assert "How its changes are read" in page
+    assert "Reader interest" in page
     assert "7 reads of 1 change: interest halves in 1 d" in page
     assert "The usual half-life of 1 d holds" in page
 
