@@ -52,8 +52,8 @@ from pollerd.texts import N_, _, n_
 SHARE = 0.02
 """Largest share of the time spent on finding the binding limit; for long lists the answer is some seconds old."""
 _REMEDIES = {
-    PollLimit.MIN_YIELD: "a lower min-yield shortens delays",
-    PollLimit.TTL: "most sites ask to be left alone for so long (respect-ttl)",
+    PollLimit.MIN_YIELD: N_("a lower min-yield shortens delays"),
+    PollLimit.TTL: N_("most sites ask to be left alone for so long (respect-ttl)"),
 }
 
 
@@ -166,16 +166,17 @@ def _reason(limit: PollLimit, waiting: Waiting, settings: SchedulingSettings) ->
             "{unreachable:,} wait for a robots.txt that cannot be had", unreachable=waiting.unreachable
         ),
         PollLimit.BLOCKED: _("{blocked:,} blocked by robots.txt or their address", blocked=waiting.blocked),
-        PollLimit.CLOSED: f"closed: {waiting.closed:,}",
-        PollLimit.PAUSED: f"{waiting.paused:,} paused",
-        PollLimit.GONE: f"{waiting.gone:,} gone",
+        PollLimit.CLOSED: _("closed: {sites:,}", sites=waiting.closed),
+        PollLimit.PAUSED: _("{sites:,} paused", sites=waiting.paused),
+        PollLimit.GONE: _("{sites:,} gone", sites=waiting.gone),
         **_REMEDIES,
     }
-    return reasons.get(limit)
+    reason = reasons.get(limit)
+    return None if reason is None else _(reason)
 
 
 def _hosts(waiting: Waiting, settings: SchedulingSettings) -> str:
-    hosts = "1 host" if waiting.hosts == 1 else f"{waiting.hosts:,} hosts"
+    hosts = n_("{count} host", "{count} hosts", waiting.hosts)
     if waiting.crawl_delay:
         return _("{hosts}: Crawl-delay of robots.txt", hosts=hosts)
     return _(

@@ -29,7 +29,7 @@ DENIED_ERRNO: Final = 70_001
 _Network = IPv4Network | IPv6Network
 
 _METADATA: Final[dict[_Network, str]] = {
-    ip_network(address): "cloud metadata"
+    ip_network(address): N_("cloud metadata")
     for address in (
         "169.254.169.254",
         "169.254.170.2",
@@ -51,10 +51,10 @@ _PRIVATE: Final[dict[_Network, str]] = {
         "172.16.0.0/12": "private",
         "192.168.0.0/16": "private",
         "169.254.0.0/16": "link-local",
-        "100.64.0.0/10": "carrier-grade NAT",
+        "100.64.0.0/10": N_("carrier-grade NAT"),
         "198.18.0.0/15": "benchmarking",
         "::1/128": "loopback",
-        "fc00::/7": "unique local",
+        "fc00::/7": N_("unique local"),
         "fe80::/10": "link-local",
         "fec0::/10": "site-local",
     }.items()
@@ -67,9 +67,9 @@ _NEVER: Final[dict[_Network, str]] = {
     ip_network(network): reason
     for network, reason in {
         "0.0.0.0/8": "unspecified",
-        "192.0.0.0/24": "protocol assignments",
+        "192.0.0.0/24": N_("protocol assignments"),
         "192.0.2.0/24": "documentation",
-        "192.88.99.0/24": "6to4 relay",
+        "192.88.99.0/24": N_("6to4 relay"),
         "198.51.100.0/24": "documentation",
         "203.0.113.0/24": "documentation",
         "224.0.0.0/4": "multicast",
@@ -79,7 +79,7 @@ _NEVER: Final[dict[_Network, str]] = {
         "::/96": "IPv4-compatible",
         "ff00::/8": "multicast",
         "2001::/32": "Teredo",
-        "2001::/23": "protocol assignments",
+        "2001::/23": N_("protocol assignments"),
         "2001:db8::/32": "documentation",
         "3fff::/20": "documentation",
     }.items()
@@ -122,7 +122,7 @@ def denial(address: str, allow_private: bool = False) -> str | None:
     may_be_opened = not allow_private and _reason(ip, True) is None
     return _(
         "{reason} address {ip}{without_flag}",
-        reason=reason,
+        reason=_(reason),
         ip=ip,
         without_flag=_(WITHOUT_FLAG) if may_be_opened else "",
     )

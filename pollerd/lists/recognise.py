@@ -26,7 +26,7 @@ from pollerd.lists.links import page_links
 from pollerd.lists.sitemaps import read_sitemap
 from pollerd.model import Media, Outcome, OutcomeKind
 from pollerd.shown import SHOWN
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 
 class AddressKind(StrEnum):
@@ -152,11 +152,11 @@ _MOST_NODES = 2_000
 
 
 _CURES = {
-    Obstacle.PASSWORD: "give a user name and password (credentials), or the cookie of a browser that is signed in",
-    Obstacle.COOKIES: "send the cookie that a browser has then (headers), or let a browser read the page (render)",
-    Obstacle.CHALLENGE: "let a browser read the page (render); if it is refused, too, the site wants no programs",
-    Obstacle.SCRIPTS: "let a browser read the page (render)",
-    Obstacle.ROBOTS: "choose another address of the site, or ask its owner to allow pollerd in robots.txt",
+    Obstacle.PASSWORD: N_("give a user name and password (credentials), or the cookie of a browser that is signed in"),
+    Obstacle.COOKIES: N_("send the cookie that a browser has then (headers), or let a browser read the page (render)"),
+    Obstacle.CHALLENGE: N_("let a browser read the page (render); if it is refused, too, the site wants no programs"),
+    Obstacle.SCRIPTS: N_("let a browser read the page (render)"),
+    Obstacle.ROBOTS: N_("choose another address of the site, or ask its owner to allow pollerd in robots.txt"),
 }
 
 
@@ -201,7 +201,7 @@ def _recognition(
     reason: str = "",
     feeds: tuple[str, ...] = (),
 ) -> Recognition:
-    cure = "" if obstacle is None else _CURES.get(obstacle, "")
+    cure = "" if obstacle is None else _(_CURES.get(obstacle, ""))
     return Recognition(kind, title, lines, *price, obstacle, reason, cure, feeds)
 
 

@@ -10,7 +10,7 @@ import zlib
 
 from pollerd.errors import ConfigError
 from pollerd.moving.changedetection.instance import Instance, Item, Watch, table
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 MAX_ZIP_BYTES = 1024 * 1024 * 1024
 """Size of a backup: most of it is history, which is not read."""
@@ -31,8 +31,8 @@ _OLD = "url-watches.json"
 _KNOWN = frozenset({"watching", "settings", "note", "app_guid", "version_tag", "build_sha"})
 _RESTOCK = "processor_config_restock_diff"
 _NOT_IN_IT = (
-    ("proxies.json", "is not part of a backup: watches that name its proxies get none"),
-    ("headers.txt of all watches, and of groups", "is not part of a backup"),
+    ("proxies.json", N_("is not part of a backup: watches that name its proxies get none")),
+    (N_("headers.txt of all watches, and of groups"), N_("is not part of a backup")),
 )
 
 

@@ -13,14 +13,14 @@ _USED = N_("written into each site: later changes reach none of them")
 _APPLICATION = {
     "global_ignore_text": _USED,
     "global_subtractive_selectors": _USED,
-    "ignore_whitespace": "white space is collapsed here, never deleted: 1 0 and 10 differ",
+    "ignore_whitespace": N_("white space is collapsed here, never deleted: 1 0 and 10 differ"),
     "scheduler_timezone_default": _USED,
     "fetch_backend": _USED,
 }
 _REQUESTS = {
-    "time_between_check": "the default of 3 hours is not carried over: pollerd learns how often; another is",
+    "time_between_check": N_("the default of 3 hours is not carried over: pollerd learns how often; another is"),
     "time_schedule_limit": _USED,
-    "extra_proxies": "the URL is written into each site that names one",
+    "extra_proxies": N_("the URL is written into each site that names one"),
     "proxy": _USED,
     "headers": _USED,
 }
@@ -28,18 +28,18 @@ _UI = "ui-0"
 """Put by the program before the name of a proxy that was entered in its settings."""
 _OTHER = N_("settings of the program are not settings of a site")
 _SECRET = N_("secrets of the program are not read")
-_CHANNELS = "channels and their texts are not carried over: set up a channel and a rule"
+_CHANNELS = N_("channels and their texts are not carried over: set up a channel and a rule")
 _LOST = {
     **dict.fromkeys(("notification_urls", "notification_title", "notification_body", "notification_format"), _CHANNELS),
-    "empty_pages_are_a_change": "a page without text is a separate outcome",
-    "rss_reader_mode": "feeds are read by their items",
-    "render_anchor_tag_content": "links are part of a text where a selection says so",
-    "ignore_status_codes": "an error is a separate outcome here, never a content",
-    "all_paused": "pause sites by hand: pollerd sites pause",
-    "all_muted": "nothing is sent before a rule is set up",
-    "timeout": "pollerd has one time limit for all sites (--timeout)",
-    "default_ua": "pollerd says who it is itself",
-    "webdriver_delay": "a wait in the browser is a setting of each site",
+    "empty_pages_are_a_change": N_("a page without text is a separate outcome"),
+    "rss_reader_mode": N_("feeds are read by their items"),
+    "render_anchor_tag_content": N_("links are part of a text where a selection says so"),
+    "ignore_status_codes": N_("an error is a separate outcome here, never a content"),
+    "all_paused": N_("pause sites by hand: pollerd sites pause"),
+    "all_muted": N_("nothing is sent before a rule is set up"),
+    "timeout": N_("pollerd has one time limit for all sites (--timeout)"),
+    "default_ua": N_("pollerd says who it is itself"),
+    "webdriver_delay": N_("a wait in the browser is a setting of each site"),
 }
 _DISPLAY = frozenset(
     {

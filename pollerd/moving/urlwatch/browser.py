@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pollerd.moving.draft import Draft
 from pollerd.moving.request import add_header
 from pollerd.moving.urlwatch.handlers import Directive, lost
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 _IDLE = frozenset({"networkidle", "networkidle0", "networkidle2"})
 _NO_CSS = ("/", "(", "..", "xpath=", "text=", "role=", "id=", "css=")
@@ -79,8 +79,8 @@ def _http_credentials(draft: Draft, key: str, value: object) -> None:
         draft.report.not_carried(key, _("must hold username and password, and the URL none"))
 
 
-_SCRIPT = lost("its scripts and expressions are not carried over")
-_BROWSER = lost("which browser is used, and how it starts, is not a setting of a site (--browser)")
+_SCRIPT = lost(N_("its scripts and expressions are not carried over"))
+_BROWSER = lost(N_("which browser is used, and how it starts, is not a setting of a site (--browser)"))
 
 DIRECTIVES: Mapping[str, Directive] = {
     "wait_for_selector": _selector,
@@ -91,7 +91,9 @@ DIRECTIVES: Mapping[str, Directive] = {
     "referer": _referer,
     "http_credentials": _http_credentials,
     **dict.fromkeys(("evaluate", "init_script", "initialization_js", "wait_for_function"), _SCRIPT),
-    **dict.fromkeys(("wait_for_url", "wait_for_navigation"), lost("only a selector, idleness or time is waited for")),
+    **dict.fromkeys(
+        ("wait_for_url", "wait_for_navigation"), lost(N_("only a selector, idleness or time is waited for"))
+    ),
     **dict.fromkeys(
         ("switches", "user_data_dir", "ignore_default_args", "connect_over_cdp", "browser", "useragent"), _BROWSER
     ),

@@ -9,16 +9,16 @@ from pollerd.errors import ConfigError
 from pollerd.moving.moved import Report, SourceReport
 from pollerd.moving.urlwatch.dialect import Dialect
 from pollerd.moving.urlwatch.documents import read_documents
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 _SOURCE = "config"
 _TABLES = frozenset({"headers", "cookies"})
 _KINDS = frozenset({"all", "url", "browser", "shell", "command"})
 _WHY = {
-    "report": "how and to whom is reported is not carried over: set up channels and rules",
-    "database": "its history is not carried over",
-    "display": "how reports are shown is not carried over",
-    "differ_defaults": "how differences are shown is not carried over",
+    "report": N_("how and to whom is reported is not carried over: set up channels and rules"),
+    "database": N_("its history is not carried over"),
+    "display": N_("how reports are shown is not carried over"),
+    "differ_defaults": N_("how differences are shown is not carried over"),
 }
 
 

@@ -154,9 +154,9 @@ def _lost(why: str) -> Callable[[Draft, str, dict[str, object]], None]:
 
 _DIFFERS = {
     "deepdiff": _deepdiff,
-    "image": _lost("pictures are not compared"),
-    "ai_google": _lost("no language model is asked"),
-    "command": _lost("pollerd starts no programs"),
+    "image": _lost(N_("pictures are not compared")),
+    "ai_google": _lost(N_("no language model is asked")),
+    "command": _lost(N_("pollerd starts no programs")),
     "wdiff": _display,
     "table": _display,
     "unified": _display,

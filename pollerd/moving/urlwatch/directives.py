@@ -11,7 +11,7 @@ from pollerd.moving.draft import Draft
 from pollerd.moving.request import add_header, set_cookies, set_headers, set_tags
 from pollerd.moving.urlwatch import browser, diffs
 from pollerd.moving.urlwatch.handlers import Directive, lost
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 
 def apply_directive(draft: Draft, key: str, value: object) -> None:
@@ -30,10 +30,10 @@ def _not_needed(why: str) -> Directive:
     return lambda draft, key, value: draft.report.nothing_said(key, why)
 
 
-_UNKNOWN = lost("pollerd does not know this directive")
-_TLS = lost("certificates and keys are always verified")
-_RULE = lost("belongs to rules of alerts, which are no settings of a site: set a rule on failing")
-_NO_CONTROL = lost("how connections are made is not a setting of a site")
+_UNKNOWN = lost(N_("pollerd does not know this directive"))
+_TLS = lost(N_("certificates and keys are always verified"))
+_RULE = lost(N_("belongs to rules of alerts, which are no settings of a site: set a rule on failing"))
+_NO_CONTROL = lost(N_("how connections are made is not a setting of a site"))
 
 
 # --- directives of their own -----------------------------------------------------------------------------------------
@@ -161,16 +161,16 @@ DIRECTIVES: Mapping[str, Directive] = {
     "deletions_only": diffs.deletions_only,
     "compared_versions": diffs.compared_versions,
     "differ": diffs.differ,
-    "diff_tool": lost("pollerd starts no programs"),
-    "command": lost("pollerd starts no programs"),
-    "stderr": lost("pollerd starts no programs"),
+    "diff_tool": lost(N_("pollerd starts no programs")),
+    "command": lost(N_("pollerd starts no programs")),
+    "stderr": lost(N_("pollerd starts no programs")),
     **dict.fromkeys(
         ("contextlines", "is_markdown", "monospace", "markdown_padded_tables", "index_number", "guid"), _display
     ),
     **dict.fromkeys(("ssl_no_verify", "ignore_https_errors", "ignore_dh_key_too_small"), _TLS),
     **dict.fromkeys(
         ("ignore_cached", "no_conditional_request"),
-        _not_needed("nothing is lost: whole bodies are fetched now and then"),
+        _not_needed(N_("nothing is lost: whole bodies are fetched now and then")),
     ),
     **dict.fromkeys(
         (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pollerd.moving.selectors import jq_path
 from pollerd.moving.urlwatch.filter_parts import FilterCall, Handler
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 
 def _pdf(call: FilterCall) -> None:
@@ -52,7 +52,7 @@ def _lost(why: str) -> Handler:
     return lambda call: call.not_carried(why)
 
 
-_NO_PROGRAMS = "pollerd starts no programs"
+_NO_PROGRAMS = N_("pollerd starts no programs")
 MEDIA_FILTERS: Mapping[str, Handler] = {
     "pdf2text": _pdf,
     "pypdf": _pdf,
@@ -66,9 +66,9 @@ MEDIA_FILTERS: Mapping[str, Handler] = {
     "hexdump": _bytes,
     "ascii85": _bytes,
     "base64": _bytes,
-    "csv2text": _lost("rows are not formatted: the lines of the file are compared"),
-    "ical2text": _lost("calendars are not formatted: their text is compared"),
-    "ocr": _lost("texts in pictures are not read"),
+    "csv2text": _lost(N_("rows are not formatted: the lines of the file are compared")),
+    "ical2text": _lost(N_("calendars are not formatted: their text is compared")),
+    "ocr": _lost(N_("texts in pictures are not read")),
     "shellpipe": _lost(_NO_PROGRAMS),
     "execute": _lost(_NO_PROGRAMS),
 }

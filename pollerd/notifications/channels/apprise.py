@@ -195,10 +195,10 @@ def _port(answer: Mapping[str, Any]) -> int:
 
 # Refused services and options of Apprise: those that break what pollerd promises.
 
-_LOCAL = "reaches only this machine, and pollerd starts no programs and opens no local sockets for it"
-_DATAGRAMS = "sends datagrams, which are not guarded"
-_OWN_SOCKETS = "opens its own sockets, which are not guarded"
-_DEVICE = "uses a device of this machine"
+_LOCAL = N_("reaches only this machine, and pollerd starts no programs and opens no local sockets for it")
+_DATAGRAMS = N_("sends datagrams, which are not guarded")
+_OWN_SOCKETS = N_("opens its own sockets, which are not guarded")
+_DEVICE = N_("uses a device of this machine")
 _SERVICES: Final = {
     **dict.fromkeys(("dbus", "qt", "kde", "glib", "gnome", "macosx", "windows", "syslog", "file"), _LOCAL),
     **dict.fromkeys(("rsyslog", "growl"), _DATAGRAMS),
@@ -209,17 +209,17 @@ _SERVICES: Final = {
     "blink1": _DEVICE,
     "deltachat": _LOCAL,
 }
-_OWN_RETRIES = "pollerd itself tries again, and no sooner than it should"
-_TIMES = "pollerd sets the time limits"
-_FILES = "no files and no other URLs are read"
+_OWN_RETRIES = N_("pollerd itself tries again, and no sooner than it should")
+_TIMES = N_("pollerd sets the time limits")
+_FILES = N_("no files and no other URLs are read")
 _OPTIONS: Final = {
-    "optional": "a message that was not sent would count as sent",
+    "optional": N_("a message that was not sent would count as sent"),
     "retry": _OWN_RETRIES,
     "wait": _OWN_RETRIES,
-    "redirect": "redirects are not followed",
+    "redirect": N_("redirects are not followed"),
     "cto": _TIMES,
     "rto": _TIMES,
-    "store": "nothing is kept on disk",
+    "store": N_("nothing is kept on disk"),
     **dict.fromkeys(
         (
             "attach",
@@ -244,7 +244,8 @@ _FALSE = ("n", "0", "f", "-", "disable", "deny", "none")
 
 def refused_service(scheme: str) -> str | None:
     """Returns why the service of a URL's scheme (lower case) is refused; None: it is not."""
-    return _SERVICES.get(scheme)
+    why = _SERVICES.get(scheme)
+    return None if why is None else _(why)
 
 
 def refused_option(name: str, value: str) -> str | None:
@@ -253,7 +254,8 @@ def refused_option(name: str, value: str) -> str | None:
         return _("certificates are always verified")
     if name == "overflow" and value.startswith("s"):
         return _("one message is sent as one")
-    return _OPTIONS.get(name)
+    why = _OPTIONS.get(name)
+    return None if why is None else _(why)
 
 
 # Settings: one URL, which is secret as a whole but for its service.

@@ -30,24 +30,24 @@ _LISTS = frozenset(("has", "is", "not", "where"))
 _COUNTED = frozenset(("nth-child", "nth-last-child", "nth-last-of-type", "nth-of-type"))
 _IN_BRACKETS = {
     **dict.fromkeys(_LISTS, "a selector"),
-    **dict.fromkeys(_COUNTED, "a count (2, odd, even or 2n+1)"),
+    **dict.fromkeys(_COUNTED, N_("a count (2, odd, even or 2n+1)")),
     "lexbor-contains": "a text",
 }
 """Pseudo-classes with brackets, and what is in them."""
 _PSEUDO_HINTS = {
     **dict.fromkeys(
         ("contains", "-soup-contains", "-soup-contains-own", "has-text", "icontains"),
-        'is not CSS; write ":lexbor-contains(\\"…\\")" or use lines.keep',
+        N_('is not CSS; write ":lexbor-contains(\\"…\\")" or use lines.keep'),
     ),
-    "": "needs a name",
-    "first": "is not CSS; set limit: 1 next to it",
+    "": N_("needs a name"),
+    "first": N_("is not CSS; set limit: 1 next to it"),
     **dict.fromkeys(
-        ("eq", "gt", "lt", "last", "nth"), 'is not CSS; write ":nth-child(…)", or set skip and limit next to it'
+        ("eq", "gt", "lt", "last", "nth"), N_('is not CSS; write ":nth-child(…)", or set skip and limit next to it')
     ),
-    **dict.fromkeys(("even", "odd"), 'is not CSS; write ":nth-child(even)" or ":nth-child(odd)"'),
-    **dict.fromkeys(("matches", "any", "-webkit-any", "-moz-any"), 'is not CSS; write ":is(…)"'),
-    **dict.fromkeys(("text", "attr"), "is not CSS; text is taken anyway, and a value has its field attribute"),
-    **dict.fromkeys(("visible", "hidden"), "is not CSS; name the hidden elements by class or attribute"),
+    **dict.fromkeys(("even", "odd"), N_('is not CSS; write ":nth-child(even)" or ":nth-child(odd)"')),
+    **dict.fromkeys(("matches", "any", "-webkit-any", "-moz-any"), N_('is not CSS; write ":is(…)"')),
+    **dict.fromkeys(("text", "attr"), N_("is not CSS; text is taken anyway, and a value has its field attribute")),
+    **dict.fromkeys(("visible", "hidden"), N_("is not CSS; name the hidden elements by class or attribute")),
     **dict.fromkeys(
         (
             *("active", "autofill", "current", "default", "focus", "focus-visible", "focus-within", "fullscreen"),
@@ -55,30 +55,30 @@ _PSEUDO_HINTS = {
             *("past", "paused", "playing", "popover-open", "target", "target-within", "user-invalid", "user-valid"),
             *("valid", "visited"),
         ),
-        "is a state in a browser, which a fetched page does not have; remove it",
+        N_("is a state in a browser, which a fetched page does not have; remove it"),
     ),
-    **dict.fromkeys(("scope", "defined", "host"), "is not supported; remove it"),
-    **dict.fromkeys(("lang", "dir"), 'is not supported; write it as an attribute, for example "[lang=…]"'),
+    **dict.fromkeys(("scope", "defined", "host"), N_("is not supported; remove it")),
+    **dict.fromkeys(("lang", "dir"), N_('is not supported; write it as an attribute, for example "[lang=…]"')),
 }
 _NOT_CSS = (
-    (r"!=", '"!=" is not CSS; write ":not([…=…])"'),
-    (r"!", '"!" is not CSS; write ":not(…)"'),
-    (r"@", "attributes cannot be selected; a value has its field attribute"),
-    (r"/", "this is not CSS; a path with / is for xpath"),
-    (r"\$(?!=)", "this is not CSS; a path with $ is for jsonpath"),
-    (r"&", "nesting is not supported; write the whole selector"),
-    (r"\|(?!=)", 'namespaces are not supported; leave out what is before "|"'),
-    (r"<", "this is not CSS; a tag is written without < and >"),
-    (r"[{}]", "write only the selector, without { and what follows"),
+    (r"!=", N_('"!=" is not CSS; write ":not([…=…])"')),
+    (r"!", N_('"!" is not CSS; write ":not(…)"')),
+    (r"@", N_("attributes cannot be selected; a value has its field attribute")),
+    (r"/", N_("this is not CSS; a path with / is for xpath")),
+    (r"\$(?!=)", N_("this is not CSS; a path with $ is for jsonpath")),
+    (r"&", N_("nesting is not supported; write the whole selector")),
+    (r"\|(?!=)", N_('namespaces are not supported; leave out what is before "|"')),
+    (r"<", N_("this is not CSS; a tag is written without < and >")),
+    (r"[{}]", N_("write only the selector, without { and what follows")),
     (
         r"[#.]-?(?=[\d\s#.:,>+~*()\[\]]|$)",
-        'no ID or class begins like this; if it does, write [id="…"] or [class~="…"]',
+        N_('no ID or class begins like this; if it does, write [id="…"] or [class~="…"]'),
     ),
-    (r"(?<==)\s*-?\d", "the value of an attribute needs quotes"),
-    (r"\[\s*(?=[\]=]|$)", '"[" needs an attribute name'),
-    (r"[(,]\s*(?=[,)]|$)", "something is missing behind this"),
-    (r"[>+~]\s*(?=[,)>+~]|$)", "a selector is missing behind this"),
-    (r"^\s*[>+~]", "a selector cannot begin with this"),
+    (r"(?<==)\s*-?\d", N_("the value of an attribute needs quotes")),
+    (r"\[\s*(?=[\]=]|$)", N_('"[" needs an attribute name')),
+    (r"[(,]\s*(?=[,)]|$)", N_("something is missing behind this")),
+    (r"[>+~]\s*(?=[,)>+~]|$)", N_("a selector is missing behind this")),
+    (r"^\s*[>+~]", N_("a selector cannot begin with this")),
 )
 _NOT_CSS_PATTERN = re.compile("|".join(f"({pattern})" for pattern, _ignored in _NOT_CSS), re.A)
 
@@ -112,7 +112,7 @@ class _Check:
         plain = _MASKED.sub(self._mask, self._source)
         unknown = _NOT_CSS_PATTERN.search(plain)
         if unknown is not None and unknown.lastindex is not None:
-            refusal.at(unknown.start(), _NOT_CSS[unknown.lastindex - 1][1])
+            refusal.at(unknown.start(), _(_NOT_CSS[unknown.lastindex - 1][1]))
         plain = _ATTRIBUTE.sub(self._mask_attribute, plain)
         self.cheap = not set(":+~") & set(plain) and len(_PART.findall(plain)) <= MAX_CHEAP
         for match in _PSEUDO_CLASS.finditer(plain):
@@ -154,10 +154,10 @@ class _Check:
         if name in _IN_BRACKETS and not match["bracket"]:
             self._refusal.at(
                 match.start(),
-                _('":{name}" needs {in_brackets} in brackets', name=match["name"], in_brackets=_IN_BRACKETS[name]),
+                _('":{name}" needs {in_brackets} in brackets', name=match["name"], in_brackets=_(_IN_BRACKETS[name])),
             )
         if name not in (_IN_BRACKETS if match["bracket"] else _PLAIN):
-            hint = _PSEUDO_HINTS.get(name, _("is not supported; name the elements by tag, class or attribute"))
+            hint = _(_PSEUDO_HINTS.get(name, N_("is not supported; name the elements by tag, class or attribute")))
             self._refusal.at(match.start(), f'":{match["name"]}" {hint}')
 
     def _check_depth(self, plain: str) -> None:
@@ -178,7 +178,8 @@ class _Check:
             count = _COUNT.match(inside)
             if count is None or (count["of"] and name.endswith("-of-type")):
                 self._refusal.at(
-                    colon, _('"{name}" needs {in_brackets} in brackets', name=name, in_brackets=_IN_BRACKETS[name[1:]])
+                    colon,
+                    _('"{name}" needs {in_brackets} in brackets', name=name, in_brackets=_(_IN_BRACKETS[name[1:]])),
                 )
             if count["of"]:
                 self._check_list(inside[count.end() :], start + count.end(), relative=False)

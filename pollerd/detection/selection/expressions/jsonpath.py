@@ -18,15 +18,15 @@ _OPERATOR = re.compile(r"&&|\|\||[!<>=]=?")
 _DIALECTS = (
     (
         re.compile(r"`"),
-        "functions between ` are of jsonpath-ng; RFC 9535 has length(), count(), match(), search(), value()",
+        N_("functions between ` are of jsonpath-ng; RFC 9535 has length(), count(), match(), search(), value()"),
     ),
-    (re.compile(r"=~"), '"=~" is not of RFC 9535; write search(@.name, "…")'),
-    (re.compile(r"\[\s*[/\\]"), "sorting is of jsonpath-ng; use the step sort"),
-    (re.compile(r"(?<!&)&(?!&)"), '"&" is not of RFC 9535; write "&&"'),
-    (re.compile(r"(?<!\|)\|(?!\|)"), '"|" is not of RFC 9535; write "||", or use several in keep'),
+    (re.compile(r"=~"), N_('"=~" is not of RFC 9535; write search(@.name, "…")')),
+    (re.compile(r"\[\s*[/\\]"), N_("sorting is of jsonpath-ng; use the step sort")),
+    (re.compile(r"(?<!&)&(?!&)"), N_('"&" is not of RFC 9535; write "&&"')),
+    (re.compile(r"(?<!\|)\|(?!\|)"), N_('"|" is not of RFC 9535; write "||", or use several in keep')),
     (
         re.compile(r"\bin\b\s*\[|\bnin\b|\banyof\b"),
-        'lists of values are not of RFC 9535; write "||" between comparisons',
+        N_('lists of values are not of RFC 9535; write "||" between comparisons'),
     ),
 )
 _BARE_NAME = re.compile(r"\?\s*\(?\s*([A-Za-z_]\w*)\s*(?:[<>=!]|\)|\]|$)")
@@ -97,7 +97,7 @@ def _check_dialect(refusal: Refusal) -> None:
     plain = _without_strings(refusal.source)
     for pattern, reason in _DIALECTS:
         if (match := pattern.search(plain)) is not None:
-            refusal.at(match.start(), reason)
+            refusal.at(match.start(), _(reason))
     bare = _BARE_NAME.search(plain)
     if bare is not None and bare[1] not in ("true", "false", "null"):
         refusal.at(bare.start(1), _('"{bare}" needs "@." before it: "?@.{bare}…"', bare=bare[1]))

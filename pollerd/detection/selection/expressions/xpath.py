@@ -49,20 +49,22 @@ _ARGUMENTS = {
 """XPath 1.0's 27 functions, and how many arguments they take."""
 _NODE_TESTS = frozenset(("text", "node", "comment", "processing-instruction"))
 _LATER = {
-    **dict.fromkeys(("lower-case", "upper-case"), "Use translate()"),
-    "matches": "Use contains(), or lines.keep with re",
-    "replace": "Use the step replace",
-    "ends-with": "Use contains(), or substring() with string-length()",
-    **dict.fromkeys(("string-join", "tokenize"), "Select the parts, and use replace"),
-    "distinct-values": "Use the step unique",
-    "exists": "Use boolean()",
-    "empty": "Use not()",
-    **dict.fromkeys(("abs", "avg", "max", "min"), "Use values with which"),
-    **dict.fromkeys(("if", "for", "some", "every", "return", "let"), "Write the cases with | and [ ]"),
-    **dict.fromkeys(("data", "head", "tail", "subsequence", "reverse", "sort"), "Use skip, limit and sort"),
-    **dict.fromkeys(("string-to-codepoints", "codepoints-to-string", "compare", "index-of"), "Use lines.keep"),
-    **dict.fromkeys(("current-date", "current-dateTime", "parse-json", "json-doc", "unparsed-text"), "Leave it out"),
-    **dict.fromkeys(("doc", "doc-available", "collection", "root"), "Other documents are never read"),
+    **dict.fromkeys(("lower-case", "upper-case"), N_("Use translate()")),
+    "matches": N_("Use contains(), or lines.keep with re"),
+    "replace": N_("Use the step replace"),
+    "ends-with": N_("Use contains(), or substring() with string-length()"),
+    **dict.fromkeys(("string-join", "tokenize"), N_("Select the parts, and use replace")),
+    "distinct-values": N_("Use the step unique"),
+    "exists": N_("Use boolean()"),
+    "empty": N_("Use not()"),
+    **dict.fromkeys(("abs", "avg", "max", "min"), N_("Use values with which")),
+    **dict.fromkeys(("if", "for", "some", "every", "return", "let"), N_("Write the cases with | and [ ]")),
+    **dict.fromkeys(("data", "head", "tail", "subsequence", "reverse", "sort"), N_("Use skip, limit and sort")),
+    **dict.fromkeys(("string-to-codepoints", "codepoints-to-string", "compare", "index-of"), N_("Use lines.keep")),
+    **dict.fromkeys(
+        ("current-date", "current-dateTime", "parse-json", "json-doc", "unparsed-text"), N_("Leave it out")
+    ),
+    **dict.fromkeys(("doc", "doc-available", "collection", "root"), N_("Other documents are never read")),
 }
 _XSLT = frozenset(
     (
@@ -122,7 +124,7 @@ def _called(name: str, at: int, refusal: Refusal) -> str:
     if name in _NODE_TESTS or name in ("and", "or", "div", "mod"):
         return ""
     if name in _LATER:
-        refusal.at(at, _('"{name}" is XPath 2; XPath 1.0 is understood. {later}', name=name, later=_LATER[name]))
+        refusal.at(at, _('"{name}" is XPath 2; XPath 1.0 is understood. {later}', name=name, later=_(_LATER[name])))
     if name in _XSLT:
         refusal.at(at, _('"{name}" is XSLT; other documents and the style sheet do not exist here', name=name))
     if name not in _ARGUMENTS:

@@ -10,12 +10,16 @@ from pollerd.detection.selection.values.dates import date_readings
 from pollerd.detection.selection.values.form import Reading, ValueFormat
 from pollerd.detection.selection.values.numbers import number_readings
 from pollerd.model import READER
-from pollerd.texts import _
+from pollerd.texts import N_, _
 
 MAX_CHARACTERS = 20_000
 """Of all texts together: whatever is longer is no value."""
 _NOT_STORABLE = {0: "\ufffd"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
-_NONE = {"price": "no price", "number": "no number", "date": 'no date (relative times as "3 hours ago" are not read)'}
+_NONE = {
+    "price": N_("no price"),
+    "number": N_("no number"),
+    "date": N_('no date (relative times as "3 hours ago" are not read)'),
+}
 
 
 def read_value(
@@ -46,7 +50,7 @@ def read_value(
     else:
         readings = number_readings(spelled, form, language, machine, reader)
     shown = next(text for text in texts if text and not text.isspace()).strip()
-    return _chosen(readings, form, f"{_NONE[form.kind]} in {excerpt(shown)}")
+    return _chosen(readings, form, _("{nothing} in {excerpt}", nothing=_(_NONE[form.kind]), excerpt=excerpt(shown)))
 
 
 def _text_readings(texts: Sequence[str]) -> Iterator[Reading]:
