@@ -237,7 +237,7 @@ async def test_everything_without_javascript(busy: Web, new_reader: NewReader) -
     await page.get_by_role("button", name="Watch", exact=True).click()
     await page.wait_for_url("**/sites/4")
     await page.locator("input[name=title]").fill("Named")
-    await page.get_by_role("button", name="Save").click()
+    await page.locator("form", has=page.locator("input[name=title]")).get_by_role("button", name="Save").click()
     await page.get_by_role("heading", name="Named", level=1).wait_for()
     assert await page.locator("h1").text_content() == "Named"
     await page.get_by_role("button", name="Pause").click()

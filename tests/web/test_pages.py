@@ -280,7 +280,7 @@ async def test_what_was_pruned_says_so(busy: Web) -> None:
 
     busy.api.store.contents.get = gone  # type: ignore[assignment]
     answer = await busy.get(f"/changes/{newest.id}")
-    assert "The old text was removed to save space" in answer.text
+    assert "The old text was deleted to save space" in answer.text
 
 
 async def test_rules_and_channels(busy: Web) -> None:

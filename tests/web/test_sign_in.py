@@ -209,7 +209,7 @@ async def test_what_was_seen_is_each_users_own(person: Person) -> None:
     await person.web.poll(1, "https://example.org/0", ["a\n", "b\n"])
     await person.sign_in("max")
     await person.post("/changes/seen", {"id": "1", "csrf": await person.csrf("/changes")})
-    assert "Nothing new." in (await person.get("/changes")).text
+    assert "You are up to date." in (await person.get("/changes")).text
     await person.post("/sign-out", {"csrf": await person.csrf("/system")})
     await person.sign_in("eva")
     assert "Nothing new." not in (await person.get("/changes")).text
