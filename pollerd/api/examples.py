@@ -585,6 +585,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "mask": ["after «Latest news»: ‹number›"],
         "noise": [_NOISE],
         "feed": _FEED,
+        "next_30_days": {"low": 51, "median": 94, "high": 150},
     },
     "Allocation": {
         "allocator": "whittle",

@@ -102,6 +102,7 @@ _NAMES = {
     "ChangeJudgement": "Judgement",
     "ClusterView": "ClusterState",
     "CollectionView": "Collection",
+    "ComingChangesView": "ComingChanges",
     "ComparedPolicies": "ComparedFigures",
     "DecileView": "Decile",
     "ExplanationView": "Explanation",

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd import quantities
+from pollerd.allocation.coming_changes import coming_changes
 from pollerd.allocation.index import DEFAULT_HALF_LIFE_S
 from pollerd.columns import chunks
 from pollerd.daemon.budget import BudgetMeter
@@ -28,6 +29,7 @@ from pollerd.daemon.unchanged import AT_ONCE, announced_waits, saving_of
 from pollerd.daemon.views import (
     AllocationView,
     BenefitPointView,
+    ComingChangesView,
     ExplanationView,
     FeedView,
     LiveSite,
@@ -49,6 +51,8 @@ from pollerd.texts import N_, _, n_
 
 # The binding limit, in words, for the status line, /allocation and doctor.
 
+POLLS_TO_PREDICT = 5
+"""Polls of a site before its coming changes are predicted."""
 SHARE = 0.02
 """Largest share of the time spent on finding the binding limit; for long lists the answer is some seconds old."""
 _REMEDIES = {
@@ -301,7 +305,18 @@ class ScheduleExplainer:
             host_override=self._scheduler.hosts.overrides.get(int(sites.host[slot])),
             min_saving_in_force=_number(float(saving_of(self._scheduler, slots)[0])),
             half_life_in_force=float(np.nan_to_num(sites.half_lives(slots)[0], nan=DEFAULT_HALF_LIFE_S)),
+            next_30_days=self._next_30_days(slot),
         )
+
+    def _next_30_days(self, slot: int) -> ComingChangesView | None:
+        """Returns how many changes are to come; None before there is evidence, and if the policy has no rates."""
+        if self._scheduler.sites.polls[slot] < POLLS_TO_PREDICT:
+            return None
+        rates, weights = self._scheduler.allocator.belief_of(np.array([slot], np.int64))
+        if not (np.isfinite(weights).all() and np.isfinite(rates).all() and (rates > 0).all()):
+            return None
+        low, median, high = coming_changes(rates, weights, 30 * DAY_SECONDS)
+        return ComingChangesView(int(low[0]), int(median[0]), int(high[0]))
 
     def _rank(self, urgency: float, now: float) -> int:
         """Returns the rank of this urgency among all sites, from 1; estimated from a sample for long lists."""

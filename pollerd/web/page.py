@@ -78,9 +78,10 @@ class Asset:
 _ENTRIES = ("page.js", "live-worker.js")
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
-_OF_READERS = re.compile(rb"/\*.*?\*/\n?|^[ \t]+(?:// [^\n]*\n)?", re.MULTILINE | re.DOTALL)
-"""Of a stylesheet or script: what only people need, who read it in the repository."""
-_COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
+# Of modules are left out: comments in lines of their own, and the space at the start of lines (no text has such).
+_COMMENT = re.compile(r"^\s*//.*\n|^\s+|^/\*\*.*\*/\n", re.MULTILINE)
+_OF_STYLE = re.compile(rb"/\*.*?\*/\n?|^[ \t]+", re.MULTILINE | re.DOTALL)
+"""Of a stylesheet: what only people need, who read it in the repository."""
 
 
 def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
@@ -112,7 +113,7 @@ class Assets:
         folder = resources.files("pollerd.web") / "assets"
         contents = {file.name: file.read_bytes() for file in sorted(folder.iterdir(), key=lambda one: one.name)}
         contents |= {name: _bundled(name, contents) for name in _ENTRIES}
-        contents |= {name: _OF_READERS.sub(b"", body) for name, body in contents.items() if not name.endswith(".svg")}
+        contents["style.css"] = _OF_STYLE.sub(b"", contents["style.css"])
         self.files: Mapping[str, Asset] = {
             name: Asset(_ASSETS_MEDIA[name[name.rindex(".") :]], body, gzip.compress(body, 9, mtime=0))
             for name, body in contents.items()

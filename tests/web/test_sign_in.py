@@ -212,7 +212,7 @@ async def test_what_was_seen_is_each_users_own(person: Person) -> None:
     assert "You are up to date." in (await person.get("/changes")).text
     await person.post("/sign-out", {"csrf": await person.csrf("/system")})
     await person.sign_in("eva")
-    assert "Nothing new." not in (await person.get("/changes")).text
+    assert "You are up to date." not in (await person.get("/changes")).text
 
 
 async def test_in_a_browser(closed: Web, new_reader: NewReader) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pollerd.daemon.views import ExplanationView, FeedView
+from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView
 from pollerd.web.explanation import half_life_in_words, words
 from pollerd.web.words import figure, how_often, percent, plain
 
@@ -93,6 +93,13 @@ def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
             {},
             "It changes between once a day and 2.5 times a day (90 % sure); with rare bursts 6 times a day on average.",
         ),
+        (
+            {"next_30_days": ComingChangesView(4, 9, 1_019)},
+            {},
+            "In the coming month it will change 4 to 1,019 times (90",
+        ),
+        ({"next_30_days": ComingChangesView(0, 0, 1)}, {}, "In the coming month it will change at most 1 time (90"),
+        ({"next_30_days": ComingChangesView(0, 0, 0)}, {}, "In the coming month it will probably not change. The last"),
         ({"rate_low_per_day": None}, {}, "This allocator does not say how sure it is."),
         ({}, {"last_poll_at": None}, "It was not polled yet."),
         ({"rank": 2}, {}, "1 page is more urgent."),
