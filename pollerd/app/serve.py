@@ -272,8 +272,14 @@ async def _serve(
         )
     yields = None
     if not config.options.no_web:
-        clock = daemon.parts.runtime.clock
-        yields = YieldLog(explainer=daemon.control.explainer, history=store.history, clock=clock).run
+        runtime, control = daemon.parts.runtime, daemon.control
+        yields = YieldLog(
+            explainer=control.explainer,
+            history=store.history,
+            clock=runtime.clock,
+            instruments=runtime.instruments,
+            by_state=lambda: control.health.status().by_state,
+        ).run
     try:
         await _run_all(config, daemon, server, listener, watch, reload, yields)
     finally:

@@ -111,7 +111,7 @@ class ExplanationView:
     capped_to_uniform: bool
     failures: int
     notes: dict[str, str]
-    """Further notes of the allocator on the site, in words: prior_source, profile, spell, drift."""
+    """Further notes of the allocator on the site, in words: prior_source, profile, drift."""
     host: str
     """name:port"""
     host_override: HostOverride | None

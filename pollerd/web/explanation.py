@@ -9,7 +9,7 @@ from pollerd.api.sites import SiteSchema
 from pollerd.daemon.views import ComingChangesView, ExplanationView, FeedView
 from pollerd.planning import about
 from pollerd.quantities import counted
-from pollerd.web.words import Moment, Part, Sentence, Strong, figure, how_often, percent
+from pollerd.web.words import Moment, Part, Sentence, Strong, how_often, percent
 
 _FAR_FROM_SURE = 10.0
 _ESTIMATED_RANKS = 16_384
@@ -215,11 +215,7 @@ def _feed(feed: FeedView | None) -> list[Sentence]:
 
 def _notes(notes: Mapping[str, str]) -> list[Sentence]:
     said: list[Sentence] = []
-    spell, profile, drift = (_number(notes.get(name)) for name in ("spell", "profile", "drift"))
-    if spell is not None and spell >= _LIVELIER:
-        said.append((f"Just now it is livelier than usual ({figure(spell)} times).",))
-    elif spell is not None and 0 < spell <= _QUIETER:
-        said.append((f"Just now it is quieter than usual ({figure(spell)} times).",))
+    profile, drift = (_number(notes.get(name)) for name in ("profile", "drift"))
     if profile is not None and profile <= _QUIETER:
         said.append(("All pages are quieter than usual now.",))
     elif profile is not None and profile >= _LIVELIER:

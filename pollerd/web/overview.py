@@ -17,6 +17,7 @@ from pollerd.web.first_steps import first_steps
 from pollerd.web.http import PAGE_HEADERS, query
 from pollerd.web.page import Page, Shown, drawing, page_router
 from pollerd.web.plots import hours_plot
+from pollerd.web.quiet import quiet_numbers
 from pollerd.web.standing import SiteStanding, site_standing
 
 router = page_router()
@@ -58,6 +59,7 @@ async def today(page: Shown, step: str = Query("", max_length=10)) -> Response:
         trouble_count=sum(status.by_state.get(state, 0) for state in _TROUBLES),
         found=sum(hours),
         steps=await first_steps(page),
+        quiet=await quiet_numbers(page),
         hours=drawing(hours_plot(hours)) if any(hours) else None,
     )
 

@@ -78,7 +78,8 @@ class Asset:
 _ENTRIES = ("page.js", "live-worker.js")
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
-_COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
+# Of modules are left out: comments in lines of their own, and the space at the start of lines (no text has such).
+_COMMENT = re.compile(r"^\s*//.*\n|^\s+|^/\*\*.*\*/\n", re.MULTILINE)
 
 
 def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:

@@ -144,11 +144,6 @@ def test_all_that_is_said_of_a_page_whose_rate_is_known() -> None:
         ),
         ({"feed": replace(SHOWS, full_polls=2)}, {}, "At 2 polls every item was new: items may have been lost."),
         ({"capped_to_uniform": True}, {}, "So that it does not eat the budget it gets what every page gets."),
-        (
-            {"notes": {"spell": "active: 3 times its long-run rate"}},
-            {},
-            "Just now it is livelier than usual (3 times).",
-        ),
         ({"notes": {"profile": "all sites change at 0.5 times their usual pace now"}}, {}, "All pages are quieter"),
         ({"notes": {"drift": "its rate drifts fast with probability 0.62"}}, {}, "Its rhythm has been changing."),
         ({"why_not_now": "something that is new here"}, {}, "Not now: something that is new here."),
@@ -178,7 +173,7 @@ def test_random_explanations_are_sentences() -> None:
             expected_interval=float(10 ** rng.uniform(-1, 9)),
             next_expected_poll_at=NOW + float(10 ** rng.uniform(-1, 8)),
             failures=int(rng.integers(0, 50)),
-            notes={"spell": f"quiet: {10 ** rng.uniform(-3, 3):.2g} times its long-run rate"},
+            notes={"profile": f"all sites change at {10 ** rng.uniform(-3, 3):.2g} times their usual pace now"},
         )
         text = told(said, Known(polls=int(rng.integers(0, 10**6)), last_poll_at=NOW - float(10 ** rng.uniform(-3, 9))))
         assert not re.search(r"None|nan|inf\b|\s-0|(?<![.,\d])1 times|e[+-]\d|unknown", text), text
