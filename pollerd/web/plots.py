@@ -218,7 +218,7 @@ def _drawn(
 # Draws how often changes came that were foretold with a probability.
 
 SIZE = 260
-_CALIBRATION_LEFT, _CALIBRATION_BOTTOM, _CALIBRATION_TOP = 40, 34, 10
+_CALIBRATION_LEFT, _CALIBRATION_RIGHT, _CALIBRATION_BOTTOM, _CALIBRATION_TOP = 48, 22, 34, 10
 _Z = 1.6448536269514722
 """Of a two-sided 90 % interval."""
 _ENOUGH = 20
@@ -243,9 +243,10 @@ def wilson(found: float, polls: int) -> tuple[float, float]:
 
 def calibration_plot(points: Sequence[DecilePoint]) -> str:
     """Returns the plot of the tenths in which there were polls."""
-    x, y = Scale(0.0, 1.0, _CALIBRATION_LEFT, SIZE - 10), Scale(0.0, 1.0, SIZE - _CALIBRATION_BOTTOM, _CALIBRATION_TOP)
+    right, bottom = SIZE - _CALIBRATION_RIGHT, SIZE - _CALIBRATION_BOTTOM
+    x, y = Scale(0.0, 1.0, _CALIBRATION_LEFT, right), Scale(0.0, 1.0, bottom, _CALIBRATION_TOP)
     inside = [
-        f'<path class="axis" d="M{_CALIBRATION_LEFT} {_CALIBRATION_TOP}V{SIZE - _CALIBRATION_BOTTOM}H{SIZE - 10}"/>',
+        f'<path class="axis" d="M{_CALIBRATION_LEFT} {_CALIBRATION_TOP}V{bottom}H{right}"/>',
         f'<path class="uniform" d="M{x(0)} {y(0)}L{x(1)} {y(1)}"/>',
         *(text(x(at), SIZE - 14, f"{100 * at:.0f} %", anchor="middle") for at in (0.0, 0.5, 1.0)),
         *(text(_CALIBRATION_LEFT - 4, y(at) + 4, f"{100 * at:.0f} %", anchor="end") for at in (0.0, 0.5, 1.0)),
