@@ -69,7 +69,7 @@ def _rate(explained: ExplanationView, page: SiteSchema) -> Sentence:
         )
     said: list[Part] = [_("It changes about "), Strong(how_often(rate))]
     if low is None or high is None:
-        said.append(". This allocator does not say how sure it is.")
+        said.append(_(". This allocator does not say how sure it is."))
     elif high > _FAR_FROM_SURE * max(low, 0.0):
         said.append(
             _(
@@ -109,7 +109,7 @@ def _from(source: str) -> str:
 def _now(explained: ExplanationView, page: SiteSchema, now: float, sites: int) -> Sentence:
     if page.last_poll_at is None:
         return (_("It was not polled yet."),)
-    said: list[Part] = [_("The last poll was "), Strong(f"{about(max(now - page.last_poll_at, 0.0))} ago")]
+    said: list[Part] = [_("The last poll was "), Strong(_("{span} ago", span=about(max(now - page.last_poll_at, 0.0))))]
     if explained.change_probability is not None and page.polls >= POLLS_TO_LEARN:
         said += [_("; the chance that it has changed since is "), Strong(percent(explained.change_probability))]
     said.append(".")
