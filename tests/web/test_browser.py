@@ -14,7 +14,8 @@ from pollerd.storage.changes import ChangeFilter
 from tests.web.conftest import HOSTILE, NewReader, Reader, Web, until
 
 PATHS = ["/", "/sites", "/sites/1", "/sites/1/polls", "/changes", "/changes/1", "/changes/1?view=side", "/rules"]
-PATHS += ["/plan", "/jobs", "/rules/new", "/collection", "/system", "/sites/import", "/sites/1/text"]
+PATHS += ["/plan", "/jobs", "/rules/new", "/rules/channels/new?kind=email", "/collection", "/system"]
+PATHS += ["/sites/import", "/sites/1/text"]
 WIDE = {"width": 1280, "height": 900}
 NARROW = {"width": 360, "height": 740}
 _TELL = """async ([polls, times]) => {
