@@ -32,7 +32,9 @@ from typing import TypeVar
 
 import structlog
 
+from pollerd import texts
 from pollerd.errors import TooHeavyError
+from pollerd.texts import _
 
 # Turns of hosts: the one that has used the workers least goes first.
 
@@ -97,11 +99,11 @@ class FairTurns:
 
     def _start_next(self) -> None:
         while self._free and self._waiting:
-            _, _, number, host = heappop(self._queue)
+            _running, _start, number, host = heappop(self._queue)
             if self._numbers.get(host) != number:
                 continue
             turns = self._waiting[host]
-            _, turn = turns.popleft()
+            _expected, turn = turns.popleft()
             if not turns:
                 del self._waiting[host], self._numbers[host]
             if turn.done():  # it was called off
@@ -204,9 +206,11 @@ class WorkerPool:
                 return await self._once(work, arguments, effort)
             return await self._once(work, arguments, effort)
         except _EndedError as error:
-            raise TooHeavyError("its process ended twice: it was short of memory, or a parser crashed") from error
+            raise TooHeavyError(_("its process ended twice: it was short of memory, or a parser crashed")) from error
         except MemoryError as error:
-            raise TooHeavyError(f"it takes more than {self._memory // 1024**2} MiB of memory") from error
+            raise TooHeavyError(
+                _("it takes more than {memory} MiB of memory", memory=self._memory // 1024**2)
+            ) from error
         finally:
             self._turns.give_back(effort.host, effort.seconds - before)
 
@@ -249,7 +253,7 @@ class WorkerPool:
                     self._log.warning(
                         "worker_ended", pool=self._name, reason=f"{spent:.1f} s of CPU time in {wall:.1f} s"
                     )
-                    raise TooHeavyError(f"it takes more than {patience:g} s of CPU time")
+                    raise TooHeavyError(_("it takes more than {patience:g} s of CPU time", patience=patience))
         finally:
             effort.seconds += spent
 
@@ -310,14 +314,14 @@ class _Process:
     async def run(self, work: Callable[..., T], arguments: tuple[object, ...]) -> T:
         """Returns the result of the work, or raises what it raises; `_EndedError` if the process ends before."""
         assert self._streams is not None
-        (reader, writer), data = self._streams, pickle.dumps((work, arguments))
+        (reader, writer), data = self._streams, pickle.dumps((texts.current().code, work, arguments))
         try:
             writer.write(len(data).to_bytes(_HEAD_BYTES) + data)
             await writer.drain()
             size = int.from_bytes(await reader.readexactly(_HEAD_BYTES))
             returned, value = pickle.loads(await reader.readexactly(size))
         except (asyncio.IncompleteReadError, OSError) as error:
-            raise _EndedError("a worker process ended in the middle of its work") from error
+            raise _EndedError(_("a worker process ended in the middle of its work")) from error
         if not returned:
             raise value
         result: T = value
@@ -368,8 +372,9 @@ def _serve(connection: socket.socket) -> None:
 
 def _result_of(request: bytes) -> bytes:
     try:
-        work, arguments = pickle.loads(request)
-        return pickle.dumps((True, work(*arguments)))
+        code, work, arguments = pickle.loads(request)
+        with texts.speaking(texts.language(code)):
+            return pickle.dumps((True, work(*arguments)))
     except MemoryError:
         return pickle.dumps((False, MemoryError()))  # what else there is to say of it takes memory
     except Exception as error:  # noqa: BLE001 (the daemon raises it)

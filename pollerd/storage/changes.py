@@ -17,12 +17,13 @@ from pollerd.storage import encoding
 from pollerd.storage.encoding import Order, Position
 from pollerd.storage.engine import Database
 from pollerd.storage.locks import WriterLocks
-from pollerd.storage.schema import change, content, outbox, seen_range, site, site_tag, site_text
+from pollerd.storage.schema import change, channel, content, outbox, seen_range, site, site_tag, site_text
 from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
 from pollerd.storage.undo import KeptCopy, KeptKind, keep, kept_copies, taken_copy
 from pollerd.storage.values import ListPage
+from pollerd.texts import N_
 
 # Changes that a reader has seen: ranges of ids, so that a million seen changes cost one row.
 
@@ -114,6 +115,7 @@ class ChangeFilter:
 
 
 ALL_CHANGES = ChangeFilter()
+_MOST_TIMES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,7 @@ class ChangeStore(Subject):
         """Returns the change. Raises `NotFoundError`."""
         row = connection.execute(_changes(ChangeFilter()).where(change.c.id == change_id)).one_or_none()
         if row is None:
-            raise NotFoundError("change", change_id)
+            raise NotFoundError(N_("change"), change_id)
         return _change(*row)
 
     @reads
@@ -280,6 +282,32 @@ class ChangeStore(Subject):
     def last_id(self, connection: Connection) -> int:
         """Returns the largest id of a stored change; 0 before the first."""
         return int(connection.execute(select(func.coalesce(func.max(change.c.id), 0))).scalar_one())
+
+    @reads
+    def sent_by(self, connection: Connection, change_ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
+        """Returns the names of channels that have alerts of these changes, with the state of each, by change id."""
+        c = outbox.c
+        statement = (
+            select(c.change_id, channel.c.name, c.state)
+            .join(channel, channel.c.id == c.channel_id)
+            .where(self._sql.in_list(c.change_id, "ids"), c.change_id.is_not(None))
+            .order_by(c.id)
+        )
+        alerts: dict[int, list[tuple[str, str]]] = {}
+        for change_id, name, state in connection.execute(statement, {"ids": self._sql.id_list(change_ids)}):
+            alerts.setdefault(change_id, []).append((name, state))
+        return alerts
+
+    @reads
+    def times(self, connection: Connection, site_ids: Sequence[int], since: float) -> dict[int, list[float]]:
+        """Returns when changes of these sites were detected from `since` on (epoch s), newest first, at most 5,000."""
+        c = change.c
+        statement = select(c.site_id, c.detected_at).where(self._sql.in_list(c.site_id, "ids"), c.detected_at >= since)
+        statement = statement.order_by(c.id.desc()).limit(_MOST_TIMES)
+        times: dict[int, list[float]] = {}
+        for site_id, detected_at in connection.execute(statement, {"ids": self._sql.id_list(site_ids)}):
+            times.setdefault(site_id, []).append(detected_at)
+        return times
 
     @reads
     def id_before_newest(self, connection: Connection, count: int) -> int:

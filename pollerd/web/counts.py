@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -10,9 +11,12 @@ from fastapi import Query, Response
 from pollerd.api.http import Caller, SiteId, Words
 from pollerd.api.inputs import check_selections
 from pollerd.api.sites import SitePatch, shown_site, site_changes
+from pollerd.detection.edits import unmatched
+from pollerd.detection.selection.picker import Offer, PageLine
 from pollerd.detection.selection.preview import Trial
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.model import DEFAULT_SELECTION, Outcome, Site
+from pollerd.texts import N_, _
 from pollerd.web import counts_form
 from pollerd.web.counts_form import (
     ROWS_MAX,
@@ -44,14 +48,18 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
     """Saves what counts; other buttons show what it would keep, read the page, or add a row, and save nothing."""
     site = await page.ports.store.sites.get(site_id)
     counts = counts_of(form, site)
-    if form.has("add"):
-        return await _shown(page, site, counts)
+    if form.has("take"):
+        _take(counts, form)
+    if form.has("add") or form.has("from"):
+        return await _shown(page, site, counts, first=max(form.numbers("from"), default=0))
+    if form.has("pick"):
+        return await _offered(page, site, counts, max(form.numbers("pick"), default=0))
     reading = None
     if form.has("read") or (form.has("preview") and not page.ports.control.preview.pages_of(site)):
         take_look(page, caller, "read")
         reading = await page.ports.control.preview.read_site(site_id)
     selections = _checked(counts, form, site)
-    if selections is None or form.has("preview") or form.has("read"):
+    if selections is None or form.has("preview") or form.has("read") or form.has("take"):
         return await _shown(page, site, counts, selections=selections, reading=reading)
     async with page.ports.turn:
         patch = SitePatch.model_validate({"selections": orjson.loads(selections) if selections else None})
@@ -60,9 +68,16 @@ async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Call
 
 
 async def _shown(
-    page: Page, site: Site, counts: CountsForm, *, selections: str | None = None, reading: Outcome | None = None
+    page: Page,
+    site: Site,
+    counts: CountsForm,
+    *,
+    selections: str | None = None,
+    reading: Outcome | None = None,
+    first: int = 0,
+    offers: Sequence[Offer] = (),
 ) -> Response:
-    """Returns the form; selections: what it says, to be tried; None: it is not tried."""
+    """Returns the form; selections: what it says, to be tried; None: it is not tried. first: line of the page."""
     pages, trial = page.ports.control.preview.pages_of(site), None
     if selections is not None and pages:
         try:
@@ -82,7 +97,54 @@ async def _shown(
         verdicts=_in_numbers(trial),
         reading=reading,
         read_at=pages[-1].read_at if pages else None,
+        lines=_drawn(pages[-1].lines, first, trial) if pages else None,
+        offers=[_in_words(offer) for offer in offers],
     )
+
+
+async def _offered(page: Page, site: Site, counts: CountsForm, line: int) -> Response:
+    """Returns what a click on a line can mean."""
+    if not page.ports.control.preview.pages_of(site):
+        raise refusal("pick", _("the page is no longer kept: read it again"))
+    offers = await page.ports.control.preview.offers(site, line)
+    return await _shown(page, site, counts, first=line - line % LINES_SHOWN, offers=offers)
+
+
+def _take(counts: CountsForm, form: PostedForm) -> None:
+    """Takes an offer into the rows: `take` is what is done with it, then its selector, parted by a space."""
+    verb, _ignored, rest = form.text("take").partition(" ")
+    if verb == "value":
+        kind, attribute, selector = ([*rest.split(" ", 2), "", ""])[:3]
+        counts.values.append(ValueRow(kind, kind, selector, attribute.strip("-"), "first"))
+    elif verb in ("keep", "ignore") and rest:
+        (counts.keep if verb == "keep" else counts.ignore).append(PartRow(rest))
+
+
+LINES_SHOWN = 500
+"""Lines of the page that are shown at a time."""
+
+
+def _drawn(lines: Sequence[PageLine], first: int, trial: Trial | None) -> dict[str, Any]:
+    """Returns the lines of the page to be shown, each with its number and whether it is kept."""
+    shown = lines[first : first + LINES_SHOWN]
+    kept = trial.preview.kept.split("\n") if trial is not None else [line.text for line in lines]
+    left_out = set(unmatched([line.text for line in lines], kept))
+    return {
+        "lines": [(first + n, line, first + n not in left_out) for n, line in enumerate(shown)],
+        "first": first,
+        "all": len(lines),
+        "next": first + LINES_SHOWN if first + LINES_SHOWN < len(lines) else None,
+    }
+
+
+_WHAT = {"part": N_("this part"), "around": N_("what it belongs to"), "value": N_("the value in it")}
+
+
+def _in_words(offer: Offer) -> dict[str, Any]:
+    """Returns an offer with what its buttons send."""
+    what = _("all {count} like it", count=offer.count) if offer.what == "all" else _WHAT[offer.what]
+    value = f"value {offer.kind} {offer.attribute or '-'} {offer.selectors[0]}" if offer.kind else ""
+    return {"what": what, "offer": offer, "value": value}
 
 
 def _in_numbers(trial: Trial | None) -> dict[str, Any] | None:
@@ -104,7 +166,7 @@ def counts_of(form: PostedForm, site: Site) -> CountsForm:
     counts.least_chars, counts.least_percent = form.text("least_chars"), form.text("least_percent")
     for count in (len(counts.keep), len(counts.ignore), len(counts.values), len(counts.conditions)):
         if count > ROWS_MAX:
-            raise refusal("counts", f"a form has at most {ROWS_MAX} rows of a kind")
+            raise refusal("counts", _("a form has at most {rows_max} rows of a kind", rows_max=ROWS_MAX))
     return counts
 
 
@@ -148,13 +210,13 @@ def _from_json(counts: CountsForm, form: PostedForm, stored: str) -> str | None:
     try:
         selections = check_selections(orjson.loads(counts.json) if counts.json else None)
     except orjson.JSONDecodeError as error:
-        counts.errors.append(f"This is not JSON: {error}.")
+        counts.errors.append(_("This is not JSON: {error}.", error=error))
         return None
     except InvalidValueError as error:
         counts.errors.append(f"{error.text}.")
         return None
     if settings_of_form(counts, stored) != (orjson.loads(stored) if stored else {}):
-        counts.errors.append("Both the fields and the JSON were edited. Change one of them back.")
+        counts.errors.append(_("Both the fields and the JSON were edited. Change one of them back."))
         return None
     return selections
 

@@ -16,6 +16,7 @@ from starlette.datastructures import FormData, UploadFile
 from pollerd.api.inputs import check_tag
 from pollerd.errors import InvalidValueError
 from pollerd.quantities import seconds
+from pollerd.texts import _
 
 
 def query(**parts: Any) -> str:
@@ -80,17 +81,21 @@ class PostedForm:
         finally:
             await value.close()
 
+    def file_name(self, name: str) -> str:
+        """Returns the name of a sent file, as the browser says it; empty without one."""
+        value = self._data.get(name)
+        return value.filename or "" if isinstance(value, UploadFile) else ""
+
     def file_suffix(self, name: str) -> str:
         """Returns the suffix of a sent file's name, in lower case with its dot; empty without one."""
-        value = self._data.get(name)
-        stem, dot, suffix = (value.filename or "").rpartition(".") if isinstance(value, UploadFile) else ("", "", "")
+        stem, dot, suffix = self.file_name(name).rpartition(".")
         return f".{suffix.lower()}" if stem and dot else ""
 
     def numbers(self, name: str) -> list[int]:
         """Returns all fields of a name as ids. Raises `InvalidValueError`."""
         found = self.texts(name)
         if not all(one.isascii() and one.isdecimal() and len(one) < 20 for one in found):
-            raise InvalidValueError(name, "ids", ", ".join(found)[:100])
+            raise InvalidValueError(name, _("ids"), ", ".join(found)[:100])
         return [int(one) for one in found]
 
     def optional_number(self, name: str) -> float | None:
@@ -113,7 +118,7 @@ def number_of(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidValueError(name, "a number", text) from None
+        raise InvalidValueError(name, _("a number"), text) from None
 
 
 def seconds_of(name: str, text: str) -> float:
@@ -129,7 +134,7 @@ def one_of(kind: type[E], name: str, text: str) -> E:
     try:
         return kind(text)
     except ValueError:
-        raise InvalidValueError(name, "one of " + ", ".join(kind), text) from None
+        raise InvalidValueError(name, _("one of ") + ", ".join(kind), text) from None
 
 
 async def posted_form(request: Request) -> PostedForm:
@@ -178,6 +183,7 @@ PAGE_ROUTES = """
     visitor POST   /first-user
     read    POST   /sign-out
     read    GET    /password
+    read    POST   /theme
     read    POST   /password
     read    GET    /
     read    GET    /live/state
@@ -189,7 +195,11 @@ PAGE_ROUTES = """
     read    GET    /jobs/{job_id:id}
     write   POST   /jobs/{job_id:id}/undo
     read    GET    /plan
+    read    GET    /budget
     read    GET    /alerts
+    write   POST   /first-steps/dismiss
+    write   POST   /first-steps/examples
+    write   POST   /first-steps/examples/remove
     read    GET    /rules
     write   POST   /rules/channels
     write   GET    /rules/channels/new
@@ -225,6 +235,8 @@ PAGE_ROUTES = """
     read    GET    /sites/{site_id:id}/polls
     write   POST   /sites/{site_id:id}/resume
     read    GET    /sites/{site_id:id}/text
+    read    GET    /sites/{site_id:id}/when
+    write   POST   /sites/{site_id:id}/when
     read    GET    /system
     write   POST   /system/allocation
     write   GET    /system/accounts

@@ -14,21 +14,24 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, nodes
+from jinja2.ext import InternationalizationExtension
 from markupsafe import Markup, escape
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from pollerd import texts
 from pollerd.api.http import ApiPorts, SignedIn, caller_of, check_csrf, csrf_token, reader_of
 from pollerd.api.problems import allowed_by
 from pollerd.errors import (
@@ -44,9 +47,10 @@ from pollerd.limits import LeakyBuckets
 from pollerd.planning import about
 from pollerd.plots import moment_text
 from pollerd.quantities import counted
+from pollerd.texts import _
 from pollerd.timestamps import rfc3339
 from pollerd.web import words
-from pollerd.web.http import PAGE_HEADERS, POLICY, posted_form, query
+from pollerd.web.http import PAGE_HEADERS, POLICY, Posted, ours, posted_form, query
 from pollerd.web.words import Moment, Part, Strong, visible
 
 # The stylesheet and the scripts: kept in memory, under addresses that change with their contents.
@@ -75,7 +79,10 @@ class Asset:
 _ENTRIES = ("page.js", "live-worker.js")
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
-_COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
+# Of modules are left out: comments in lines of their own, and the space at the start of lines (no text has such).
+_COMMENT = re.compile(r"^\s*//.*\n|^\s+|^/\*\*.*\*/\n", re.MULTILINE)
+_OF_STYLE = re.compile(rb"/\*.*?\*/\n?|^[ \t]+", re.MULTILINE | re.DOTALL)
+"""Of a stylesheet: what only people need, who read it in the repository."""
 
 
 def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
@@ -86,7 +93,7 @@ def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
         if name in made:
             return
         source = _COMMENT.sub("", contents[name].decode())
-        for _, needed in _IMPORT.findall(source):
+        for _ignored, needed in _IMPORT.findall(source):
             add(needed)
         inside = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(found[2])};", source)
         given = ", ".join(_EXPORT.findall(source))
@@ -107,6 +114,7 @@ class Assets:
         folder = resources.files("pollerd.web") / "assets"
         contents = {file.name: file.read_bytes() for file in sorted(folder.iterdir(), key=lambda one: one.name)}
         contents |= {name: _bundled(name, contents) for name in _ENTRIES}
+        contents["style.css"] = _OF_STYLE.sub(b"", contents["style.css"])
         self.files: Mapping[str, Asset] = {
             name: Asset(_ASSETS_MEDIA[name[name.rindex(".") :]], body, gzip.compress(body, 9, mtime=0))
             for name, body in contents.items()
@@ -169,12 +177,29 @@ async def service_worker(request: Request) -> Response:
     return Response(script.plain, media_type=script.media, headers={"Cache-Control": "no-cache", **POLICY})
 
 
+UNREAD_COUNTED = 1_000
+"""Unread changes are counted so far."""
+_THEME, _THEMES, _THEME_SECONDS = "pollerd-theme", frozenset({"light", "dark"}), 366 * 86_400
 PAGE_FORM = "page"
 """Name of the forms of pages: one token serves all forms of a session."""
 _FRAGMENT = "x-fragment"
 _PACKING = 6
 """Level of gzip."""
 _MEDIA = "text/html; charset=utf-8"
+
+
+class Examples(Protocol):
+    """Example sites that this process serves to itself."""
+
+    @property
+    def running(self) -> bool:
+        """Whether they are served."""
+
+    async def start(self) -> Sequence[str]:
+        """Serves them; returns their URLs. Raises `ConfigError`."""
+
+    async def stop(self) -> None:
+        """Ends serving; may be called twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +213,8 @@ class PageParts:
     """Each setting as it may be shown, and where it comes from; a reload keeps it up to date."""
     log_lines: Callable[[str], Sequence[str]]
     """Returns the last lines of the log, of a level or above."""
+    examples: Examples | None = None
+    """None: this process serves none."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What a page keeps between readers, by name."""
 
@@ -204,6 +231,8 @@ class Page:
     ports: ApiPorts
     newest_change: int
     """Id of the newest change when it was asked for, before anything was read: events after it are news to it."""
+    unread: int | None = None
+    """How many important changes the reader has not read, at most `UNREAD_COUNTED`; None: they were not counted."""
 
     @classmethod
     def of(cls, request: Request) -> Page:
@@ -226,6 +255,12 @@ class Page:
     def now(self) -> float:
         """The time, epoch s."""
         return time.time()  # noqa: TID251 (this is where pages get it)
+
+    @property
+    def theme(self) -> str:
+        """The colours that the reader chose, `light` or `dark`; empty: those of the system."""
+        chosen = self.request.cookies.get(_THEME, "")
+        return chosen if chosen in _THEMES else ""
 
     @property
     def is_fragment(self) -> bool:
@@ -283,6 +318,8 @@ class Page:
             "caller": caller,
             "may_write": self.may_write,
             "newest_change": self.newest_change,
+            "unread": self.unread,
+            "theme": self.theme,
             "has_topic": self.web.setting("topic") != "",
         }
 
@@ -312,11 +349,18 @@ def take_look(page: Page, caller: object, field: str) -> None:
     looks: LeakyBuckets = page.web.kept.setdefault("looks", LeakyBuckets(_LOOKS, _LOOKS / 60.0))
     wait = looks.take(page.now, str(caller))
     if wait > 0:
-        raise refusal(field, f"{_LOOKS} pages a minute can be fetched by hand: wait {math.ceil(wait)} s")
+        raise refusal(
+            field, _("{looks} pages a minute can be fetched by hand: wait {ceil} s", looks=_LOOKS, ceil=math.ceil(wait))
+        )
 
 
 async def _page(request: Request) -> Page:
-    return Page.of(request)
+    page = Page.of(request)
+    if page.is_fragment or request.method != "GET":  # the menu is not shown
+        return page
+    with suppress(DatabaseUnavailableError):  # errors are pages, too
+        return replace(page, unread=await page.ports.store.changes.count_unseen(page.reader, UNREAD_COUNTED))
+    return page
 
 
 Shown = Annotated[Page, Depends(_page)]
@@ -341,6 +385,11 @@ def moment(at: float | None) -> Markup:
     return Markup('<time datetime="{}">{} UTC</time>').format(rfc3339(at), moment_text(at))
 
 
+def ago(at: float | None) -> Markup:
+    """Returns a time, epoch s, as lists show it: a script writes how long ago it was."""
+    return moment(at).replace("<time ", Markup("<time data-short "), 1)
+
+
 def sentence(parts: Iterable[Part]) -> Markup:
     """Returns a sentence with its times and what stands out."""
     return Markup("").join(map(_part, parts))
@@ -359,6 +408,12 @@ def cut(text: str) -> Markup:
 def drawing(svg: str) -> Markup:
     """Returns an SVG of ours. Its builders draw from numbers alone, and escape the texts of their titles."""
     return Markup(svg)
+
+
+def for_both(wide: str, narrow: str) -> Markup:
+    """Returns two SVGs of ours of the same: one is shown on desks, the other on phones."""
+    both = Markup('<div class="wide-only">{}</div><div class="phone-only">{}</div>')
+    return both.format(drawing(wide), drawing(narrow))
 
 
 def marked(text: str, marks: Iterable[tuple[int, int]]) -> Markup:
@@ -383,6 +438,18 @@ def _part(part: Part) -> Markup:
 _TAG_COLOURS = 8
 
 
+class _Translating(InternationalizationExtension):
+    """`{% trans %}`, whose values are made visible like those of all other expressions."""
+
+    def _make_node(
+        self, singular: str, plural: str | None, context: str | None, variables: dict[str, nodes.Expr], *rest: Any
+    ) -> nodes.Output:
+        shown: dict[str, nodes.Expr] = {
+            name: nodes.Filter(value, "shown", [], [], None, None) for name, value in variables.items()
+        }
+        return super()._make_node(singular, plural, context, shown, *rest)
+
+
 def environment(asset_url: Callable[[str], str]) -> Environment:
     """Returns the environment; all templates are compiled here, so that a fault in one shows at the start."""
     made = Environment(
@@ -394,10 +461,21 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals |= {"asset": asset_url, "query": query}
+    made.add_extension(_Translating)
+    made.policies["ext.i18n.trimmed"] = True
+    made.globals |= {"asset": asset_url, "query": query, "language": texts.current}
+    made.globals |= {
+        "gettext": lambda text: texts.current().gettext(text),  # for `{% trans %}`
+        "ngettext": lambda one, many, number: texts.current().ngettext(one, many, number),
+        "_": texts._,
+        "n_": texts.n_,
+        "N_": texts.N_,
+    }
     made.filters |= {
+        "shown": _shown,
         "words": sentence,
         "at": moment,
+        "ago": ago,
         "whole": whole,
         "cut": cut,
         "marked": marked,
@@ -506,7 +584,7 @@ def error_page(request: Request, error: Exception) -> Response:
 def _described(request: Request, error: Exception) -> tuple[int, str, str]:
     """Returns status, heading and explanation of an error."""
     if isinstance(error, HTTPException):
-        details = {HTTPStatus.NOT_FOUND: "There is no such page."}
+        details = {HTTPStatus.NOT_FOUND: _("There is no such page.")}
         return (
             error.status_code,
             HTTPStatus(error.status_code).phrase,
@@ -516,18 +594,38 @@ def _described(request: Request, error: Exception) -> tuple[int, str, str]:
         first = error.errors()[0]
         place = first["loc"][1:] if isinstance(error, RequestValidationError) else first["loc"]
         if first["loc"][0] == "path":
-            return HTTPStatus.NOT_FOUND, "Not found", "There is no such page."
+            return HTTPStatus.NOT_FOUND, _("Not found"), _("There is no such page.")
         field = ".".join(map(str, place))
-        return HTTPStatus.UNPROCESSABLE_ENTITY, "That cannot be used", f"{field}: must be {allowed_by(first)}"
+        return (
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            _("That cannot be used"),
+            _("{field}: must be {allowed_by}", field=field, allowed_by=allowed_by(first)),
+        )
     if isinstance(error, InvalidValueError):
-        return HTTPStatus.UNPROCESSABLE_ENTITY, "That cannot be used", error.text
+        return HTTPStatus.UNPROCESSABLE_ENTITY, _("That cannot be used"), error.text
     if isinstance(error, NotFoundError):
-        return HTTPStatus.NOT_FOUND, "Not found", f"{error}."
+        return HTTPStatus.NOT_FOUND, _("Not found"), f"{error}."
     if isinstance(error, DuplicateError):
-        heading = "Watched already" if error.what == "site" else "There is one already"
+        heading = _("Watched already") if error.what == "site" else _("There is one already")
         return HTTPStatus.CONFLICT, heading, f"{error}."
-    why = f"The database does not answer: {error}. Polling goes on for what is known."
-    return HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer", why
+    why = _("The database does not answer: {error}. Polling goes on for what is known.", error=error)
+    return HTTPStatus.SERVICE_UNAVAILABLE, _("The database does not answer"), why
 
 
-ROUTERS = (router,)
+# Colours by choice.
+
+theme_router = page_router()
+
+
+@theme_router.post("/theme")
+async def choose_theme(page: Shown, form: Posted) -> Response:
+    """Keeps which colours the reader chose in a cookie, for a year."""
+    answer = page.go(ours(form.text("back")))
+    if form.text("theme") in _THEMES:
+        answer.set_cookie(_THEME, form.text("theme"), _THEME_SECONDS, httponly=True, samesite="lax")
+    else:
+        answer.delete_cookie(_THEME)
+    return answer
+
+
+ROUTERS = (router, theme_router)

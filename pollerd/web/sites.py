@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -15,48 +15,51 @@ from msgspec import structs
 from pollerd.api.http import Caller, Words
 from pollerd.api.inputs import check_selections
 from pollerd.api.jobs import BulkChange
-from pollerd.api.sites import MAX_CURSOR, NewSite, number_of_sites, shown_sites, site_filter
+from pollerd.api.sites import MAX_CURSOR, NewSite, SiteSchema, number_of_sites, shown_sites, site_filter
 from pollerd.errors import InvalidValueError, refusal
 from pollerd.lists.recognise import AddressKind
-from pollerd.model import JobAction, SiteState
-from pollerd.quantities import counted
+from pollerd.model import JobAction, Site, SiteState
 from pollerd.storage.site_order import SiteOrder
 from pollerd.storage.values import SiteFilter
+from pollerd.texts import N_, _, n_
 from pollerd.urls import MAX_URL_LENGTH
 from pollerd.web.http import Posted, PostedForm, number_of, one_of, query, seconds_of, within
-from pollerd.web.page import Shown, page_router, take_look
+from pollerd.web.page import Page, Shown, page_router, take_look
+from pollerd.web.plots import mini_strip
+from pollerd.web.standing import SiteStanding, site_standing
 from pollerd.web.words import JOB_DONE
 
 router = page_router(prefix="/sites")
 _ROWS = 50
+_STRIP_SECONDS = 86_400.0
 Shared = Annotated[str, Query(max_length=MAX_URL_LENGTH)]
 _LEAST_MOVE = 0.001
 """Percent by which a price has to move to matter: by anything."""
 _KINDS = {
-    AddressKind.PAGE: "a page",
-    AddressKind.PRODUCT: "a page about a product",
-    AddressKind.FEED: "a feed",
-    AddressKind.LIST: "a list of addresses (sitemap)",
-    AddressKind.JSON: "data (JSON)",
-    AddressKind.PDF: "a PDF document",
-    AddressKind.TEXT: "plain text",
-    AddressKind.FILE: "a file without text: only that it differs can be told",
+    AddressKind.PAGE: N_("a page"),
+    AddressKind.PRODUCT: N_("a page about a product"),
+    AddressKind.FEED: N_("a feed"),
+    AddressKind.LIST: N_("a list of addresses (sitemap)"),
+    AddressKind.JSON: N_("data (JSON)"),
+    AddressKind.PDF: N_("a PDF document"),
+    AddressKind.TEXT: N_("plain text"),
+    AddressKind.FILE: N_("a file without text: only that it differs can be told"),
 }
 _SORTS = [
-    ("-last_change", "last change"),
-    ("-rate", "changes most often"),
-    ("rate", "changes least often"),
-    ("-failures", "fails longest"),
-    ("url", "address"),
-    ("title", "title"),
-    ("-last_poll", "last poll"),
-    ("next_poll", "next poll"),
+    ("-last_change", N_("last change")),
+    ("-rate", N_("changes most often")),
+    ("rate", N_("changes least often")),
+    ("-failures", N_("fails longest")),
+    ("url", N_("address")),
+    ("title", N_("title")),
+    ("-last_poll", N_("last poll")),
+    ("next_poll", N_("next poll")),
 ]
-_RATES = [("24", "at least hourly"), ("1", "at least daily"), ("0.14", "at least weekly")]
-_SPANS = [("1h", "in the last hour"), ("1d", "in the last day"), ("7d", "in the last week")]
+_RATES = [("24", N_("at least hourly")), ("1", N_("at least daily")), ("0.14", N_("at least weekly"))]
+_SPANS = [("1h", N_("in the last hour")), ("1d", N_("in the last day")), ("7d", N_("in the last week"))]
 _STATES = [(state.value, name) for state, name in (
-    (SiteState.ACTIVE, "fine"), (SiteState.BACKING_OFF, "failing"), (SiteState.BLOCKED, "blocked"),
-    (SiteState.GONE, "gone"), (SiteState.PAUSED, "paused"),
+    (SiteState.ACTIVE, N_("fine")), (SiteState.BACKING_OFF, N_("failing")), (SiteState.BLOCKED, N_("blocked")),
+    (SiteState.GONE, N_("gone")), (SiteState.PAUSED, N_("paused")),
 )]  # fmt: skip
 Text = Annotated[Words, Query(max_length=200)]
 LongCursor = Annotated[str | None, Query(max_length=MAX_CURSOR)]
@@ -106,7 +109,8 @@ async def list_sites(page: Shown, wanted: Wanted, cursor: LongCursor = None) -> 
     here = f"/sites{query(**filters)}"
     return page.show(
         "sites.html",
-        sites=await shown_sites(page.ports, found.items),
+        now=page.now,
+        rows=await site_rows(page, found.items),
         total=await number_of_sites(page.ports),
         count=None if found.count is None else _counted(found.count, exact=found.count_is_exact),
         filters=filters,
@@ -123,18 +127,49 @@ async def list_sites(page: Shown, wanted: Wanted, cursor: LongCursor = None) -> 
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SiteRow:
+    """A site as the list shows it."""
+
+    site: SiteSchema
+    standing: SiteStanding
+    strip: str
+    """The path of its changes of the last day."""
+    found: int
+    """How many they are."""
+    value: str
+    """What its first value says; empty: it has none."""
+
+
+async def site_rows(page: Page, sites: Sequence[Site]) -> list[SiteRow]:
+    """Returns the rows of sites, in their order."""
+    ports, now, ids = page.ports, page.now, [site.id for site in sites]
+    times = await ports.store.changes.times(ids, now - _STRIP_SECONDS)
+    selecting = [site.id for site in sites if site.spec.selections]
+    states = await ports.store.history.selection_states_of(selecting) if selecting else {}
+    offline = ports.control.health.status().offline
+    rows = []
+    for site in await shown_sites(ports, sites):
+        readings = [reading for state in states.get(site.id, ()) for reading in state.readings.values() if reading.text]
+        found = times.get(site.id, [])
+        value = " ".join(filter(None, (readings[0].currency, readings[0].text))) if readings else ""
+        standing = site_standing(site, now, offline=offline)
+        rows.append(SiteRow(site, standing, mini_strip(found, now, _STRIP_SECONDS), len(found), value))
+    return rows
+
+
 def _at(here: str, cursor: str | None) -> str | None:
     return f"{here}&{urlencode({'cursor': cursor})}" if cursor else None
 
 
 def _counted(count: int, *, exact: bool) -> str:
-    return counted(count, "page") if exact else f"more than {count:,} pages"
+    return n_("{count} page", "{count} pages", count) if exact else _("more than {count:,} pages", count=count)
 
 
 def _at_least_0(name: str, text: str, read: Callable[[str, str], float]) -> float | None:
     value = read(name, text) if text else None
     if value is not None and not 0 <= value < math.inf:
-        raise InvalidValueError(name, "0 or more", text)
+        raise InvalidValueError(name, _("0 or more"), text)
     return value
 
 
@@ -204,7 +239,7 @@ async def change_many(page: Shown, form: Posted, caller: Caller) -> Response:
     else:
         ids = form.numbers("id")
         if not ids:
-            raise refusal("id", "select at least one site")
+            raise refusal("id", _("select at least one site"))
         spec = BulkChange.model_validate(given | {"ids": ids}).spec()
     job = await page.ports.control.jobs.start(spec, by=caller)
     return page.go(f"/jobs/{job.id}{query(back=within(form.text('back'), '/sites'))}")

@@ -145,6 +145,7 @@ def test_lines_alike_at_both_ends_do_not_change_what_is_said(before: bytes, afte
         ("Operational", "Major outage", "Operational → Major outage"),
         ("API Operational since May", "API Degraded since May", "API Operational → Degraded"),
         ("Version 3", "Version 4", "Version 3 → 4"),
+        ("0 views", "18 views", "0 → 18 views"),
         ("Fire in the harbour", "Fire in the harbour, two hurt", "Fire in the harbour → harbour, two hurt"),
         ("Fire in town", "Fire in town now", "Fire in town + now"),
         ("Fire in town now", "Fire in town", "Fire in town − now"),

@@ -31,6 +31,18 @@ HOSTILE = (
     "word" * 3_000,
 )
 
+SMALL_OR_CUT = """
+[...document.querySelectorAll("svg.plot text")].filter((text) => {
+  const plot = text.ownerSVGElement.getBoundingClientRect();
+  if (plot.width === 0) return false; // the one for another width
+  const scale = plot.width / text.ownerSVGElement.viewBox.baseVal.width;
+  const box = text.getBoundingClientRect();
+  const small = parseFloat(getComputedStyle(text).fontSize) * scale < 11;
+  return small || box.left < plot.left - 1 || box.right > plot.right + 1 || box.bottom > plot.bottom + 3;
+}).map((text) => text.textContent)
+"""
+"""The letters of plots that are smaller than 11 px, or not all within their plot."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -69,6 +81,13 @@ class Web:
         for n, text in enumerate(texts):
             await self.api.store.commit(Batch([_record(site_id, url, n, start, (before, text.encode()), summary)]))
             before = text.encode()
+
+    async def fails(self, site_id: int, url: str, outcome: OutcomeKind, detail: str, state: SiteState) -> None:
+        """Commits a poll that failed now."""
+        now = time.time()
+        poll = Poll(site_id, now, 60.0, outcome, None, 0.1, 0, False, detail=detail)
+        context = (await self.api.store.sites.contexts([site_id]))[site_id]
+        await self.api.store.commit(Batch([PollRecord(poll, context, state, failures=1, not_before=now + 600.0)]))
 
 
 def _record(

@@ -26,6 +26,7 @@ from tests.web.conftest import HOSTILE, Web, until
 
 PATHS = [
     "/",
+    "/budget",
     "/sites",
     "/changes",
     "/changes?show=all",
@@ -76,7 +77,8 @@ async def test_files_are_small(web: Web) -> None:
     assert (await web.get("/")).status == 200  # pages are loaded when the first is asked for
     files = web.api.app.state.web.assets.files
     assert len(files["style.css"].packed) < 8 * 1024
-    assert sum(len(one.packed) for name, one in files.items() if name.endswith(".js")) < 20 * 1024
+    asked_for = ("page.js", "live-worker.js", "stream.js", "service-worker.js")
+    assert sum(len(files[name].packed) for name in asked_for) < 20 * 1024
 
 
 async def test_a_page_that_is_not_there(web: Web) -> None:
@@ -226,10 +228,10 @@ async def test_pages_of_a_long_list_lead_on_and_back(web: Web) -> None:
 async def test_a_list_is_imported(web: Web) -> None:
     form = {"list": "https://example.org/a\nnothing\nhttps://example.org/b", "tags": "x"}
     asked = await web.post("/sites/import", form)
-    assert "What that would do" in asked.text
+    assert "A trial: nothing is added yet" in asked.text
     assert await web.api.store.sites.count() == 0
     answer = await web.post("/sites/import", form | {"add": "1"})
-    assert "2 new pages, 0 known already, 1 line that names no page." in answer.text
+    assert "2 new sites, 0 known already, 1 line that names no site." in answer.text
     assert (await web.api.store.sites.get(1)).spec.tags == ("x",)
 
 
@@ -278,7 +280,7 @@ async def test_what_was_pruned_says_so(busy: Web) -> None:
 
     busy.api.store.contents.get = gone  # type: ignore[assignment]
     answer = await busy.get(f"/changes/{newest.id}")
-    assert "The old text was removed to save space" in answer.text
+    assert "The old text was deleted to save space" in answer.text
 
 
 async def test_rules_and_channels(busy: Web) -> None:
@@ -318,11 +320,13 @@ async def test_a_rules_form_keeps_what_it_does_not_show(busy: Web) -> None:
 
 
 async def test_the_budget_is_changed(busy: Web) -> None:
-    assert (await busy.post("/system/allocation", {"budget": "7.5", "back": "/"})).headers["Location"] == "/"
+    assert (await busy.post("/system/allocation", {"budget": "7.5", "back": "/budget"})).headers[
+        "Location"
+    ] == "/budget"
     assert (await busy.api("GET", "/allocation")).json["budget"] == 7.5
 
 
-@pytest.mark.parametrize("path", ["/", "/system"])
+@pytest.mark.parametrize("path", ["/budget", "/system"])
 @pytest.mark.parametrize("objective", ["delay", "deadline"])
 async def test_how_soon_changes_are_found_is_what_rest_says(busy: Web, path: str, objective: str) -> None:
     said = await busy.api("PUT", "/allocation", {"objective": objective, "deadline": "20m", "budget": 0.01})
@@ -334,7 +338,7 @@ async def test_how_soon_changes_are_found_is_what_rest_says(busy: Web, path: str
     assert shown["mean delay"] == [about(soon["delay"][split]) for split in splits]
     assert shown["within the deadline"] == [percent(soon["in_time"][split]) for split in splits]
     assert "The deadline is 20 min, unless" in page
-    assert ("what is expected are the changes found in time" in page) == ((path, objective) == ("/", "deadline"))
+    assert ("only changes found in time count" in page) == ((path, objective) == ("/budget", "deadline"))
 
 
 async def test_a_delay_that_is_never_over_is_no_figure(busy: Web, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,7 +347,7 @@ async def test_a_delay_that_is_never_over_is_no_figure(busy: Web, monkeypatch: p
     view = control.view()
     never = ExpectedTimeliness(ComparedPolicies(None, 90.0, 60.0), ComparedPolicies(0.25, 0.5, 0.75), 1.0)
     monkeypatch.setattr(control, "over_budgets", AsyncMock(return_value=replace(view, timeliness=never)))
-    page = (await busy.get("/")).text
+    page = (await busy.get("/budget")).text
     assert "<td>–</td><td>~2 min</td><td>~1 min</td>" in page
     assert "– where a page that changes is not polled at all." in page
 
@@ -410,7 +414,7 @@ async def test_a_long_import_shows_how_far_it_is(web: Web, monkeypatch: pytest.M
 
     await until(ended)
     page = await web.get("/sites/import/1")
-    assert "6,000 new pages, 0 known already, 0 lines that name no page." in page.text
+    assert "6,000 new sites, 0 known already, 0 lines that name no site." in page.text
     assert 'href="/sites?tag=many"' in page.text
     assert (await web.get("/sites/import/9")).status == 404
 
@@ -418,11 +422,11 @@ async def test_a_long_import_shows_how_far_it_is(web: Web, monkeypatch: pytest.M
 async def test_one_of_several_nodes_says_so_and_offers_no_budget_of_its_share(
     busy: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "One of several nodes" not in (await busy.get("/")).text
+    assert "One of several nodes" not in (await busy.get("/budget")).text
     monkeypatch.setattr(busy.api.store, "shared", AsyncMock())
-    for path in ("/", "/plan?share=99&within=1m"):
+    for path in ("/budget", "/plan?share=99&within=1m"):
         assert 'action="/system/allocation"' not in (await busy.get(path)).text
-    assert "One of several nodes: these figures are of its sites" in (await busy.get("/")).text
+    assert "One of several nodes: these figures are of its sites" in (await busy.get("/budget")).text
 
 
 async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -454,13 +458,13 @@ async def test_the_nodes_are_shown_where_there_are_several(busy: Web, monkeypatc
 
 
 async def test_a_sites_page_tells_how_its_changes_are_read(busy: Web) -> None:
-    assert "How its changes are read" not in (await busy.get("/sites/1")).text
+    assert "Reader interest" not in (await busy.get("/sites/1")).text
     changes = (await busy.api("GET", "/sites/1/changes?order=newest")).json["items"]
     reads = [{"site_id": 1, "at": changes[0]["detected_at"], "count": 7, "change_id": changes[0]["id"]}]
     taken = await busy.api("POST", "/reads", {"report": "<b>1</b>", "reads": reads})
     assert taken.json["reads"] == 7
     page = (await busy.get("/sites/1")).text
-    assert "How its changes are read" in page
+    assert "Reader interest" in page
     assert "7 reads of 1 change: interest halves in 1 d" in page
     assert "The usual half-life of 1 d holds" in page
 
@@ -524,6 +528,6 @@ async def test_settings_decide_what_pages_say_of_restarts_addresses_and_topics(w
 
 async def test_a_restart_is_spoken_of_beside_the_budget(busy: Web) -> None:
     busy.api.app.state.web.settings.update(budget=("7.5", "flag"))
-    page = await busy.get("/")
-    assert "then the budget is 7.5 polls per second again (from --budget)" in page.text
+    page = await busy.get("/budget")
+    assert "Then the budget is 7.5 checks per second again (from --budget)." in page.text
     assert "152 %" not in page.text
