@@ -16,6 +16,7 @@ from pollerd.api.http import MAX_ID, ChangeId, Cursor, SiteId, Words
 from pollerd.errors import NotFoundError
 from pollerd.model import Change, Media
 from pollerd.storage.changes import ChangeFilter
+from pollerd.texts import _
 from pollerd.web.http import Posted, query, within
 from pollerd.web.page import Page, Shown, page_router
 
@@ -74,8 +75,11 @@ async def list_changes(page: Shown, wanted: Annotated[_Wanted, Depends()], curso
     return page.show(
         "changes.html",
         changes=found.items,
+        sent=await changes.sent_by([change.id for change in found.items]),
         unseen=unseen,
-        unseen_text=f"{unseen:,}" if unseen < _UNSEEN_COUNTED else f"more than {_UNSEEN_COUNTED:,}",
+        unseen_text=f"{unseen:,}"
+        if unseen < _UNSEEN_COUNTED
+        else _("more than {unseen_counted:,}", unseen_counted=_UNSEEN_COUNTED),
         filters=filters,
         narrowed=wanted.narrowed,
         newest=newest,
@@ -171,7 +175,7 @@ async def show_text(page: Shown, site_id: SiteId) -> Response:
         contexts = await store.sites.contexts([site_id])
         content_id = contexts[site_id].content_id if site_id in contexts else None
     if content_id is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND, "Nothing of this page is stored.")
+        raise HTTPException(HTTPStatus.NOT_FOUND, _("Nothing of this page is stored."))
     content = await store.contents.get(content_id)
     text = None if content.media is Media.BINARY else content.body.decode("utf-8", "replace")
     mask = (await page.ports.control.sites.explain(site_id)).mask

@@ -12,6 +12,7 @@ from fastapi import Path, Query, Response
 from pollerd.api.http import MAX_ID
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.storage.notification_values import StoredChannel
+from pollerd.texts import N_, _
 from pollerd.web.alerts import alerts_page
 from pollerd.web.http import Posted, PostedForm
 from pollerd.web.page import Page, Shown, page_router
@@ -35,48 +36,48 @@ class Field:
 
 
 _USER = (
-    Field("username", "User name"),
-    Field("password", "Password", "password", secret=True),
+    Field("username", N_("User name")),
+    Field("password", N_("Password"), "password", secret=True),
 )
 KINDS: Mapping[str, tuple[str, tuple[Field, ...]]] = {
     "email": (
-        "E-mail",
+        N_("E-mail"),
         (
-            Field("recipients", "To", hint="me@example.org, you@example.org"),
-            Field("sender", "From", hint="pollerd@example.org"),
-            Field("host", "Mail server", hint="mail.example.org"),
-            Field("port", "Port", "number", "587"),
-            Field("security", "Security", "choice", choices=("starttls", "tls", "none")),
+            Field("recipients", N_("To"), hint="me@example.org, you@example.org"),
+            Field("sender", N_("From"), hint="pollerd@example.org"),
+            Field("host", N_("Mail server"), hint="mail.example.org"),
+            Field("port", N_("Port"), "number", "587"),
+            Field("security", N_("Security"), "choice", choices=("starttls", "tls", "none")),
             *_USER,
         ),
     ),
     "webhook": (
-        "Webhook",
+        N_("Webhook"),
         (
-            Field("url", "Address", "url", "https://"),
-            Field("headers", "Headers, one a line", "lines", "Authorization: Bearer …", secret=True),
-            Field("secret", "Secret that signs (made, if empty)", "password", secret=True),
+            Field("url", N_("Address"), "url", "https://"),
+            Field("headers", N_("Headers, one a line"), "lines", "Authorization: Bearer …", secret=True),
+            Field("secret", N_("Secret that signs (made, if empty)"), "password", secret=True),
         ),
     ),
     "apprise": (
-        "Chat or service (Apprise)",
+        N_("Chat or service (Apprise)"),
         (
-            Field("url", "Apprise address", hint="ntfy://…", secret=True),
-            Field("format", "Messages as", "choice", choices=("text", "markdown", "html")),
+            Field("url", N_("Apprise address"), hint="ntfy://…", secret=True),
+            Field("format", N_("Messages as"), "choice", choices=("text", "markdown", "html")),
         ),
     ),
     "nats": (
-        "NATS stream",
+        N_("NATS stream"),
         (
-            Field("host", "Host", hint="nats.example.org"),
-            Field("port", "Port", "number", "4222"),
-            Field("tls", "the connection must be encrypted", "tick"),
-            Field("subject", "Subject", hint="pollerd.changes"),
-            Field("stream", "Stream"),
+            Field("host", N_("Host"), hint="nats.example.org"),
+            Field("port", N_("Port"), "number", "4222"),
+            Field("tls", N_("the connection must be encrypted"), "tick"),
+            Field("subject", N_("Subject"), hint="pollerd.changes"),
+            Field("stream", N_("Stream")),
             *_USER,
-            Field("token", "Token", "password", secret=True),
-            Field("seed", "NKey seed", "password", secret=True),
-            Field("credentials", "Credentials file", "lines", secret=True),
+            Field("token", N_("Token"), "password", secret=True),
+            Field("seed", N_("NKey seed"), "password", secret=True),
+            Field("credentials", N_("Credentials file"), "lines", secret=True),
         ),
     ),
 }
@@ -169,7 +170,7 @@ async def change_channel(page: Shown, channel_id: ChannelId, form: Posted) -> Re
 
 def _check_kind(kind: str) -> None:
     if kind not in KINDS:
-        raise InvalidValueError("kind", "one of " + ", ".join(KINDS), kind)
+        raise InvalidValueError("kind", _("one of ") + ", ".join(KINDS), kind)
 
 
 def _settings(form: PostedForm, kind: str) -> dict[str, Any]:
@@ -192,19 +193,21 @@ def _settings(form: PostedForm, kind: str) -> dict[str, Any]:
 
 def _whole_number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise InvalidValueError(name, "a whole number", text)
+        raise InvalidValueError(name, _("a whole number"), text)
     return int(text)
 
 
 def _headers(text: str) -> dict[str, str] | list[str]:
     """Returns headers of lines; only names, if no line has a value: then the values stay. Raises InvalidValueError."""
     lines = [line.partition(":") for line in text.splitlines() if line.strip()]
-    headers = {name.strip(): value.strip() for name, _, value in lines}
+    headers = {name.strip(): value.strip() for name, _ignored, value in lines}
     if not any(headers.values()):
         return list(headers)
     if not all(headers.values()):
-        allowed = "lines such as Name: value, each with its value: values that are stored cannot be mixed with new ones"
-        raise InvalidValueError("headers", allowed, "(not shown)")
+        allowed = _(
+            "lines such as Name: value, each with its value: values that are stored cannot be mixed with new ones"
+        )
+        raise InvalidValueError("headers", allowed, _("(not shown)"))
     return headers
 
 
@@ -224,7 +227,7 @@ def _beside(error: InvalidValueError | DuplicateError, kind: str) -> tuple[str, 
     known = {"name", *(known.name for known in (*KINDS[kind][1], *_DELIVERY))}
     if field not in known:
         return "", error.text
-    return field, error.allowed if error.sentence else f"must be {error.allowed}"
+    return field, error.allowed if error.sentence else _("must be {allowed}", allowed=error.allowed)
 
 
 @router.post("/{channel_id:id}/test")
@@ -253,7 +256,9 @@ async def delete_channel(page: Shown, channel_id: ChannelId) -> Response:
     except NotFoundError:
         return page.go("/rules")  # it is deleted already
     except InvalidValueError as error:
-        return await alerts_page(page, status=HTTPStatus.UNPROCESSABLE_ENTITY, failed=f"Not deleted: {error.text}.")
+        return await alerts_page(
+            page, status=HTTPStatus.UNPROCESSABLE_ENTITY, failed=_("Not deleted: {error}.", error=error.text)
+        )
     return page.go("/rules")
 
 

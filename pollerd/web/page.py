@@ -47,6 +47,7 @@ from pollerd.limits import LeakyBuckets
 from pollerd.planning import about
 from pollerd.plots import moment_text
 from pollerd.quantities import counted
+from pollerd.texts import _
 from pollerd.timestamps import rfc3339
 from pollerd.web import words
 from pollerd.web.http import PAGE_HEADERS, POLICY, Posted, ours, posted_form, query
@@ -80,6 +81,8 @@ _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 # Of modules are left out: comments in lines of their own, and the space at the start of lines (no text has such).
 _COMMENT = re.compile(r"^\s*//.*\n|^\s+|^/\*\*.*\*/\n", re.MULTILINE)
+_OF_STYLE = re.compile(rb"/\*.*?\*/\n?|^[ \t]+", re.MULTILINE | re.DOTALL)
+"""Of a stylesheet: what only people need, who read it in the repository."""
 
 
 def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
@@ -90,7 +93,7 @@ def _bundled(entry: str, contents: Mapping[str, bytes]) -> bytes:
         if name in made:
             return
         source = _COMMENT.sub("", contents[name].decode())
-        for _, needed in _IMPORT.findall(source):
+        for _ignored, needed in _IMPORT.findall(source):
             add(needed)
         inside = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(found[2])};", source)
         given = ", ".join(_EXPORT.findall(source))
@@ -111,6 +114,7 @@ class Assets:
         folder = resources.files("pollerd.web") / "assets"
         contents = {file.name: file.read_bytes() for file in sorted(folder.iterdir(), key=lambda one: one.name)}
         contents |= {name: _bundled(name, contents) for name in _ENTRIES}
+        contents["style.css"] = _OF_STYLE.sub(b"", contents["style.css"])
         self.files: Mapping[str, Asset] = {
             name: Asset(_ASSETS_MEDIA[name[name.rindex(".") :]], body, gzip.compress(body, 9, mtime=0))
             for name, body in contents.items()
@@ -345,7 +349,9 @@ def take_look(page: Page, caller: object, field: str) -> None:
     looks: LeakyBuckets = page.web.kept.setdefault("looks", LeakyBuckets(_LOOKS, _LOOKS / 60.0))
     wait = looks.take(page.now, str(caller))
     if wait > 0:
-        raise refusal(field, f"{_LOOKS} pages a minute can be fetched by hand: wait {math.ceil(wait)} s")
+        raise refusal(
+            field, _("{looks} pages a minute can be fetched by hand: wait {ceil} s", looks=_LOOKS, ceil=math.ceil(wait))
+        )
 
 
 async def _page(request: Request) -> Page:
@@ -402,6 +408,12 @@ def cut(text: str) -> Markup:
 def drawing(svg: str) -> Markup:
     """Returns an SVG of ours. Its builders draw from numbers alone, and escape the texts of their titles."""
     return Markup(svg)
+
+
+def for_both(wide: str, narrow: str) -> Markup:
+    """Returns two SVGs of ours of the same: one is shown on desks, the other on phones."""
+    both = Markup('<div class="wide-only">{}</div><div class="phone-only">{}</div>')
+    return both.format(drawing(wide), drawing(narrow))
 
 
 def marked(text: str, marks: Iterable[tuple[int, int]]) -> Markup:
@@ -572,7 +584,7 @@ def error_page(request: Request, error: Exception) -> Response:
 def _described(request: Request, error: Exception) -> tuple[int, str, str]:
     """Returns status, heading and explanation of an error."""
     if isinstance(error, HTTPException):
-        details = {HTTPStatus.NOT_FOUND: "There is no such page."}
+        details = {HTTPStatus.NOT_FOUND: _("There is no such page.")}
         return (
             error.status_code,
             HTTPStatus(error.status_code).phrase,
@@ -582,18 +594,22 @@ def _described(request: Request, error: Exception) -> tuple[int, str, str]:
         first = error.errors()[0]
         place = first["loc"][1:] if isinstance(error, RequestValidationError) else first["loc"]
         if first["loc"][0] == "path":
-            return HTTPStatus.NOT_FOUND, "Not found", "There is no such page."
+            return HTTPStatus.NOT_FOUND, _("Not found"), _("There is no such page.")
         field = ".".join(map(str, place))
-        return HTTPStatus.UNPROCESSABLE_ENTITY, "That cannot be used", f"{field}: must be {allowed_by(first)}"
+        return (
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            _("That cannot be used"),
+            _("{field}: must be {allowed_by}", field=field, allowed_by=allowed_by(first)),
+        )
     if isinstance(error, InvalidValueError):
-        return HTTPStatus.UNPROCESSABLE_ENTITY, "That cannot be used", error.text
+        return HTTPStatus.UNPROCESSABLE_ENTITY, _("That cannot be used"), error.text
     if isinstance(error, NotFoundError):
-        return HTTPStatus.NOT_FOUND, "Not found", f"{error}."
+        return HTTPStatus.NOT_FOUND, _("Not found"), f"{error}."
     if isinstance(error, DuplicateError):
-        heading = "Watched already" if error.what == "site" else "There is one already"
+        heading = _("Watched already") if error.what == "site" else _("There is one already")
         return HTTPStatus.CONFLICT, heading, f"{error}."
-    why = f"The database does not answer: {error}. Polling goes on for what is known."
-    return HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer", why
+    why = _("The database does not answer: {error}. Polling goes on for what is known.", error=error)
+    return HTTPStatus.SERVICE_UNAVAILABLE, _("The database does not answer"), why
 
 
 # Colours by choice.

@@ -23,18 +23,19 @@ from pollerd.api.sites import (
 )
 from pollerd.daemon.views import ExplanationView
 from pollerd.inheritance import inherit
-from pollerd.model import JobAction
+from pollerd.model import JobAction, Site
 from pollerd.site_settings import SITE_SETTINGS, SiteSpec
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.jobs import JobSpec
 from pollerd.urls import normalise_url
 from pollerd.web import counts_form, fetch_form
 from pollerd.web.counts_form import form_of
-from pollerd.web.explanation import POLLS_TO_KNOW, half_life_in_words, words
+from pollerd.web.explanation import half_life_in_words, words
 from pollerd.web.fetch_form import form_fields, json_in, text_of, value_in, when_values
 from pollerd.web.http import Posted, PostedForm
-from pollerd.web.page import Page, Shown, drawing, page_router
-from pollerd.web.plots import PageBelief, Strip, belief_plot, poll_strip
+from pollerd.web.page import Page, Shown, for_both, page_router
+from pollerd.web.plots import NARROW, WIDTH, PageBelief, belief_plot, poll_strip
+from pollerd.web.standing import POLLS_TO_LEARN, site_standing
 
 router = page_router(prefix="/sites")
 _DAY = 86_400.0
@@ -58,16 +59,19 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
     states = await ports.store.history.selection_states(site_id)
     signals = await site_signals(ports, site_id)
     known = await ports.store.reads.of_site(site_id)
-    since = max(now - days * _DAY, site.created_at)
+    since = now - days * _DAY
+    strip = await _strip(ports, site, since, now, explained.next_expected_poll_at)
     effective = inherit(site.spec, ports.control.tags.all())
-    strip = await _strip(ports, site_id, since, now, explained.next_expected_poll_at)
     return page.show(
         "site.html",
         site=shown,
+        standing=site_standing(shown, now, offline=ports.control.health.status().offline),
+        now=now,
+        learned=shown.polls >= POLLS_TO_LEARN,
         explained=explained,
         facts=shown_values(explained),
         said=words(explained, shown, now, sites=ports.control.health.status().sites),
-        strip=None if strip is None else {"svg": drawing(strip.svg), "rows": strip.rows},
+        strip=strip,
         days=days,
         spans=_SPANS,
         belief=_belief(explained, shown),
@@ -84,12 +88,17 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
     )
 
 
-async def _strip(ports: ApiPorts, site_id: int, since: float, now: float, expected: float | None) -> Strip | None:
-    """Returns the polls since then, epoch s, over at least a minute; None: there are none."""
-    columns = await ports.store.history.strip(site_id, since)
+async def _strip(
+    ports: ApiPorts, site: Site, since: float, now: float, expected: float | None
+) -> dict[str, Any] | None:
+    """Returns the checks since then, epoch s, over at least a minute, as plots and rows; None: there are none."""
+    columns = await ports.store.history.strip(site.id, since)
     if not len(columns.at):
         return None
-    return await asyncio.to_thread(poll_strip, columns, min(since, now - 60.0), now, expected)
+    since = max(since, min(site.created_at, float(columns.at.min())))
+    times = (min(since, now - 60.0), now, expected)
+    wide, narrow = [await asyncio.to_thread(poll_strip, columns, *times, width) for width in (WIDTH, NARROW)]
+    return {"svg": for_both(wide.svg, narrow.svg), "rows": wide.rows}
 
 
 def _belief(explained: ExplanationView, site: SiteSchema) -> Any:
@@ -97,8 +106,8 @@ def _belief(explained: ExplanationView, site: SiteSchema) -> Any:
         return None
     polled = None if explained.expected_interval is None else _DAY / explained.expected_interval
     low, high = explained.rate_low_per_day, explained.rate_high_per_day
-    known = site.polls >= POLLS_TO_KNOW
-    return drawing(belief_plot(PageBelief(explained.rate_per_day, low, high, polled, known)))
+    belief = PageBelief(explained.rate_per_day, low, high, polled, known=site.polls >= POLLS_TO_LEARN)
+    return for_both(belief_plot(belief), belief_plot(belief, NARROW))
 
 
 @router.get("/{site_id:id}/polls")

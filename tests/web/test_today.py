@@ -5,8 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
+from msgspec import structs
+from sqlalchemy import Connection, insert
 
-from pollerd.model import OutcomeKind, SiteState
+from pollerd.model import OutcomeKind, Poll, SiteState
+from pollerd.storage.schema import outbox
+from pollerd.storage.values import Batch, PollRecord
 from pollerd.web.plots import hours_plot, mini_strip
 from tests.web.conftest import Web
 
@@ -44,6 +48,20 @@ async def test_who_needs_the_reader_is_there_with_what_helps(busy: Web) -> None:
     assert (await busy.get("/sites")).text.count('class="state failing"') == 1
 
 
+async def test_a_page_that_moved_offers_its_new_address(busy: Web) -> None:
+    context = (await busy.api.store.sites.contexts([2]))[2]
+    moved = structs.replace(context, redirect_url="https://example.org/new", redirect_count=3)
+    poll = Poll(2, time.time(), 60.0, OutcomeKind.UNCHANGED, 200, 0.1, 10, changed=False)
+    await busy.api.store.commit(Batch([PollRecord(poll, moved, SiteState.ACTIVE)]))
+    for path in ("/", "/sites/2"):
+        page = (await busy.get(path)).text
+        assert "moved for good to https://example.org/new" in page
+        assert 'action="/sites/2/accept-redirect"' in page
+    assert (await busy.post("/sites/2/accept-redirect")).status == 303
+    assert "moved for good" not in (await busy.get("/")).text
+    assert (await busy.api("GET", "/sites/2")).json["url"] == "https://example.org/new"
+
+
 async def test_a_site_is_fine_only_after_five_good_answers(web: Web) -> None:
     site = await web.api.add("https://example.org/")
     assert 'class="state new"' in (await web.get("/sites")).text
@@ -67,6 +85,25 @@ async def test_colours_by_choice(web: Web, chosen: str, kept: str) -> None:
     assert "<script>" not in page.text
     elsewhere = await web.post("/theme", {"theme": chosen, "back": "https://example.com/"})
     assert elsewhere.headers["Location"] == "/"
+
+
+async def test_a_change_says_by_which_channels_it_was_sent(busy: Web) -> None:
+    for name in ("mail", "<b>hook"):
+        settings = {"url": "https://a.example/x"}
+        made = await busy.api("POST", "/channels", {"name": name, "kind": "webhook", "settings": settings})
+        assert made.status == 201, made.json
+
+    def alert(connection: Connection) -> None:
+        for channel, state in ((1, "sent"), (2, "dead")):
+            row = {"event_id": "e", "kind": "site.changed", "at": 1.0, "rule_id": 1, "channel_id": channel}
+            row |= {"site_id": 3, "change_id": 6, "waits_since": 1.0, "due_at": 1.0, "state": state, "ended_at": 2.0}
+            connection.execute(insert(outbox).values(**row))
+
+    await busy.api.store.database.write(alert)
+    for path in ("/", "/changes"):
+        page = (await busy.get(path)).text
+        assert page.count("sent: mail ✓") == 1
+        assert page.count("failed: &lt;b&gt;hook") == 1
 
 
 async def test_hours_are_counted_from_the_oldest_on(busy: Web) -> None:
