@@ -23,6 +23,7 @@ PATHS = [
     "/changes/1?view=side",
     "/rules",
     "/budget",
+    "/rules/channels/new?kind=email",
 ]
 PATHS += ["/plan", "/jobs", "/rules/new", "/collection", "/system", "/sites/import", "/sites/1/text"]
 WIDE = {"width": 1280, "height": 900}
