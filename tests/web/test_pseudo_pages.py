@@ -12,8 +12,8 @@ from pollerd.allocation import registry
 from pollerd.allocation.registered import OBJECTIVES
 from pollerd.daemon.views import ExplanationView
 from pollerd.model import Media, OutcomeKind
+from pollerd.rendering.plan import RESOURCE_TYPES
 from pollerd.site_settings import SITE_SETTINGS
-from pollerd.web.fetch_form import RESOURCE_TYPES
 from tests.support.pseudo import PseudoLanguage, untranslated
 from tests.web.conftest import Web
 from tests.web.test_pages import PATHS
