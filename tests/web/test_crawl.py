@@ -1,0 +1,135 @@
+"""A browser follows every link of the pages, with contents of every kind, at desk and phone width."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+
+from pollerd.model import OutcomeKind, Poll, SiteState
+from pollerd.site_settings import SiteSpec
+from pollerd.storage.values import Batch, PollRecord, SiteContext
+from tests.web.conftest import NewReader, Reader, Web, add_changes, add_hostile
+from tests.web.test_browser import NARROW, RULES, WIDE
+
+_LINKS = "[...document.querySelectorAll('a[href], area[href]')].map((link) => link.href)"
+_IMAGES = (
+    "[...document.querySelectorAll('img')].map((image) => [image.src, image.loading === 'lazy' || image.complete])"
+)
+# Elements that end right of the window, unless they are in a box that scrolls by itself.
+_OUTSIDE = """[...document.querySelectorAll("main *, header *, footer *")].filter((element) => {
+  const box = element.getBoundingClientRect();
+  if (box.width === 0 || box.right <= document.documentElement.clientWidth + 1) return false;
+  for (let parent = element.parentElement; parent; parent = parent.parentElement)
+    if (["auto", "scroll", "hidden"].includes(getComputedStyle(parent).overflowX)) return false;
+  return getComputedStyle(element).visibility !== "hidden" && element.closest(".hidden") === null;
+}).map((element) => element.outerHTML.slice(0, 120))"""
+_SMALL_LETTERS = """[...document.querySelectorAll("svg text")].filter((letters) => {
+  const box = letters.getBoundingClientRect();
+  return box.width > 0 && letters.getScreenCTM().a * parseFloat(getComputedStyle(letters).fontSize) < 10.9;
+}).map((letters) => letters.textContent)"""
+
+
+def kind_of(path: str) -> str:
+    """Returns what addresses of the same page have in common."""
+    return re.sub(r"\d+", "N", path)
+
+
+async def empty(web: Web) -> None:
+    """No site yet."""
+
+
+async def values_and_rules(web: Web) -> None:
+    """Sites with selections, values, rules, channels and a hidden part."""
+    selections = [
+        {"name": "default", "keep": [{"css": "main"}], "values": [{"name": "price", "kind": "number", "css": ".price"}]}
+    ]
+    url = "https://shop.example.org/lamp"
+    answer = await web.api("POST", "/sites", {"url": url, "title": "Lamp", "tags": ["shop"], "selections": selections})
+    site_id = answer.body["id"]
+    await web.poll(
+        site_id, url, ["Lamp\n€ 1,199.00\n", "Lamp\n€ 999.00\n", "Lamp\n€ 949.00\n"], summary="€ 999 → € 949"
+    )
+    hook = {"name": "#prices", "kind": "webhook", "settings": {"url": "https://a.example/x"}}
+    await web.api("POST", "/channels", hook)
+    await web.api("POST", "/rules", {"name": "prices", "channels": ["#prices"], "sites": {"tags": ["shop"]}})
+
+
+async def in_trouble(web: Web) -> None:
+    """Sites that are paused, failing, gone, or that no poll has read yet."""
+    failures = {
+        "refused": (OutcomeKind.HTTP_ERROR, 401, SiteState.BACKING_OFF),
+        "slow": (OutcomeKind.TIMEOUT, None, SiteState.BACKING_OFF),
+        "gone": (OutcomeKind.HTTP_ERROR, 410, SiteState.GONE),
+    }
+    for name, (outcome, status, state) in failures.items():
+        url = f"https://{name}.example.org/{'long-path-' * 12}"
+        site_id = await web.api.add(url)
+        poll = Poll(site_id, 1.8e9, None, outcome, status, 0.1, 0, False)
+        context = SiteContext(site_id, url)
+        await web.api.store.commit(
+            Batch(
+                [PollRecord(poll=poll, context=context, state=state, failures=3, not_before=1.9e9, last_seen_at=1.8e9)]
+            )
+        )
+    paused = await web.api.add("https://paused.example.org/")
+    await web.api("POST", f"/sites/{paused}/pause", {})
+    await web.api.add("https://new.example.org/")
+
+
+async def long_list(web: Web) -> None:
+    """More sites than a page of the list shows."""
+    await web.api.control.sites.add(
+        [SiteSpec(f"https://h{n}.example.org/{n}", tags=(f"t{n % 30}",)) for n in range(120)]
+    )
+
+
+CONTENTS = (empty, add_changes, add_hostile, values_and_rules, in_trouble, long_list)
+
+
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["desk", "phone"])
+@pytest.mark.parametrize("fill", CONTENTS, ids=lambda fill: fill.__name__)
+async def test_every_link_leads_to_a_sound_page(
+    web: Web, new_reader: NewReader, fill: Callable[[Web], Awaitable[None]], viewport: dict[str, int]
+) -> None:
+    await fill(web)
+    reader = await new_reader(web.root, viewport=viewport)
+    waiting, reached = ["/"], {"/"}
+    while waiting:
+        path = waiting.pop()
+        await look_at(reader, web, path)
+        for link in await reader.page.evaluate(_LINKS):
+            address = urlsplit(urljoin(web.root, link))
+            if f"{address.scheme}://{address.netloc}" != web.root:
+                continue
+            target = address.path + (f"?{address.query}" if address.query else "")
+            if kind_of(target) not in reached:
+                reached.add(kind_of(target))
+                if address.path.startswith("/api/") or address.path == "/metrics":
+                    answer = await web.get(target)
+                    assert answer.status == 200, f"{target} on {path}"
+                else:
+                    waiting.append(target)
+    assert {"/sites", "/changes", "/rules", "/system"} <= reached
+    assert reader.complaints == []
+    assert reader.foreign == []
+
+
+async def look_at(reader: Reader, web: Web, path: str) -> None:
+    """Opens a page and checks it."""
+    answer = await reader.page.goto(web.root + path)
+    assert answer is not None
+    assert answer.status == 200, path
+    await asyncio.sleep(0.1)  # scripts write times
+    assert await reader.page.evaluate(_OUTSIDE) == [], path
+    assert await reader.page.evaluate(_SMALL_LETTERS) == [], path
+    for source, shown in await reader.page.evaluate(_IMAGES):
+        image = await web.get(source.removeprefix(web.root))
+        assert (image.status, shown) == (200, True), f"{source} on {path}"
+    report = (await Axe().run(reader.page, options=RULES)).response
+    broken = [(finding["id"], [node["html"][:200] for node in finding["nodes"]]) for finding in report["violations"]]
+    assert broken == [], path
