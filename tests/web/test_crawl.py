@@ -49,8 +49,7 @@ async def values_and_rules(web: Web) -> None:
         {"name": "default", "keep": [{"css": "main"}], "values": [{"name": "price", "kind": "number", "css": ".price"}]}
     ]
     url = "https://shop.example.org/lamp"
-    answer = await web.api("POST", "/sites", {"url": url, "title": "Lamp", "tags": ["shop"], "selections": selections})
-    site_id = answer.body["id"]
+    site_id = await web.api.add(url, title="Lamp", tags=["shop"], selections=selections)
     await web.poll(
         site_id, url, ["Lamp\n€ 1,199.00\n", "Lamp\n€ 999.00\n", "Lamp\n€ 949.00\n"], summary="€ 999 → € 949"
     )
@@ -62,9 +61,9 @@ async def values_and_rules(web: Web) -> None:
 async def in_trouble(web: Web) -> None:
     """Sites that are paused, failing, gone, or that no poll has read yet."""
     failures = {
-        "refused": (OutcomeKind.HTTP_ERROR, 401, SiteState.BACKING_OFF),
+        "refused": (OutcomeKind.DENIED, 401, SiteState.BACKING_OFF),
         "slow": (OutcomeKind.TIMEOUT, None, SiteState.BACKING_OFF),
-        "gone": (OutcomeKind.HTTP_ERROR, 410, SiteState.GONE),
+        "gone": (OutcomeKind.GONE, 410, SiteState.GONE),
     }
     for name, (outcome, status, state) in failures.items():
         url = f"https://{name}.example.org/{'long-path-' * 12}"
