@@ -425,6 +425,13 @@ class Site:
     redirect_count: int = 0
     hidden_changes: int = 0
     """Number of polls that found nothing because all that differed is masked as noise."""
+    page_title: str = ""
+    """What the page or feed calls itself, as last read; empty: nothing."""
+
+    @property
+    def title(self) -> str:
+        """The name that people see: the user's title, else the page's own; empty: there is none."""
+        return self.spec.title or self.page_title
 
 
 class Poll(Struct, frozen=True, gc=False):
@@ -538,3 +545,5 @@ class Change:
     """None: pruned; a screenshot may be kept with it."""
     after_content_id: int | None = None
     """None: pruned; a screenshot may be kept with it."""
+    title: str = ""
+    """The title of its site: the user's, else the page's own; empty: there is none."""

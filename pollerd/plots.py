@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TypeGuard
 
+from pollerd.texts import N_, _
+
 # Ticks of axes, and their labels. Times are UTC epoch seconds.
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
@@ -45,7 +47,7 @@ def time_ticks(low: float, high: float, most: int) -> Sequence[Tick]:
     """Returns at most `most` (2 or more) round times from `low` to `high`, which is larger."""
     low, high = max(low, _EARLIEST), min(high, _LATEST)
     step = _fitting(_STEPS, low, high, most)
-    form = "%H:%M" if high - low < _DAY else "%m-%d %H:%M" if step < _DAY else "%Y-%m-%d"
+    form = N_("%H:%M") if high - low < _DAY else N_("%m-%d %H:%M") if step < _DAY else N_("%Y-%m-%d")
     return [Tick(n * step, moment_text(n * step, form)) for n in _multiples(step, low, high)][:most]
 
 
@@ -62,9 +64,12 @@ def _multiples(step: float, low: float, high: float) -> range:
     return range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
 
 
-def moment_text(at: float, form: str = "%Y-%m-%d %H:%M") -> str:
-    """Returns a time in UTC; one beyond the years 1 to 9999 as the nearest within them."""
-    return datetime.fromtimestamp(min(max(at, _EARLIEST), _LATEST), UTC).strftime(form)
+def moment_text(at: float, form: str = N_("%Y-%m-%d %H:%M")) -> str:
+    """Returns a time in UTC; one beyond the years 1 to 9999 as the nearest within them.
+
+    form: for strftime; a language has its own order of the parts.
+    """
+    return datetime.fromtimestamp(min(max(at, _EARLIEST), _LATEST), UTC).strftime(_(form))
 
 
 # Scales, texts and the frame.

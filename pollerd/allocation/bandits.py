@@ -186,8 +186,8 @@ class MixtureBandit(Periodic):
         return every
 
     def _learn(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
-        for found in changed.tolist():
-            self._arms.learn(self._arm, float(found))
+        for has_changed in changed.tolist():
+            self._arms.learn(self._arm, float(has_changed))
             self._arm = self._arms.choose(self._rng)
 
     # --- storage -------------------------------------------------------------------------------------------------

@@ -113,8 +113,8 @@ def price_curve(mixture: PricedSites, cost: NDArray[np.float64], whole: float, f
     highest, seldom = mixture.split(min(whole * SMALLEST_SHARE, most / 2) / factor)
     if lowest <= 0:  # floors keep it from spending the whole: the price falls to 0 at `most`
         lowest = _last_price(mixture, spending, highest, most)
-    found = [(spending(seldom), highest), (max(most, spending(seldom)), min(lowest, highest))]
-    return _between(found, lambda price: spending(mixture.periods(price)))
+    ends = [(spending(seldom), highest), (max(most, spending(seldom)), min(lowest, highest))]
+    return _between(ends, lambda price: spending(mixture.periods(price)))
 
 
 def _last_price(
@@ -209,8 +209,8 @@ def divide_reported(
 
     A curve that another version wrote counts as not known.
     """
-    found = divide_budget(budget, cost, [_known(curve) for curve in curves], held, able)
-    return found.price, found.grants
+    division = divide_budget(budget, cost, [_known(curve) for curve in curves], held, able)
+    return division.price, division.grants
 
 
 def _known(curve: bytes | None) -> PriceCurve | None:

@@ -177,13 +177,13 @@ def _terms(gap: Values, rates: Values, decay: Values, items: Values) -> _Terms:
     limited = np.isfinite(items) & (rates > 0)
     some_gap, some_rates, some_decay, m = gap[limited], rates[limited], decay[limited], items[limited]
     came, kept[limited] = incomplete_gamma(m, some_rates * some_gap)
-    there = np.zeros(len(m))
+    discounted = np.zeros(len(m))
     possible = came > 0
     # e^{M log ρ} P(M, (λ + μ) τ) = ∫ e^{-μ s} dP(M, λ s) <= P(M, λτ)
     value_left = np.exp(-m[possible] * np.log1p(some_decay[possible] / some_rates[possible]))
     both = (some_rates + some_decay)[possible] * some_gap[possible]
-    there[possible] = value_left * incomplete_gamma(m[possible], both)[0]
-    displaced[limited] = np.maximum(came - there, 0.0)
+    discounted[possible] = value_left * incomplete_gamma(m[possible], both)[0]
+    displaced[limited] = np.maximum(came - discounted, 0.0)
     return _Terms(rates / decay, kept, displaced)
 
 
@@ -225,11 +225,11 @@ def _log_gaps(share: Array, complement: Array, rates: Array, decay: Array, items
     left = np.arange(len(share))
     for _ in range(_MAX_STEPS):
         gap = np.exp(at[left])
-        found, near = index_at(gap, rates[left], decay[left], items[left]), near_limit[left]
-        value = np.where(near, found.missing, found.index)
+        at_gap, near = index_at(gap, rates[left], decay[left], items[left]), near_limit[left]
+        value = np.where(near, at_gap.missing, at_gap.index)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             excess = np.where(near, -1.0, 1.0) * (np.log(value) - target[left])
-            step = excess * value / (gap * found.slope)
+            step = excess * value / (gap * at_gap.slope)
         above = excess > 0
         high[left] = np.where(above, at[left], high[left])
         low[left] = np.where(above, low[left], at[left])
@@ -265,14 +265,14 @@ def split_with_feeds(
     def periods_at(logit: float) -> Array:
         share, rest = 1.0 / (1.0 + math.exp(-logit)), 1.0 / (1.0 + math.exp(logit))
         each, complement = scaled * share, (1.0 - scaled) * share + rest
-        found = np.empty(len(each))
-        found[others] = g_inverse(each[others], complement[others]) / decay[others]
-        found[feeds] = finite_periods(each[feeds], complement[feeds], rates[feeds], decay[feeds], items[feeds])
-        return found
+        periods = np.empty(len(each))
+        periods[others] = g_inverse(each[others], complement[others]) / decay[others]
+        periods[feeds] = finite_periods(each[feeds], complement[feeds], rates[feeds], decay[feeds], items[feeds])
+        return periods
 
-    logit, found = share_out(budget, cost, periods_at, _LOGITS)
+    logit, periods = share_out(budget, cost, periods_at, _LOGITS)
     # what is missing to a limit is 0 below e^-50: a budget so tight that nothing else is polled is spent in proportion
-    every[alive] = found * (float((cost / found).sum()) / budget)
+    every[alive] = periods * (float((cost / periods).sum()) / budget)
     return top / (1.0 + math.exp(-logit)), every
 
 
@@ -328,8 +328,8 @@ class FeedMixture(Mixture):
 
     def _index(self, gaps: Array) -> NDArray[np.float32]:
         out = super()._index(gaps)
-        found = self._weight * finite_index(gaps[None], self._mean, self._decay, self._items)
-        out[self._limited] = found / self._cost[self._limited, None]
+        index = self._weight * finite_index(gaps[None], self._mean, self._decay, self._items)
+        out[self._limited] = index / self._cost[self._limited, None]
         return out
 
     def value(self, period: Array) -> float:
@@ -339,8 +339,8 @@ class FeedMixture(Mixture):
         gap = period[self._limited, None]
         polled = np.isfinite(gap) & (gap > 0)
         gap = np.where(polled, gap, 1.0)
-        found = self._weight * finite_value(gap, self._mean, self._decay, self._items) / gap
-        return super().value(others) + float(found.sum(where=polled))
+        per_second = self._weight * finite_value(gap, self._mean, self._decay, self._items) / gap
+        return super().value(others) + float(per_second.sum(where=polled))
 
 
 # The incomplete gamma function P(M, x) for whole M by interpolation, a tenth of the time of `incomplete_gamma`.

@@ -196,8 +196,8 @@ class CrossingTimes:
 
     def __init__(self, gaps: NDArray[np.float64], rows: NDArray[np.floating]) -> None:
         with np.errstate(divide="ignore"):
-            found = np.fmax(np.log(np.maximum.accumulate(rows, axis=1)), _LEAST)
-        self._log_gaps, self._rows = np.log(gaps), found.astype(np.float32)
+            log_rows = np.fmax(np.log(np.maximum.accumulate(rows, axis=1)), _LEAST)
+        self._log_gaps, self._rows = np.log(gaps), log_rows.astype(np.float32)
         self._starts = np.arange(len(rows)) * len(gaps)
 
     @property
@@ -226,15 +226,15 @@ class CrossingTimes:
     def _below(self, log_level: float | NDArray[np.float64]) -> NDArray[np.int64]:
         """Returns the number of columns of each row below the level, by a binary search in all rows at once."""
         number = self._rows.shape[1]
-        found = np.zeros(len(self._rows), np.int64)
+        below = np.zeros(len(self._rows), np.int64)
         step = 1 << (number.bit_length() - 1)
         while step:
-            beyond = found + step
+            beyond = below + step
             fits = beyond <= number
             columns = self._starts + np.minimum(beyond, number) - 1
-            found = np.where(fits & (self._rows.take(columns) < log_level), beyond, found)
+            below = np.where(fits & (self._rows.take(columns) < log_level), beyond, below)
             step >>= 1
-        return found
+        return below
 
 
 # The index under a belief about the rate, a mixture over rates, and the optimal split of a budget under it.
@@ -307,10 +307,10 @@ class Mixture:
         for at in range(0, len(out), _ROWS_AT_A_TIME):
             some = slice(at, at + _ROWS_AT_A_TIME)
             if len(self._rate) == 1:
-                found = self._amplitude[some] @ g(self._rate[0][:, None] * gaps)
+                index = self._amplitude[some] @ g(self._rate[0][:, None] * gaps)
             else:
-                found = self._amplitude[some] * g(self._rate[some] * gaps)
-            out[some] = found / self._cost[some, None]
+                index = self._amplitude[some] * g(self._rate[some] * gaps)
+            out[some] = index / self._cost[some, None]
         return out
 
     def value(self, period: NDArray[np.float64]) -> float:
@@ -322,8 +322,8 @@ class Mixture:
             polled = np.isfinite(gap) & (gap > 0)
             gap = np.where(polled, gap, 1.0)
             rate = self._rate if len(self._rate) == 1 else self._rate[some]
-            found = (self._amplitude[some] * -np.expm1(-rate * gap[:, None])).sum(1) / gap
-            total += float(found.sum(where=polled))
+            per_second = (self._amplitude[some] * -np.expm1(-rate * gap[:, None])).sum(1) / gap
+            total += float(per_second.sum(where=polled))
         return total
 
     def periods(self, price: float) -> NDArray[np.float64]:

@@ -39,11 +39,11 @@ def unpack(allocator: str, version: int, data: bytes) -> dict[str, NDArray[Any]]
     head, line, body = data.partition(b"\n")
     try:
         header = json.loads(head) if line else {}
-        given = tuple(header.get(key) for key in ("allocator", "version", "envelope"))
+        origin = tuple(header.get(key) for key in ("allocator", "version", "envelope"))
     except (ValueError, AttributeError) as error:
         raise InvalidValueError("shared_state", allowed, head[:80]) from error
-    if given != (allocator, version, ENVELOPE):
-        raise InvalidValueError("shared_state", allowed, given)
+    if origin != (allocator, version, ENVELOPE):
+        raise InvalidValueError("shared_state", allowed, origin)
     if _checksum(header.get("arrays"), body) != header.get("checksum"):
         raise InvalidValueError("shared_state", f"undamaged {allowed}", f"{len(data)} bytes with another checksum")
     out, at = {}, 0
@@ -105,12 +105,12 @@ def unpack_rows(
     width = 8 * (fields + (version is not None))
     if site_state.shape != (rows, width) or site_state.dtype != np.uint8:
         raise InvalidValueError("site_state", f"uint8[{rows}, {width}]", site_state.shape)
-    found = np.ascontiguousarray(site_state).view("<f8").astype(np.float64).reshape(rows, width // 8)
+    columns = np.ascontiguousarray(site_state).view("<f8").astype(np.float64).reshape(rows, width // 8)
     if version is None:
-        return found
-    if (found[:, 0] != version).any():
-        raise InvalidValueError("site_state", f"rows of {allocator}, version {version}", found[0, 0])
-    return found[:, 1:]
+        return columns
+    if (columns[:, 0] != version).any():
+        raise InvalidValueError("site_state", f"rows of {allocator}, version {version}", columns[0, 0])
+    return columns[:, 1:]
 
 
 def all_sound(allocator: str, what: str, sound: NDArray[np.bool_], values: NDArray[Any]) -> None:

@@ -218,9 +218,9 @@ class PricedSites(Protocol):
         """Returns the price θ at which the budget (cost per second, > 0) is spent, and the periods float64[k] s."""
 
 
-def deadlines(given: Array, usual: float = DEFAULT_DEADLINE_S) -> Array:
+def deadlines(own_deadline: Array, usual: float = DEFAULT_DEADLINE_S) -> Array:
     """Returns deadlines in s, with the usual one for nan, any shape."""
-    return np.where(np.isnan(given), usual, given)
+    return np.where(np.isnan(own_deadline), usual, own_deadline)
 
 
 def priced_sites(
@@ -240,5 +240,5 @@ def priced_sites(
         return Mixture.believed(belief, weight, cost, half_life, floor, objective)
     rates, shares = belief
     mean = (np.nan_to_num(shares) * np.nan_to_num(rates)).sum(1)
-    given = np.full(len(weight), np.nan) if deadline is None else deadline
-    return TimelySites(weight * mean, cost, floor, deadlines(given) if objective == "deadline" else None)
+    own_deadline = np.full(len(weight), np.nan) if deadline is None else deadline
+    return TimelySites(weight * mean, cost, floor, deadlines(own_deadline) if objective == "deadline" else None)

@@ -137,14 +137,16 @@ def evidence_of(statistics: ReadStatistics) -> HostEvidence:
     return HostEvidence(precision / spread, weighted / spread)
 
 
-def estimate(statistics: ReadStatistics, given: float | None = None, others: HostEvidence = NO_EVIDENCE) -> HalfLife:
+def estimate(
+    statistics: ReadStatistics, half_life: float | None = None, others: HostEvidence = NO_EVIDENCE
+) -> HalfLife:
     """Returns the half-life of a site.
 
-    given: the half-life that the user gave, s > 0; the prior is around it, then, and the host is not asked. None: the
+    half_life: that the user gave, s > 0; the prior is around it, then, and the host is not asked. None: the
     default. others: evidence of the other sites of its host.
     """
-    if given is not None:
-        centre, variance = _log_rate(given), WITHIN_HOST**2 + BETWEEN_HOSTS**2
+    if half_life is not None:
+        centre, variance = _log_rate(half_life), WITHIN_HOST**2 + BETWEEN_HOSTS**2
     else:
         precision = 1.0 / BETWEEN_HOSTS**2 + others.precision
         centre = (_log_rate(DEFAULT_HALF_LIFE_S) / BETWEEN_HOSTS**2 + others.weighted) / precision
@@ -271,10 +273,12 @@ class SiteReads:
 
     def so_far(self) -> ReadStatistics:
         """Returns the statistics with the reads of the open change, but for those that wait."""
-        one = self.open
-        if one is None:
+        change = self.open
+        if change is None:
             return self.statistics
-        return one.seen.so_far(one.named.so_far(self.statistics, one.complete_until), one.seen_complete_until)
+        return change.seen.so_far(
+            change.named.so_far(self.statistics, change.complete_until), change.seen_complete_until
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,13 +318,13 @@ class _Moments:
     def of(cls, changes: Sequence[PublishedChange]) -> _Moments:
         times = sorted({change.published_at for change in changes})
         unseen: dict[float, float] = {}
-        for one in changes:
-            begins = one.published_at if one.unseen_from is None else one.unseen_from
-            unseen[one.published_at] = min(unseen.get(one.published_at, math.inf), begins)
+        for change in changes:
+            begins = change.published_at if change.unseen_from is None else change.unseen_from
+            unseen[change.published_at] = min(unseen.get(change.published_at, math.inf), begins)
         return cls(
             times,
             {change.id: change.published_at for change in changes},
-            {one.published_at: one.id for one in sorted(changes, key=lambda one: one.id)},
+            {change.published_at: change.id for change in sorted(changes, key=lambda change: change.id)},
             dict(pairwise(times)),
             {before: max(unseen[then], before) for before, then in pairwise(times)},
         )
@@ -378,42 +382,44 @@ def take_reads(
     return replace(site, reads=site.reads + counts.taken), counts
 
 
-def _looked_at_again(site: SiteReads, one: OpenChange, begun: float, moments: _Moments, seen_until: float) -> SiteReads:
+def _looked_at_again(
+    site: SiteReads, change: OpenChange, begun: float, moments: _Moments, seen_until: float
+) -> SiteReads:
     """Returns the site as polls since then leave it: reads waited for them, and another change may have followed."""
-    known_until = moments.unseen_after.get(begun, seen_until) - one.published_at
-    if one.waiting.number and one.waiting.longest <= known_until:
-        one = replace(one, seen=one.seen + one.waiting, waiting=NO_READS)
+    known_until = moments.unseen_after.get(begun, seen_until) - change.published_at
+    if change.waiting.number and change.waiting.longest <= known_until:
+        change = replace(change, seen=change.seen + change.waiting, waiting=NO_READS)
     if begun not in moments.after:
-        return replace(site, open=one)
-    return replace(site, statistics=_closed(site.statistics.faded(), one, begun, moments), open=None)
+        return replace(site, open=change)
+    return replace(site, statistics=_closed(site.statistics.faded(), change, begun, moments), open=None)
 
 
-def _closed(statistics: ReadStatistics, one: OpenChange, begun: float, moments: _Moments) -> ReadStatistics:
+def _closed(statistics: ReadStatistics, change: OpenChange, begun: float, moments: _Moments) -> ReadStatistics:
     """Returns the statistics with the reads of a change that another one has followed; reads that wait are dropped."""
-    statistics = one.named.within(statistics, moments.after[begun] - begun)
-    return one.seen.within(statistics, moments.unseen_after[begun] - begun)
+    statistics = change.named.within(statistics, moments.after[begun] - begun)
+    return change.seen.within(statistics, moments.unseen_after[begun] - begun)
 
 
-def _with(site: SiteReads, one: OpenChange, moments: _Moments) -> SiteReads:
+def _with(site: SiteReads, change: OpenChange, moments: _Moments) -> SiteReads:
     """Returns the site with these reads of one change."""
-    is_new = one.id > site.newest
+    is_new = change.id > site.newest
     held = site.open
-    if one.published_at in moments.after:
+    if change.published_at in moments.after:
         statistics = site.statistics.faded() if is_new else site.statistics
-        site = replace(site, statistics=_closed(statistics, one, one.published_at, moments))
-    elif held is not None and held.published_at == one.published_at:
-        joined = {name: getattr(held, name) + getattr(one, name) for name in ("named", "seen", "waiting")}
-        site = replace(site, open=replace(held, id=one.id, **joined))
+        site = replace(site, statistics=_closed(statistics, change, change.published_at, moments))
+    elif held is not None and held.published_at == change.published_at:
+        joined = {name: getattr(held, name) + getattr(change, name) for name in ("named", "seen", "waiting")}
+        site = replace(site, open=replace(held, id=change.id, **joined))
     else:
-        site = replace(site, open=one)
-    return replace(site, changes=site.changes + is_new, newest=max(site.newest, one.id))
+        site = replace(site, open=change)
+    return replace(site, changes=site.changes + is_new, newest=max(site.newest, change.id))
 
 
-def _complete(one: OpenChange, until: float, seen_until: float) -> OpenChange:
+def _complete(change: OpenChange, until: float, seen_until: float) -> OpenChange:
     """Returns the open change, all of whose reads until then, epoch s, were reported."""
-    age, seen = until - one.published_at, min(until, seen_until) - one.published_at
+    age, seen = until - change.published_at, min(until, seen_until) - change.published_at
     return replace(
-        one,
-        complete_until=max(age, one.complete_until),
-        seen_complete_until=max(seen, one.seen_complete_until),
+        change,
+        complete_until=max(age, change.complete_until),
+        seen_complete_until=max(seen, change.seen_complete_until),
     )

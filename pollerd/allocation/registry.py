@@ -135,9 +135,9 @@ def create(
     if not isinstance(rng, np.random.Generator):
         raise InvalidValueError("rng", "a numpy.random.Generator", rng)
     make, allowed = _MAKERS[name]
-    for given in parameters:
-        if given not in allowed:
-            raise InvalidValueError(f"parameter of {name}", f"one of {', '.join(allowed) or 'none'}", given)
+    for parameter in parameters:
+        if parameter not in allowed:
+            raise InvalidValueError(f"parameter of {name}", f"one of {', '.join(allowed) or 'none'}", parameter)
     deadline = positive("deadline", deadline)
     if name in _WITH_DEADLINE:
         parameters = {**parameters, "deadline": deadline}

@@ -32,34 +32,34 @@ def _number(value: object) -> float:
 
 def positive(field: str, value: float) -> float:
     """Returns the value as a float, finite and > 0."""
-    given = _number(value)
-    if not (math.isfinite(given) and given > 0):
+    number = _number(value)
+    if not (math.isfinite(number) and number > 0):
         raise InvalidValueError(field, "finite and > 0", value)
-    return given
+    return number
 
 
 def positive_or_0(field: str, value: float) -> float:
     """Returns the value as a float, finite and >= 0."""
-    given = _number(value)
-    if not (math.isfinite(given) and given >= 0):
+    number = _number(value)
+    if not (math.isfinite(number) and number >= 0):
         raise InvalidValueError(field, "finite and > 0, or 0 for the default", value)
-    return given
+    return number
 
 
 def between(field: str, value: float, low: float, high: float) -> float:
     """Returns the value as a float, low <= value <= high."""
-    given = _number(value)
-    if not low <= given <= high:
+    number = _number(value)
+    if not low <= number <= high:
         raise InvalidValueError(field, f"from {low:g} to {high:g}", value)
-    return given
+    return number
 
 
 def whole(field: str, value: float, low: int, high: int) -> int:
     """Returns the value as an int, low <= value <= high; accepts integral floats."""
-    given = _number(value)
-    if not low <= given <= high or given != int(given):
+    number = _number(value)
+    if not low <= number <= high or number != int(number):
         raise InvalidValueError(field, f"a whole number from {low} to {high}", value)
-    return int(given)
+    return int(number)
 
 
 def one_of(field: str, value: object, allowed: Iterable[str]) -> str:
@@ -97,39 +97,39 @@ def row_numbers(field: str, values: Any) -> NDArray[np.int64]:
 
 def distinct_slots(slots: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns slots as int64[k]: >= 0, one-dimensional, distinct."""
-    given = row_numbers("slots", slots)
-    if given.ndim != 1 or (given.size and (given.min() < 0 or _any_twice(given))):
+    numbers = row_numbers("slots", slots)
+    if numbers.ndim != 1 or (numbers.size and (numbers.min() < 0 or _any_twice(numbers))):
         raise InvalidValueError("slots", "distinct row numbers >= 0", slots)
-    return given
+    return numbers
 
 
-def _any_twice(given: NDArray[np.int64]) -> bool:
-    if (given[1:] > given[:-1]).all():  # ascending, as from a list: this check takes a hundredth of the time
+def _any_twice(numbers: NDArray[np.int64]) -> bool:
+    if (numbers[1:] > numbers[:-1]).all():  # ascending, as from a list: this check takes a hundredth of the time
         return False
-    return bool(np.unique(given).size != given.size)
+    return bool(np.unique(numbers).size != numbers.size)
 
 
 def column(
     field: str, values: NDArray[np.float64], k: int, *, zero: bool = False, missing: bool = False
 ) -> NDArray[np.float64]:
     """Returns values as float64[k]: finite and > 0 (>= 0 with `zero`); nan is allowed with `missing`."""
-    given = floats(field, values)
+    numbers = floats(field, values)
     with np.errstate(invalid="ignore"):
-        good = np.isfinite(given) & (given >= 0 if zero else given > 0)
+        good = np.isfinite(numbers) & (numbers >= 0 if zero else numbers > 0)
     if missing:
-        good |= np.isnan(given)
-    if given.shape != (k,) or not good.all():
+        good |= np.isnan(numbers)
+    if numbers.shape != (k,) or not good.all():
         allowed = f"{k} finite values {'>= 0' if zero else '> 0'}{' or nan' if missing else ''}"
         raise InvalidValueError(field, allowed, values)
-    return given
+    return numbers
 
 
 def host_numbers(host: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     """Returns host numbers as int64[k], -1 for none."""
-    given = row_numbers("host", host)
-    if given.shape != (k,) or (k and not -1 <= given.min() <= given.max() < 2**31):
+    numbers = row_numbers("host", host)
+    if numbers.shape != (k,) or (k and not -1 <= numbers.min() <= numbers.max() < 2**31):
         raise InvalidValueError("host", f"{k} whole numbers from -1 to 2147483647", host)
-    return given
+    return numbers
 
 
 ROWS_AT_A_TIME = 65_536
@@ -233,10 +233,10 @@ class SlotTable(Columns):
         slots, others = row_numbers("slots", slots), self.used.copy()
         others[slots[slots < len(others)]] = False
         for field, values, known in (("weight", weight, self.weight), ("cost", cost, self.cost)):
-            given = np.atleast_1d(floats(field, values))
-            values = np.unique(np.concatenate([known[others], given]))
+            admitted = np.atleast_1d(floats(field, values))
+            values = np.unique(np.concatenate([known[others], admitted]))
             if len(values) > 1:
-                usual = float(known[others][0]) if others.any() else float(given[0])
+                usual = float(known[others][0]) if others.any() else float(admitted[0])
                 odd = values[values != usual]
                 raise InvalidValueError(
                     field, f"{usual:g} as for every site while {allocator} allocates", float(odd[0])
@@ -352,11 +352,11 @@ class PollCounts:
         Gaps count as 10^18 s at most.
         """
         elapsed = np.minimum(elapsed, NEVER_POLLED_S)
-        found = np.empty((len(slots), len(FIELDS)))
-        found[:, 0], found[:, 1] = 1.0, changed
-        found[:, 3] = changed * elapsed
-        found[:, 2] = elapsed - found[:, 3]
-        np.add.at(self.rows, slots, found)
+        counts = np.empty((len(slots), len(FIELDS)))
+        counts[:, 0], counts[:, 1] = 1.0, changed
+        counts[:, 3] = changed * elapsed
+        counts[:, 2] = elapsed - counts[:, 3]
+        np.add.at(self.rows, slots, counts)
         while (full := self.rows[slots, 0] >= self._memory).any():
             self.rows[np.unique(slots[full])] /= 2
 

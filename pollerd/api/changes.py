@@ -142,7 +142,8 @@ def _add_entry(feed: ElementTree.Element, change: Change, root: str) -> None:
 def _title(change: Change) -> str:
     first_line = change.summary.strip().partition("\n")[0]
     short = first_line if len(first_line) <= _TITLE_CHARACTERS else first_line[:_TITLE_CHARACTERS] + "…"
-    return f"{change.url}: {short}" if short else change.url
+    name = change.title or change.url
+    return f"{name}: {short}" if short else name
 
 
 def _add(parent: ElementTree.Element, tag: str, text: str | None = None, **attributes: str) -> None:

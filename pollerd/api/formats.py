@@ -41,6 +41,14 @@ SUFFIXES = {
 """Format of a list by its file suffix."""
 
 
+class MovedFrom(StrEnum):
+    """Programs of which sites can be moved."""
+
+    URLWATCH = "urlwatch"
+    WEBCHANGES = "webchanges"
+    CHANGEDETECTION = "changedetection"
+
+
 class CollectionFormat(StrEnum):
     """How a collection is written."""
 

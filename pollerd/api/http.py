@@ -23,6 +23,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pollerd import texts
 from pollerd.api.access import NO_NUL, shown
 from pollerd.daemon.control.control import Control
 from pollerd.errors import InvalidValueError, unknown_name
@@ -300,7 +301,7 @@ HEADERS = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy",
 
 
 class AnswerHeaders:
-    """Sets `HEADERS` on every answer, including refusals and faults.
+    """Sets `HEADERS` on every answer, including refusals and faults, and answers in the reader's language.
 
     An answer that sets one of them keeps its own: an HTML page has its own policy.
     """
@@ -318,7 +319,17 @@ class AnswerHeaders:
                 message = {**message, "headers": headers + [own for own in HEADERS if own[0] not in names]}
             await send(message)
 
-        await self._app(scope, receive, with_headers)
+        with texts.speaking(await _language_of(scope)):
+            await self._app(scope, receive, with_headers)
+
+
+async def _language_of(scope: Scope) -> texts.TextLanguage:
+    """Returns the language that a request asks for; the program's if it asks for none, or for none that there is."""
+    accepted = next((value for name, value in scope.get("headers", ()) if name == b"accept-language"), b"")
+    code = texts.code_of_header(accepted.decode("latin-1")) if accepted else None
+    if code is None:
+        return texts.current()
+    return texts.LOADED[code] if code in texts.LOADED else await asyncio.to_thread(texts.language, code)
 
 
 # What calls are given: the daemon, the store, the caller.

@@ -238,7 +238,7 @@ def _drawn(site: Site, name: str, selection: str, readings: list[RecordedReading
         and any(not reading.value.problem for reading in readings)
     ):
         raise InvalidValueError("name", "of a value that is a number, price or date: texts have no plot", name)
-    whose = site.spec.title or site.spec.url
+    whose = site.title or site.spec.url
     of = "" if selection == DEFAULT_SELECTION else f"{selection}, "
     last = max(site.last_poll_at or 0.0, readings[-1].at if readings else 0.0)
     return line_plot(points, PlotLabels(f"{name} - {of}{whose}", unit or "", dates=dates), last)

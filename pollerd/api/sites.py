@@ -179,6 +179,7 @@ else:
 class SiteSchema(_ShownSite):
     """A site as it stands, with what it inherits from tags; null: the daemon's. `explain` says what comes whence."""
 
+    page_title: str = Field(description="what the page or feed calls itself, shown if `title` is empty; empty: nothing")
     learned_half_life: float | None = Field(
         description="learned from reads of its changes; in force where half_life is null; null: none is"
     )
@@ -219,6 +220,7 @@ class SiteSchema(_ShownSite):
             method="GET" if spec.access.body is None else "POST",
             proxy=None if spec.access.proxy is None else without_userinfo(spec.access.proxy),
             title=spec.title,
+            page_title=site.page_title,
             created_at=site.created_at,
             last_poll_at=site.last_poll_at,
             next_poll_at=site.next_poll_at if live is None else live.next_poll_at,

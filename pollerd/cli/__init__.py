@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
+from pollerd import texts
 from pollerd.cli.loading import INTERRUPTED, loading
 from pollerd.errors import PollerdError
 
@@ -12,6 +14,7 @@ def main() -> None:
     """Runs the command line; usage errors end with one clear line and exit code 2, Ctrl-C with 130."""
     try:
         with loading():
+            texts.speak(texts.language(texts.code_of_environment(os.environ)))
             from pollerd.cli.commands import app
         app()
     except KeyboardInterrupt:
@@ -35,7 +38,7 @@ def _say(error: Exception) -> None:
 
 
 def _leaves(group: ExceptionGroup[PollerdError]) -> list[Exception]:
-    found: list[Exception] = []
+    leaves: list[Exception] = []
     for error in group.exceptions:
-        found.extend(_leaves(error) if isinstance(error, ExceptionGroup) else [error])
-    return found
+        leaves.extend(_leaves(error) if isinstance(error, ExceptionGroup) else [error])
+    return leaves

@@ -74,11 +74,11 @@ def diff(
     with daemon_at(url, token, timeout) as daemon:
         path = f"/changes/{change}/diff?context={context}"
         media = "application/json" if as_json else "text/plain"
-        found = b"".join(daemon.download(path, headers={"Accept": media}))
+        body = b"".join(daemon.download(path, headers={"Accept": media}))
     if as_json:
-        show_json(json.loads(found))
+        show_json(json.loads(body))
         return
-    for line in found.decode("utf-8", "replace").removesuffix("\n").split("\n"):
+    for line in body.decode("utf-8", "replace").removesuffix("\n").split("\n"):
         typer.secho(clean_line(line), fg=_colour(line))
 
 

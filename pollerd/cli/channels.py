@@ -65,19 +65,19 @@ def with_settings(before: Mapping[str, Any], kind: str, options: ChannelOptions)
 
     Raises typer.BadParameter.
     """
-    found = json.loads(json.dumps(before))
+    settings = json.loads(json.dumps(before))
     again: set[str] = set()
-    for one in options.setting or ():
-        name, value = _parted(one, "--set")
+    for text in options.setting or ():
+        name, value = _parted(text, "--set")
         _refuse_secret(name, value, kind)
-        _put(found, name, _value(value), listed=name in _LISTS, more=name in again)
+        _put(settings, name, _value(value), listed=name in _LISTS, more=name in again)
         again.add(name)
-    for one in options.secret_file or ():
-        name, file = _parted(one, "--secret-file")
-        _put(found, name, _read(Path(file)))
+    for text in options.secret_file or ():
+        name, file = _parted(text, "--secret-file")
+        _put(settings, name, _read(Path(file)))
     for name in options.secret or ():
-        _put(found, name, _prompted(name))
-    return {name: value for name, value in found.items() if value is not None}
+        _put(settings, name, _prompted(name))
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _parted(text: str, option: str) -> tuple[str, str]:
@@ -104,19 +104,19 @@ def _value(text: str) -> Any:
         return text
 
 
-def _put(found: dict[str, Any], name: str, value: Any, *, listed: bool = False, more: bool = False) -> None:
+def _put(settings: dict[str, Any], name: str, value: Any, *, listed: bool = False, more: bool = False) -> None:
     """Sets a field; a dot leads into a table. listed: a list even of one; more: beside what was set before."""
     first, dot, rest = name.partition(".")
     if dot:
-        inner = found.get(first)
-        found[first] = dict(inner) if isinstance(inner, dict) else {}
-        _put(found[first], rest, value, listed=listed, more=more)
+        inner = settings.get(first)
+        settings[first] = dict(inner) if isinstance(inner, dict) else {}
+        _put(settings[first], rest, value, listed=listed, more=more)
         return
     if more:
-        before = found[name] if isinstance(found[name], list) else [found[name]]
-        found[name] = [*before, value]
+        before = settings[name] if isinstance(settings[name], list) else [settings[name]]
+        settings[name] = [*before, value]
     else:
-        found[name] = [value] if listed and not isinstance(value, list) else value
+        settings[name] = [value] if listed and not isinstance(value, list) else value
 
 
 def _read(file: Path) -> str:
@@ -184,8 +184,13 @@ Enabled = Annotated[bool | None, typer.Option("--enable/--disable", help="Whethe
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
     """List channels: kind, state, queued and failed messages."""
     with daemon_at(url, token, timeout) as daemon:
-        found = daemon.call("GET", "/channels")["items"]
-    show_list(_COLUMNS, found, as_json=as_json, row=lambda one: {**one, **one["queue"], "state": _state(one)})
+        channels = daemon.call("GET", "/channels")["items"]
+    show_list(
+        _COLUMNS,
+        channels,
+        as_json=as_json,
+        row=lambda channel: {**channel, **channel["queue"], "state": _state(channel)},
+    )
 
 
 @app.command()
@@ -207,7 +212,7 @@ def add(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name; it can be in the file instead.")] = None,
     kind: Annotated[str | None, typer.Option(help="webhook, email, nats or apprise.")] = None,
     *,
-    given: ChannelOptions,
+    options: ChannelOptions,
     enabled: Enabled = None,
     url: Url = None,
     token: Token = None,
@@ -218,14 +223,14 @@ def add(
 
     Example: pollerd channels add hook --kind webhook --set url=https://example.org/hook
     """
-    there = table_in(given.file)
-    name, kind = name or there.pop("name", None), kind or there.pop("kind", None)
-    there = {key: value for key, value in there.items() if key not in ("name", "kind")}
-    is_enabled = there.pop("enabled", True) if enabled is None else enabled
-    there.pop("enabled", None)
+    table = table_in(options.file)
+    name, kind = name or table.pop("name", None), kind or table.pop("kind", None)
+    table = {key: value for key, value in table.items() if key not in ("name", "kind")}
+    is_enabled = table.pop("enabled", True) if enabled is None else enabled
+    table.pop("enabled", None)
     if name is None or kind is None:
         refuse("a channel needs a name and a kind: pollerd channels add NAME --kind webhook --set url=https://…")
-    settings = with_settings(there, str(kind), given)
+    settings = with_settings(table, str(kind), options)
     body = {"name": name, "kind": kind, "enabled": is_enabled, "settings": settings}
     with daemon_at(url, token, timeout) as daemon:
         _show(daemon.call("POST", "/channels", body), as_json)
@@ -237,7 +242,7 @@ def edit(
     channel: ChannelName,
     new_name: Annotated[str | None, typer.Option(help="Renames it, in rules, too.")] = None,
     *,
-    given: ChannelOptions,
+    options: ChannelOptions,
     enabled: Enabled = None,
     url: Url = None,
     token: Token = None,
@@ -252,14 +257,14 @@ def edit(
     patch: dict[str, Any] = {
         name: value for name, value in (("name", new_name), ("enabled", enabled)) if value is not None
     }
-    if not patch and not given.any():
+    if not patch and not options.any():
         refuse("nothing to change: give a setting, as --set url=https://…")
     with daemon_at(url, token, timeout) as daemon:
-        there = channel_named(daemon, channel)
-        if given.any():
-            before = _settings(there) if given.file is None else _only_settings(table_in(given.file))
-            patch["settings"] = with_settings(before, there["kind"], given)
-        _show(daemon.call("PATCH", f"/channels/{there['id']}", patch), as_json)
+        stored = channel_named(daemon, channel)
+        if options.any():
+            before = _settings(stored) if options.file is None else _only_settings(table_in(options.file))
+            patch["settings"] = with_settings(before, stored["kind"], options)
+        _show(daemon.call("PATCH", f"/channels/{stored['id']}", patch), as_json)
 
 
 @app.command()
@@ -273,10 +278,10 @@ def remove(
 ) -> None:
     """Remove a channel. Its queued messages fail. Refused while rules name it, unless --from-rules."""
     with daemon_at(url, token, timeout) as daemon:
-        there = channel_named(daemon, channel)
-        daemon.call("DELETE", f"/channels/{there['id']}{'?from_rules=true' if from_rules else ''}")
-    gone = {"id": there["id"], "name": there["name"], "removed": True}
-    show_done(f"removed the channel {there['name']}", gone, as_json=as_json)
+        stored = channel_named(daemon, channel)
+        daemon.call("DELETE", f"/channels/{stored['id']}{'?from_rules=true' if from_rules else ''}")
+    gone = {"id": stored["id"], "name": stored["name"], "removed": True}
+    show_done(f"removed the channel {stored['name']}", gone, as_json=as_json)
 
 
 @app.command("test")
@@ -289,9 +294,9 @@ def try_(
 ) -> None:
     """Send a test message at once, and show the result. Exit code 1 if it was not sent."""
     with daemon_at(url, token, max(timeout, _TEST_SECONDS)) as daemon:
-        found = daemon.call("POST", f"/channels/{channel_named(daemon, channel)['id']}/test")
-    show_one(found, as_json=as_json)
-    raise typer.Exit(0 if found["outcome"] == "sent" else WRONG)
+        result = daemon.call("POST", f"/channels/{channel_named(daemon, channel)['id']}/test")
+    show_one(result, as_json=as_json)
+    raise typer.Exit(0 if result["outcome"] == "sent" else WRONG)
 
 
 @app.command()
@@ -321,32 +326,32 @@ def resend(
 ) -> None:
     """Queue all failed messages of a channel again."""
     with daemon_at(url, token, timeout) as daemon:
-        found = daemon.call("POST", f"/channels/{channel_named(daemon, channel)['id']}/resend")
-    show_done(f"{found['resent']} queued again", found, as_json=as_json)
+        result = daemon.call("POST", f"/channels/{channel_named(daemon, channel)['id']}/resend")
+    show_done(f"{result['resent']} queued again", result, as_json=as_json)
 
 
-def _only_settings(there: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in there.items() if key not in ("name", "kind", "enabled")}
+def _only_settings(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in ("name", "kind", "enabled")}
 
 
-def _settings(there: dict[str, Any]) -> dict[str, Any]:
+def _settings(channel: dict[str, Any]) -> dict[str, Any]:
     """Returns the settings as shown, as the daemon takes them again."""
-    return {name: value for name, value in there["settings"].items() if name not in ("secrets", "fault")}
+    return {name: value for name, value in channel["settings"].items() if name not in ("secrets", "fault")}
 
 
-def _state(one: dict[str, Any]) -> str:
-    if not one["enabled"]:
+def _state(channel: dict[str, Any]) -> str:
+    if not channel["enabled"]:
         return "disabled"
-    state = "paused" if one["paused_at"] is not None else "active"
-    return f"{state}, not fenced" if one.get("not_fenced") else state
+    state = "paused" if channel["paused_at"] is not None else "active"
+    return f"{state}, not fenced" if channel.get("not_fenced") else state
 
 
-def _show(one: dict[str, Any], as_json: bool) -> None:
+def _show(channel: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        show_json(one)
+        show_json(channel)
         return
-    settings, queue = one["settings"], one["queue"]
-    fields = {name: value for name, value in one.items() if name not in ("settings", "queue", "secret")}
+    settings, queue = channel["settings"], channel["queue"]
+    fields = {name: value for name, value in channel.items() if name not in ("settings", "queue", "secret")}
     delivery = {f"delivery.{name}": value for name, value in settings.pop("delivery", {}).items()}
-    secret = {} if one["secret"] is None else {"secret": one["secret"]}
+    secret = {} if channel["secret"] is None else {"secret": channel["secret"]}
     show_fields({**fields, **settings, **delivery, **queue, **secret})

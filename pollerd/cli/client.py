@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 import typer
 
-from pollerd import quantities
+from pollerd import quantities, texts
 from pollerd.app.environment import client_defaults, other_variables
 from pollerd.cli.output import CallError, UnansweredError, as_typed, clean
 from pollerd.errors import InvalidValueError, PollerdError
@@ -62,6 +62,8 @@ class ApiClient:
         self.url = url.rstrip("/")
         self._address, self.timeout = masked(self.url), timeout
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        if (language := texts.current().code) != texts.ENGLISH:
+            self._headers["Accept-Language"] = language.replace("_", "-")
         # The daemon is called directly, without a proxy.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
 
@@ -111,12 +113,12 @@ class ApiClient:
 
     def pages(self, path: str, query: Mapping[str, str | None], limit: int | None = None) -> Iterator[Any]:
         """Yields the items of a list, page by page; at most `limit`."""
-        given = {name: value for name, value in query.items() if value is not None}
+        parameters = {name: value for name, value in query.items() if value is not None}
         cursor: str | None = None
         while limit is None or limit > 0:
             more = {} if cursor is None else {"cursor": cursor}
             size = PAGE if limit is None else min(limit, PAGE)
-            page = self.call("GET", f"{path}?{urlencode({**given, 'limit': size, **more})}")
+            page = self.call("GET", f"{path}?{urlencode({**parameters, 'limit': size, **more})}")
             yield from page["items"]
             cursor = page["next_cursor"]
             if cursor is None:
@@ -176,13 +178,13 @@ def _refusal(error: urllib.error.HTTPError) -> str:
     try:
         problem = json.loads(error.read())
         detail = str(problem["detail"])
-        given = problem.get("errors", [{}])[0].get("given")
+        value = problem.get("errors", [{}])[0].get("given")
     except (ValueError, LookupError, TypeError, AttributeError, OSError, http.client.HTTPException):
         return f"the daemon refuses: {error.code} {error.reason}"
     if error.code == HTTPStatus.UNAUTHORIZED:
         sent = "invalid_token" in (error.headers.get("WWW-Authenticate") or "")
         return f"{detail}; --token or POLLERD_TOKEN holds another" if sent else f"{detail}: {_GIVE_TOKEN}"
-    return detail if given is None else f"{detail}; given: {given!r}"
+    return detail if value is None else f"{detail}; given: {value!r}"
 
 
 # The connection of a command to the daemon, with exit codes of errors.
@@ -245,12 +247,12 @@ def followed(daemon: ApiClient, query: Mapping[str, str | None], last: int | Non
     On interruption, reports it once on standard error, reconnects and continues. Raises `CallError` if the daemon
     cannot be reached at first, or refuses.
     """
-    given = {name: value for name, value in query.items() if value is not None}
+    parameters = {name: value for name, value in query.items() if value is not None}
     breaks, position = 0, None if last is None else str(last)
     begun = False
     while True:
         try:
-            for event in _events(daemon, given, position):
+            for event in _events(daemon, parameters, position):
                 begun, breaks, position = True, 0, event.id or position
                 if event.data:
                     yield json.loads(event.data)

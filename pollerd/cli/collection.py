@@ -25,12 +25,12 @@ FormatOption = Annotated[
 def status(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
     """Show the state of the collection: size, relevance, freshness, harvest rate, pages by state."""
     with daemon_at(url, token, timeout) as daemon:
-        found: dict[str, Any] = daemon.call("GET", "/collection")
+        collection: dict[str, Any] = daemon.call("GET", "/collection")
     if as_json:
-        show_json(found)
+        show_json(collection)
         return
-    states = found.pop("pages")
-    show_fields({**found, **{f"pages {state}": count for state, count in states.items()}})
+    states = collection.pop("pages")
+    show_fields({**collection, **{f"pages {state}": count for state, count in states.items()}})
 
 
 @app.command()
@@ -49,8 +49,8 @@ def pages(
     """
     least = None if min_relevance is None else repr(min_relevance)
     with daemon_at(url, token, timeout) as daemon:
-        found = daemon.pages("/collection/pages", {"state": state, "host": host, "min_relevance": least})
-        show_list(_COLUMNS, found, as_json=as_json)
+        rows = daemon.pages("/collection/pages", {"state": state, "host": host, "min_relevance": least})
+        show_list(_COLUMNS, rows, as_json=as_json)
 
 
 @app.command()

@@ -33,7 +33,7 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str, complet
             words = rest
             while words and words[0] in getattr(innermost, "commands", ()):
                 innermost, words = innermost.commands[words[0]], words[1:]
-            note_options({one.name: one.opts for one in getattr(innermost, "params", ())}, words)
+            note_options({parameter.name: parameter.opts for parameter in getattr(innermost, "params", ())}, words)
             return called, command, rest
 
     group = typer.Typer(
@@ -53,12 +53,12 @@ def group_of(commands: Commands, *, name: str | None = None, help_: str, complet
 def _loaded(name: str, where: str, line: str) -> Any:
     module, attribute = where.split(":")
     with loading(), LAB.needed():
-        found = getattr(import_module(f"pollerd.cli.{module}"), attribute)
-    if not isinstance(found, typer.Typer):
+        loaded = getattr(import_module(f"pollerd.cli.{module}"), attribute)
+    if not isinstance(loaded, typer.Typer):
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(name=name)(found)
-        found = alone
-    command = typer.main.get_command(found)
+        alone.command(name=name)(loaded)
+        loaded = alone
+    command = typer.main.get_command(loaded)
     command.name, command.help = name, command.help or line
     return command
 
@@ -142,8 +142,8 @@ app = group_of(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"pollerd {__version__}")
         raise typer.Exit
 

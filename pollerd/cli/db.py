@@ -35,12 +35,12 @@ def upgrade(database: Database = None, config: ConfigFile = None, as_json: Json 
 def check(database: Database = None, config: ConfigFile = None, as_json: Json = False) -> None:
     """Check that the schema fits this program. Exit code 1: it does not."""
     url = load({"database": database}, file=config).options.database
-    found = asyncio.run(migrate.current(url))
+    schema = asyncio.run(migrate.current(url))
     if as_json:
-        show_json({"schema": found, "needed": migrate.head()})
+        show_json({"schema": schema, "needed": migrate.head()})
     else:
-        typer.echo(f"schema is at {found or 'nothing'}; this program needs {migrate.head()}")
-    raise typer.Exit(0 if found == migrate.head() else WRONG)
+        typer.echo(f"schema is at {schema or 'nothing'}; this program needs {migrate.head()}")
+    raise typer.Exit(0 if schema == migrate.head() else WRONG)
 
 
 @app.command("raise-numbers")

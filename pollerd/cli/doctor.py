@@ -118,10 +118,10 @@ def _health(daemon: ApiClient, path: str) -> dict[str, Any]:
     if status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
         raise CallError(f"the server at {daemon.url} is not pollerd")
     try:
-        found: dict[str, Any] = json.loads(body)
+        health: dict[str, Any] = json.loads(body)
     except ValueError as error:
         raise CallError(f"the server at {daemon.url} is not pollerd") from error
-    return found
+    return health
 
 
 def _link(metrics: Metrics) -> CheckResult:
@@ -147,13 +147,13 @@ def _budget(allocation: dict[str, Any], metrics: Metrics) -> CheckResult:
 def _weights(allocation: dict[str, Any]) -> Iterator[CheckResult]:
     """Warns if most weights are not those that min_saving is meant for."""
     median, saving = allocation.get("median_weight"), allocation.get("min_saving")
-    if median is not None and saving is not None and (said := unusual_weight(median, saving)) is not None:
-        yield CheckResult(NOTE, "weights", said)
+    if median is not None and saving is not None and (warning := unusual_weight(median, saving)) is not None:
+        yield CheckResult(NOTE, "weights", warning)
 
 
-def calibration(found: dict[str, Any]) -> CheckResult:
+def calibration(report: dict[str, Any]) -> CheckResult:
     """Checks the calibration in `GET /allocation`."""
-    number, error = found["polls"], found["expected_error"]
+    number, error = report["polls"], report["expected_error"]
     if error is None:
         return CheckResult(NOTE, "calibration", "no predictions yet")
     text = f"predictions are off by {error:.1%} on average ({counted(number, 'poll')})"
@@ -161,14 +161,14 @@ def calibration(found: dict[str, Any]) -> CheckResult:
         return CheckResult(NOTE, "calibration", f"{text}: too few to judge")
     if error < _CALIBRATION_FAIR:
         return CheckResult(FINE, "calibration", f"{text}: predictions are good")
-    gap = sum(d["polls"] * (d["predicted"] - d["found"]) for d in found["deciles"] if d["polls"])
+    gap = sum(d["polls"] * (d["predicted"] - d["found"]) for d in report["deciles"] if d["polls"])
     lean = "more" if gap > 0 else "fewer"
     verdict = WRONG if error >= _CALIBRATION_POOR else NOTE
     return CheckResult(verdict, "calibration", f"{text}: {lean} changes are predicted than found")
 
 
-def _deciles(found: dict[str, Any]) -> Iterator[CheckResult]:
-    for tenth, decile in enumerate(found["deciles"]):
+def _deciles(report: dict[str, Any]) -> Iterator[CheckResult]:
+    for tenth, decile in enumerate(report["deciles"]):
         if decile["polls"]:
             predicted, observed, polls = decile["predicted"], decile["found"], decile["polls"]
             text = f"predicted {predicted:.0%}, observed {observed:.0%} ({counted(polls, 'poll')}"
@@ -207,8 +207,8 @@ def _shadow(shadow: dict[str, Any]) -> CheckResult:
     about, hourly = f"shadow {shadow['allocator']}", shadow["expected_detections_per_hour"]
     if shadow["state"] == "dropped":
         return CheckResult(WRONG, about, f"dropped: {shadow['reason']}")
-    found = "" if hourly is None else f", {hourly:.4g} changes per hour expected"
-    return CheckResult(FINE, about, f"{shadow['state']}{found}")
+    expected = "" if hourly is None else f", {hourly:.4g} changes per hour expected"
+    return CheckResult(FINE, about, f"{shadow['state']}{expected}")
 
 
 def _states(metrics: Metrics) -> CheckResult:
@@ -249,23 +249,23 @@ def nodes(cluster: dict[str, Any]) -> Iterator[CheckResult]:
     """Checks what `GET /cluster` shows; nothing where the daemon runs alone."""
     if not cluster["nodes"]:
         return
-    unheld, partitions, there = cluster["unheld"], cluster["partitions"], cluster["nodes"]
-    drained = [node["name"] for node in there if node["drained"]]
+    unheld, partitions, members = cluster["unheld"], cluster["partitions"], cluster["nodes"]
+    drained = [node["name"] for node in members if node["drained"]]
     if unheld:
         text = f"{unheld} of {counted(partitions, 'partition')} have no node: their sites are not polled now"
         if drained:
             text += f"; drained: {', '.join(drained)} (`pollerd nodes undrain {drained[0]}`)"
         yield CheckResult(WRONG, "nodes", text)
-    elif len(there) < cluster["nodes_wanted"]:
-        yield CheckResult(WRONG, "nodes", f"{len(there)} of {cluster['nodes_wanted']} expected nodes are there")
+    elif len(members) < cluster["nodes_wanted"]:
+        yield CheckResult(WRONG, "nodes", f"{len(members)} of {cluster['nodes_wanted']} expected nodes are there")
     else:
-        yield CheckResult(FINE, "nodes", f"{counted(len(there), 'node')} with {counted(partitions, 'partition')}")
+        yield CheckResult(FINE, "nodes", f"{counted(len(members), 'node')} with {counted(partitions, 'partition')}")
     yield _server_connections(cluster["connections"], cluster["max_connections"])
-    sites = [node["sites"] for node in there if not node["drained"]]
+    sites = [node["sites"] for node in members if not node["drained"]]
     if sites and max(sites) > _SKEWED * sum(sites) / len(sites) + _FEW_SITES:
         text = f"one node has {max(sites)} of {sum(sites)}: its partitions are moving, or most sites are of one domain"
         yield CheckResult(NOTE, "sites of nodes", text)
-    for node in there:
+    for node in members:
         yield _node(node, cluster["budget"] or 0.0)
 
 

@@ -21,7 +21,7 @@ from pollerd.site_settings import INHERITED
 _LOOK_AGAIN_SECONDS = 0.5
 
 
-_LIMITS = {name: one for name, one in INHERITED.items() if one.bulk == JobAction.LIMITS}
+_LIMITS = {name: setting for name, setting in INHERITED.items() if setting.bulk == JobAction.LIMITS}
 
 
 @with_settings(_LIMITS, none="inherited.", before="With limits: ")
@@ -126,8 +126,8 @@ def jobs(
     if context.invoked_subcommand is not None:
         return
     with daemon_at(url, token, timeout) as daemon:
-        found = daemon.pages("/jobs", {}, limit)
-        show_list(_COLUMNS, found, as_json=as_json)
+        rows = daemon.pages("/jobs", {}, limit)
+        show_list(_COLUMNS, rows, as_json=as_json)
 
 
 @app.command()
@@ -136,8 +136,8 @@ def show(
 ) -> None:
     """Show the progress of a bulk action."""
     with daemon_at(url, token, timeout) as daemon:
-        found = daemon.call("GET", f"/jobs/{job}")
-        show_one(found, as_json=as_json)
+        details = daemon.call("GET", f"/jobs/{job}")
+        show_one(details, as_json=as_json)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import typer
 
-from pollerd.api.formats import SUFFIXES, Format
+from pollerd.api.formats import SUFFIXES, Format, MovedFrom
 from pollerd.app.rooms import MOVING
 from pollerd.cli.client import TIMEOUT_SECONDS, WRONG, ApiClient, daemon_at
 from pollerd.cli.options import Json, Timeout, Token, Url, by_suffix
@@ -157,14 +157,14 @@ def send_list(daemon: ApiClient, sent: SentList, max_rejected: int = REJECTED_EN
     with showing_progress("import", "lines") as report_progress:
         for before, block in _blocks(lines, with_header=sent.form is Format.CSV):
             left = max_rejected - total["rejected_count"]
-            found = _sent(daemon, b"".join(block), sent.form, left, None) if left > 0 else None
-            if found is not None:
-                _add(total, found, before, sent)
-            if found is None or found["stopped"] is not None:
+            result = _sent(daemon, b"".join(block), sent.form, left, None) if left > 0 else None
+            if result is not None:
+                _add(total, result, before, sent)
+            if result is None or result["stopped"] is not None:
                 total["stopped"] = _stopped(total, sent.place)
                 break
             report_progress(min(before + len(block), len(lines)), len(lines))
-    total["rejected"].sort(key=lambda one: int(one["line"]))
+    total["rejected"].sort(key=lambda rejection: int(rejection["line"]))
     if total["stopped"] is None:
         send_sources(daemon, sent.sources)
         send_signal_sources(daemon, sent.signal_sources)
@@ -183,12 +183,12 @@ def send_signal_sources(daemon: ApiClient, listed: Sequence[dict[str, Any]]) -> 
     """Adds those of the signal sources that are not there, after their sites: a list that is imported only adds."""
     body = {"signal_sources": sendable(listed)}
     new = daemon.call("POST", "/signal-sources/diff", body)["added"] if listed else []
-    for one in body["signal_sources"]:
-        url = one.pop("url", None)
-        if url is None and one.get("name") in new:
-            daemon.call("POST", "/signal-sources", one)
+    for source in body["signal_sources"]:
+        url = source.pop("url", None)
+        if url is None and source.get("name") in new:
+            daemon.call("POST", "/signal-sources", source)
         elif url is not None and normalise_url(url) in new:
-            daemon.call("POST", "/signal-sources", {"kind": "sitemap", **one, "site_id": id_of(daemon, url)})
+            daemon.call("POST", "/signal-sources", {"kind": "sitemap", **source, "site_id": id_of(daemon, url)})
 
 
 def sendable(value: Any) -> Any:
@@ -198,19 +198,19 @@ def sendable(value: Any) -> Any:
 
 def send_tags(daemon: ApiClient, tags: Mapping[str, dict[str, Any]]) -> None:
     """Gives settings to those of the tags that have none: as with sites, a list only adds."""
-    there = {tag["name"] for tag in daemon.call("GET", "/tags")["items"]} if tags else set[str]()
+    known = {tag["name"] for tag in daemon.call("GET", "/tags")["items"]} if tags else set[str]()
     for name, settings in tags.items():
-        if name not in there:
+        if name not in known:
             daemon.call("PUT", f"/tags/{quote(name, safe='')}", settings)
 
 
-def _add(total: dict[str, Any], found: dict[str, Any], before: int, sent: SentList) -> None:
+def _add(total: dict[str, Any], result: dict[str, Any], before: int, sent: SentList) -> None:
     """Adds the result of one block that begins after `before` further lines of what is sent."""
-    for rejected in found["rejected"]:
+    for rejected in result["rejected"]:
         rejected["line"] = sent.number(before + rejected["line"])
     for name in ("added", "existing", "rejected", "rejected_count"):
-        total[name] += found[name]
-    total["lines_read"] = sent.number(before + found["lines_read"])
+        total[name] += result[name]
+    total["lines_read"] = sent.number(before + result["lines_read"])
 
 
 def _stopped(total: dict[str, Any], place: str) -> str:
@@ -238,16 +238,8 @@ def _header_length(lines: list[bytes]) -> int:
 
 def _sent(daemon: ApiClient, data: bytes, form: Format, max_rejected: int, patience: float | None) -> dict[str, Any]:
     path = f"/sites/import?max_rejected={min(max_rejected, _MAX_REJECTED)}"
-    found: dict[str, Any] = daemon.upload(path, data, form.media, timeout=patience)
-    return found
-
-
-class MovedFrom(StrEnum):
-    """Programs of which sites can be moved."""
-
-    URLWATCH = "urlwatch"
-    WEBCHANGES = "webchanges"
-    CHANGEDETECTION = "changedetection"
+    result: dict[str, Any] = daemon.upload(path, data, form.media, timeout=patience)
+    return result
 
 
 _REJECTED_SHOWN = 20
@@ -311,9 +303,9 @@ def import_(
     raise typer.Exit(WRONG if result["rejected_count"] else 0)
 
 
-def _refuse_alone(*given: object) -> None:
+def _refuse_alone(*options: object) -> None:
     """Refuses options that go with --from only."""
-    if any(given):
+    if any(options):
         raise CallError("--config, --exact, --source-url, --source-key-file, --dry-run and --report go with --from")
 
 
@@ -340,12 +332,13 @@ def _moved_in(
 ) -> dict[str, Any]:
     """Converts and sends what another program watches; returns the answer with the report."""
     from pollerd.cli import moving
+    from pollerd.moving.files import without_secrets
 
     moved = moving.moved_from(source)
     refused = moving.refused_sites(moved)
     moving.say_report(moved, refused if show_only else (), report)
     if show_only:
-        show_json(iter([moving.without_secrets(site) for site in moved.sites]))
+        show_json(iter([without_secrets(site) for site in moved.sites]))
         raise typer.Exit(WRONG if refused else 0)
     result = send_list(daemon, moving.as_list(moved), max_rejected)
     return {**result, "report": moving.report_of(moved)} if as_json else result
@@ -428,11 +421,11 @@ def diff(
     """
     try:
         with daemon_at(url, token, timeout) as daemon:
-            found = _asked(daemon, file, sync)
+            difference = _asked(daemon, file, sync)
     except typer.Exit as ended:  # the error was already reported
         raise typer.Exit(_ERROR) from ended
-    show_json(found) if as_json else _show(found, file)
-    raise typer.Exit(_code(found))
+    show_json(difference) if as_json else _show(difference, file)
+    raise typer.Exit(_code(difference))
 
 
 def _asked(daemon: ApiClient, file: Path, sync: bool) -> dict[str, Any]:
@@ -443,14 +436,14 @@ def _asked(daemon: ApiClient, file: Path, sync: bool) -> dict[str, Any]:
     except (CallError, ConfigError) as error:
         raise CallError(f"{file}: {error}") from error
     path, patience = f"/sites/diff?format={sent.form}&sync={str(sync).lower()}", patience_for(daemon, len(sent.data))
-    found: dict[str, Any] = daemon.upload(path, sent.data, _OCTETS, timeout=patience)
+    difference: dict[str, Any] = daemon.upload(path, sent.data, _OCTETS, timeout=patience)
     if format_of(file) in DOCUMENTS:
-        found |= {what: _settings(daemon, what, getattr(sent, what), sync) for what in _BESIDES}
-    for one in found["rejected"]:
-        one["line"] = sent.number(one["line"])
-    found["rejected"] = sorted([*sent.refused, *found["rejected"]], key=lambda one: int(one["line"]))
-    found["rejected_count"] += len(sent.refused)
-    return found
+        difference |= {what: _settings(daemon, what, getattr(sent, what), sync) for what in _BESIDES}
+    for rejection in difference["rejected"]:
+        rejection["line"] = sent.number(rejection["line"])
+    difference["rejected"] = sorted([*sent.refused, *difference["rejected"]], key=lambda refusal: int(refusal["line"]))
+    difference["rejected_count"] += len(sent.refused)
+    return difference
 
 
 def _settings(daemon: ApiClient, what: str, listed: Any, sync: bool) -> dict[str, Any]:
@@ -458,30 +451,30 @@ def _settings(daemon: ApiClient, what: str, listed: Any, sync: bool) -> dict[str
     if not (listed or sync or what in _OWN):
         return {"added": [], "changed": [], "removed": []}
     query = "" if what in _OWN else f"?sync={str(sync).lower()}"
-    found: dict[str, Any] = daemon.call("POST", f"/{what.replace('_', '-')}/diff{query}", {what: sendable(listed)})
-    return found
+    difference: dict[str, Any] = daemon.call("POST", f"/{what.replace('_', '-')}/diff{query}", {what: sendable(listed)})
+    return difference
 
 
-def _code(found: dict[str, Any]) -> int:
-    if found["rejected_count"]:
+def _code(difference: dict[str, Any]) -> int:
+    if difference["rejected_count"]:
         return _ERROR
-    same = not any(found[f"{kind}_count"] for kind in _KINDS)
-    same = same and not any(found[what][kind] for what in _BESIDES if what in found for kind in _KINDS)
+    same = not any(difference[f"{kind}_count"] for kind in _KINDS)
+    same = same and not any(difference[what][kind] for what in _BESIDES if what in difference for kind in _KINDS)
     return _SAME if same else _DIFFERENT
 
 
-def _show(found: dict[str, Any], file: Path) -> None:
-    for one in found["rejected"]:
-        typer.echo(f"{file}, {_place(file)} {one['line']}: {clean(one['reason'])}", err=True)
+def _show(difference: dict[str, Any], file: Path) -> None:
+    for rejection in difference["rejected"]:
+        typer.echo(f"{file}, {_place(file)} {rejection['line']}: {clean(rejection['reason'])}", err=True)
     for sign, kind in (("+", "added"), ("-", "removed"), ("!", "left_out_as_deleted")):
-        for site in found[kind]:
+        for site in difference[kind]:
             typer.echo(f"{sign} {clean(site)}{' (deleted by hand; only --sync brings it back)' if sign == '!' else ''}")
-    for site in found["changed"]:
+    for site in difference["changed"]:
         _show_changed(site["url"], site["fields"])
     for what, word in _BESIDES.items():
-        _show_besides(found.get(what, {}), word)
-    counts = ", ".join(f"{found[f'{kind}_count']} {kind}" for kind in (*_KINDS, "rejected"))
-    besides = [_counted(found[what], what) for what in _BESIDES if what in found]
+        _show_besides(difference.get(what, {}), word)
+    counts = ", ".join(f"{difference[f'{kind}_count']} {kind}" for kind in (*_KINDS, "rejected"))
+    besides = [_counted(difference[what], what) for what in _BESIDES if what in difference]
     typer.echo("; ".join([counts, *filter(None, besides)]))
 
 
@@ -491,18 +484,18 @@ def _show_changed(name: str, fields: list[dict[str, Any]]) -> None:
         typer.echo(f"    {changed['field']}: {_value(changed['before'])} -> {_after(changed)}")
 
 
-def _show_besides(found: dict[str, Any], word: str) -> None:
-    for name in found.get("added", ()):
+def _show_besides(difference: dict[str, Any], word: str) -> None:
+    for name in difference.get("added", ()):
         typer.echo(f"+ {word} {clean(name)}")
-    for name in found.get("removed", ()):
+    for name in difference.get("removed", ()):
         with_sites = ", with the sites that it added and that are not in the list" if word == "source" else ""
         typer.echo(f"- {word} {clean(name)}{with_sites}")
-    for one in found.get("changed", ()):
-        _show_changed(f"{word} {one['name']}", one["fields"])
+    for change in difference.get("changed", ()):
+        _show_changed(f"{word} {change['name']}", change["fields"])
 
 
-def _counted(found: dict[str, Any], what: str) -> str:
-    counts = [f"{len(found[kind])} {kind}" for kind in _KINDS if found[kind]]
+def _counted(difference: dict[str, Any], what: str) -> str:
+    counts = [f"{len(difference[kind])} {kind}" for kind in _KINDS if difference[kind]]
     return f"{what}: {', '.join(counts)}" if counts else ""
 
 

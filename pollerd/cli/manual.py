@@ -39,15 +39,19 @@ def _page(commands: list[tuple[str, Any]]) -> Iterator[str]:
     yield ".SH SYNOPSIS"
     yield ".B pollerd\nCOMMAND [OPTIONS] [ARGUMENTS]"
     yield ".SH OPTIONS"
-    yield from _options([*root.params, *(one for one in _shared(commands) if one.name in _OF_CLIENTS)])
+    yield from _options(
+        [*root.params, *(parameter for parameter in _shared(commands) if parameter.name in _OF_CLIENTS)]
+    )
     yield ".SH COMMANDS"
     for path, command in commands[1:]:
         arguments = " ".join(
-            one.metavar or one.name.upper() for one in command.params if not one.opts[0].startswith("-")
+            parameter.metavar or parameter.name.upper()
+            for parameter in command.params
+            if not parameter.opts[0].startswith("-")
         )
         yield f".SS {_escaped(f'{path} {arguments}'.strip())}"
         yield from _paragraphs(command.help)
-        yield from _options([one for one in command.params if one.name not in _OF_CLIENTS])
+        yield from _options([parameter for parameter in command.params if parameter.name not in _OF_CLIENTS])
     yield ".SH EXIT STATUS"
     yield ".TP\n.B 0\nThe command succeeded."
     yield ".TP\n.B 1\nThe daemon does not answer or is not ready, a check found a problem,"
@@ -61,17 +65,24 @@ def _page(commands: list[tuple[str, Any]]) -> Iterator[str]:
 def _shared(commands: list[tuple[str, Any]]) -> list[Any]:
     """Returns the options of the first command that has those of clients."""
     return next(
-        (command.params for _, command in commands if {*_OF_CLIENTS} <= {one.name for one in command.params}), []
+        (
+            command.params
+            for _, command in commands
+            if {*_OF_CLIENTS} <= {parameter.name for parameter in command.params}
+        ),
+        [],
     )
 
 
 def _options(params: list[Any]) -> Iterator[str]:
-    for one in params:
-        if one.opts[0].startswith("-"):
-            spelled = ", ".join([*one.opts, *one.secondary_opts])
-            value = "" if getattr(one, "is_flag", False) else f" {one.metavar or one.type.name.upper()}"
+    for parameter in params:
+        if parameter.opts[0].startswith("-"):
+            spelled = ", ".join([*parameter.opts, *parameter.secondary_opts])
+            value = (
+                "" if getattr(parameter, "is_flag", False) else f" {parameter.metavar or parameter.type.name.upper()}"
+            )
             yield f".TP\n.B {_escaped(spelled + value)}"
-            yield _escaped(" ".join((one.help or "").split()) + _default(one)) or "\\&"
+            yield _escaped(" ".join((parameter.help or "").split()) + _default(parameter)) or "\\&"
 
 
 def _default(option: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -16,13 +15,14 @@ from urllib.parse import urlsplit
 import typer
 
 from pollerd import quantities
-from pollerd.api.formats import Format
+from pollerd.api.formats import Format, MovedFrom
 from pollerd.api.list_formats import parse_list
-from pollerd.cli.lists import MovedFrom, SentList
+from pollerd.cli.lists import SentList
 from pollerd.cli.output import CallError, UnansweredError, clean, showing_progress
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.masking import NOT_SHOWN, masked
+from pollerd.masking import masked
 from pollerd.moving.fields import sendable
+from pollerd.moving.files import json_lines, moved_of_file
 from pollerd.moving.moved import Fate, Moved, ReportLine
 from pollerd.quantities import counted
 
@@ -90,7 +90,6 @@ class SourceClient:
 
 _SHOWN = 200
 """Lines of the report on the terminal."""
-_SECRET = ("headers", "credentials", "proxy", "pdf_password", "body", "render")
 _MAX_KEY_BYTES = 4096
 _MAX_FILE_BYTES = 1024 * 1024 * 1024
 
@@ -113,26 +112,17 @@ def moved_from(source: MovingSource) -> Moved:
     """Converts what the source has. Raises `CallError` where it cannot be read."""
     try:
         if source.program is MovedFrom.CHANGEDETECTION:
-            return sendable(_of_changedetection(source))
-        return sendable(_of_jobs(source))
+            return _of_changedetection(source)
+        if source.data is None or source.url is not None or source.key_file is not None:
+            raise CallError(f"--from {source.program} needs a file of jobs; --source-url is for changedetection")
+        config = None if source.config is None else _content(source.config, _MAX_FILE_BYTES)
+        return moved_of_file(source.program, source.data, config, exact=source.exact)
     except ConfigError as error:
         raise CallError(str(error)) from error
 
 
-def _of_jobs(source: MovingSource) -> Moved:
-    from pollerd.moving.urlwatch.dialect import URLWATCH, WEBCHANGES
-    from pollerd.moving.urlwatch.jobs import read_jobs
-
-    if source.data is None or source.url is not None or source.key_file is not None:
-        raise CallError(f"--from {source.program} needs a file of jobs; --source-url is for changedetection")
-    dialect = URLWATCH if source.program is MovedFrom.URLWATCH else WEBCHANGES
-    config = None if source.config is None else _content(source.config, _MAX_FILE_BYTES)
-    return read_jobs(source.data, dialect, config, exact=source.exact)
-
-
 def _of_changedetection(source: MovingSource) -> Moved:
     from pollerd.moving.changedetection.api import read_api
-    from pollerd.moving.changedetection.backup import read_backup
     from pollerd.moving.changedetection.watch import move
 
     if source.config is not None:
@@ -140,11 +130,11 @@ def _of_changedetection(source: MovingSource) -> Moved:
     if (source.data is None) == (source.url is None):
         raise CallError("--from changedetection needs either a file or --source-url")
     if source.data is not None:
-        return move(read_backup(source.data), exact=source.exact)
+        return moved_of_file(source.program, source.data, exact=source.exact)
     key = None if source.key_file is None else _content(source.key_file, _MAX_KEY_BYTES).decode("utf-8", "replace")
     client = SourceClient(str(source.url), key and key.strip(), timeout=source.timeout)
     with showing_progress("reading", "watches") as report_progress:
-        return move(read_api(client, report_progress), exact=source.exact)
+        return sendable(move(read_api(client, report_progress), exact=source.exact))
 
 
 def _content(file: Path, most: int) -> bytes:
@@ -160,23 +150,14 @@ def _content(file: Path, most: int) -> bytes:
 
 def as_list(moved: Moved) -> SentList:
     """Returns the sites as they are sent to the daemon."""
-    lines = [json.dumps(site, default=str) for site in moved.sites]
-    return SentList(Format.JSON_LINES, "\n".join(lines).encode(), range(1, len(lines) + 1))
-
-
-def without_secrets(site: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a site as it may be shown: of headers the names, of all else that may be secret nothing."""
-    shown = {name: NOT_SHOWN if name in _SECRET else value for name, value in site.items()}
-    if isinstance(site.get("headers"), Mapping):
-        shown["headers"] = dict.fromkeys(site["headers"], NOT_SHOWN)
-    return shown
+    return SentList(Format.JSON_LINES, json_lines(moved), range(1, len(moved.sites) + 1))
 
 
 def refused_sites(moved: Moved) -> list[dict[str, Any]]:
     """Returns the sites that an import refuses, by the same checks: their number in the list, and the reason."""
     sent = as_list(moved)
-    found = parse_list(sent.data, sent.form.media)
-    return [{"line": line, "reason": str(one)} for line, one in found if isinstance(one, InvalidValueError)]
+    entries = parse_list(sent.data, sent.form.media)
+    return [{"line": line, "reason": str(entry)} for line, entry in entries if isinstance(entry, InvalidValueError)]
 
 
 def say_report(moved: Moved, refused: Sequence[Mapping[str, Any]], file: Path | None) -> None:
@@ -191,8 +172,10 @@ def say_report(moved: Moved, refused: Sequence[Mapping[str, Any]], file: Path | 
     typer.echo(f"pollerd: {counted(kept, 'key')} carried, {otherwise} approximated, {lost} not carried", err=True)
     follows = "what was refused, approximated or not carried follows; --report FILE has every key"
     typer.echo(f"pollerd: {follows if losses or refused else 'nothing was lost'}", err=True)
-    for one in refused[:_SHOWN]:
-        typer.echo(clean(f"entry {one['line']} ({moved.sites[one['line'] - 1]['url']}): {one['reason']}"), err=True)
+    for entry in refused[:_SHOWN]:
+        typer.echo(
+            clean(f"entry {entry['line']} ({moved.sites[entry['line'] - 1]['url']}): {entry['reason']}"), err=True
+        )
     for line in losses[:_SHOWN]:
         typer.echo(clean(str(line)), err=True)
     if len(losses) > _SHOWN:

@@ -34,10 +34,10 @@ def noise(
         place = f"/sites/{id_of(daemon, site)}/noise"
         rule = show or hide
         if rule is None:
-            found = daemon.call("GET", place)
+            listing = daemon.call("GET", place)
         else:
-            found = daemon.call("PATCH", f"{place}/{rule}", {"hidden": show is None})
-        show_list(_COLUMNS, found["items"], as_json=as_json, row=_row)
+            listing = daemon.call("PATCH", f"{place}/{rule}", {"hidden": show is None})
+        show_list(_COLUMNS, listing["items"], as_json=as_json, row=_row)
 
 
 def _row(item: dict[str, Any]) -> dict[str, Any]:

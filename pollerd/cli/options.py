@@ -126,12 +126,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
 
     @wraps(command)
-    def called(**given: Any) -> None:
-        made = {name: _taken(group, given) for name, group in groups.items()}
-        command(**given, **made)
+    def called(**arguments: Any) -> None:
+        made = {name: _taken(group, arguments) for name, group in groups.items()}
+        command(**arguments, **made)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
-    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
 
 
@@ -153,13 +153,13 @@ def with_options(
                 parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
 
         @wraps(command)
-        def called(**given: Any) -> None:
-            values = {one.name: given.pop(one.name) for one in options}
+        def called(**arguments: Any) -> None:
+            values = {option.name: arguments.pop(option.name) for option in options}
             taken = {option: value for option, value in values.items() if value is not None}
-            command(**{name: finish(taken)}, **given)
+            command(**{name: finish(taken)}, **arguments)
 
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
-        called.__annotations__ = {one.name: one.annotation for one in parameters}
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return called
 
     return decorated
@@ -171,9 +171,9 @@ def _options(group: type) -> Iterator[Parameter]:
         yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
 
 
-def _taken(group: type, given: dict[str, Any]) -> Any:
+def _taken(group: type, arguments: dict[str, Any]) -> Any:
     """Returns the group, and removes its options from what was given."""
-    return group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
+    return group(**{field.name: arguments.pop(field.name) for field in dataclasses.fields(group)})
 
 
 # The format of a file, by its name.
@@ -217,10 +217,10 @@ def table_in(file: Path | None) -> dict[str, Any]:
     """Returns the table that a file holds, with texts in place of dates; empty without one. Raises BadParameter."""
     if file is None:
         return {}
-    found = settings_in(file)
-    if not isinstance(found, dict):
+    table = settings_in(file)
+    if not isinstance(table, dict):
         raise typer.BadParameter(f"{file} must hold one object")
-    plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
+    plain: dict[str, Any] = json.loads(json.dumps(table, default=str))
     return plain
 
 

@@ -44,8 +44,12 @@ def note_options(options: Mapping[str, Sequence[str]], words: Sequence[str]) -> 
     """Notes which options a command was called with. options: by name, their spellings; words: its command line."""
     _typed.clear()
     for name, spellings in options.items():
-        used = (one for one in spellings if one.startswith("--") and any(one == word.split("=")[0] for word in words))
-        _typed.update((name, one) for one in used)
+        used = (
+            spelling
+            for spelling in spellings
+            if spelling.startswith("--") and any(spelling == word.split("=")[0] for word in words)
+        )
+        _typed.update((name, spelling) for spelling in used)
 
 
 def as_typed(message: str) -> str:
@@ -65,7 +69,7 @@ class UnansweredError(CallError):
 
 T = TypeVar("T")
 _DURATIONS = frozenset(
-    {name for name, one in SITE_SETTINGS.items() if one.kind is Kind.SECONDS}
+    {name for name, setting in SITE_SETTINGS.items() if setting.kind is Kind.SECONDS}
     | {"half_life_low", "half_life_high", "half_life_in_force", "learned_half_life"}
     | {"elapsed", "expected_interval", "interval", "learned_interval"}
 )
@@ -113,12 +117,12 @@ def show_json(value: object) -> None:
 
 def show_rows(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
     """Writes a table on a terminal, tab-separated lines with a header elsewhere."""
-    found = _begun(rows)
+    lines = _begun(rows)
     if sys.stdout.isatty():
-        _show_table(columns, found)
+        _show_table(columns, lines)
         return
     typer.echo("\t".join(columns))
-    for row in found:
+    for row in lines:
         typer.echo("\t".join(map(_cell, row)))
 
 
@@ -143,8 +147,8 @@ def _show_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
 
 def show_items(names: Iterable[str], items: Iterable[Mapping[str, Any]]) -> None:
     """Writes a table of a list of the API, with a column for each named field."""
-    wanted = tuple(names)
-    show_rows(wanted, ([in_words(name, item[name]) for name in wanted] for item in items))
+    columns = tuple(names)
+    show_rows(columns, ([in_words(name, item[name]) for name in columns] for item in items))
 
 
 def show_fields(item: Mapping[str, Any]) -> None:
@@ -174,12 +178,12 @@ def show_one(item: Mapping[str, Any], *, as_json: bool) -> None:
         show_fields(item)
 
 
-def show_done(said: str, item: Mapping[str, Any], *, as_json: bool) -> None:
+def show_done(line: str, item: Mapping[str, Any], *, as_json: bool) -> None:
     """Writes what was done: a line, or JSON."""
     if as_json:
         show_json(item)
     else:
-        typer.echo(clean(said))
+        typer.echo(clean(line))
 
 
 def in_words(name: str, value: Any) -> Any:

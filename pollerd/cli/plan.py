@@ -32,12 +32,12 @@ def plan(
     """
     query = {"share": share, "within": within} | ({} if tag is None else {"tag": tag})
     with daemon_at(url, token, timeout) as daemon:
-        found: dict[str, Any] = daemon.call("GET", f"/plan?{urlencode(query)}")
+        body: dict[str, Any] = daemon.call("GET", f"/plan?{urlencode(query)}")
         if as_json:
-            show_json(found)
+            show_json(body)
             return
         try:
-            answer = msgspec.convert(found, BudgetPlan)
+            answer = msgspec.convert(body, BudgetPlan)
         except msgspec.ValidationError as error:
             raise CallError("the daemon's plan cannot be read: it is of another version") from error
     for sentence in sentences(answer):
@@ -50,11 +50,13 @@ def plan(
 def _row(of: TagPlan) -> Iterable[str | int]:
     daily = "" if of.changes_per_day is None else two_digits(of.changes_per_day) if of.changes_per_day else "0"
     share = "" if of.share is None else in_percent(of.share)
-    delays = ("" if share == "" else "never" if one is None else about(one) for one in (of.delay_median, of.delay_p90))
+    delays = (
+        "" if share == "" else "never" if delay is None else about(delay) for delay in (of.delay_median, of.delay_p90)
+    )
     return (of.tag, of.sites, daily, share, *delays, _measured(of.measured))
 
 
-def _measured(found: MeasuredDelays | None) -> str:
-    if found is None:
+def _measured(delays: MeasuredDelays | None) -> str:
+    if delays is None:
         return ""
-    return f"{about(found.delay_median)}, {about(found.delay_p90)} (of {found.changes:,})"
+    return f"{about(delays.delay_median)}, {about(delays.delay_p90)} (of {delays.changes:,})"

@@ -55,12 +55,14 @@ def reproduce(
     if figures:
         require_matplotlib()
     try:
-        found = _conduct(chosen, "full" if full else "quick", out, jobs or os.cpu_count() or 1, figures, runs, as_json)
+        results = _conduct(
+            chosen, "full" if full else "quick", out, jobs or os.cpu_count() or 1, figures, runs, as_json
+        )
     except KeyboardInterrupt:
         typer.echo(f"interrupted; what is done is kept in {out}, and the same command goes on from there", err=True)
         raise
     if as_json:
-        show_json({"experiments": found, "entropy": entropy, "summary": str(write_summary(out))})
+        show_json({"experiments": results, "entropy": entropy, "summary": str(write_summary(out))})
     else:
         typer.echo(f"all: {write_summary(out)}")
 
@@ -69,17 +71,17 @@ def _conduct(
     chosen: Sequence[Experiment], size: Size, out: Path, jobs: int, draw: bool, runs: int | None, as_json: bool
 ) -> list[dict[str, Any]]:
     """Runs the experiments one by one, and reports each when it is done; returns the results for JSON."""
-    found = []
+    results = []
     for each in chosen:
         with showing_progress(each.name) as report_progress:
             verdicts = conduct_and_write(
                 each, size, out, jobs=jobs, draw=draw, report_progress=report_progress, most_runs=runs
             )
         report = out / each.name / REPORT
-        found.append({"name": each.name, "verdicts": dict(verdicts), "report": str(report)})
+        results.append({"name": each.name, "verdicts": dict(verdicts), "report": str(report)})
         if not as_json:
             typer.echo(f"{each.name}: {in_words(verdicts)} -> {report}")
-    return found
+    return results
 
 
 def _show_list(as_json: bool) -> None:

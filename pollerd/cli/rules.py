@@ -86,78 +86,80 @@ class RuleOptions:
 
 
 def with_options(
-    document: Mapping[str, Any], given: RuleOptions, site_ids: Sequence[int | str] | None
+    document: Mapping[str, Any], options: RuleOptions, site_ids: Sequence[int | str] | None
 ) -> dict[str, Any]:
     """Returns the rule's document with what the options say; what they leave out stays.
 
     site_ids: of the sites given, or `none`; None: left out. `none` takes a part away. Raises typer.BadParameter.
     """
-    found = dict(document)
-    _put(found, "channels", given.channel)
-    _put(found, "events", given.event)
-    if given.matters is not None:
-        found["matters"] = given.matters
+    rule = dict(document)
+    _put(rule, "channels", options.channel)
+    _put(rule, "events", options.event)
+    if options.matters is not None:
+        rule["matters"] = options.matters
     _put_within(
-        found,
+        rule,
         "sites",
-        tags=given.tag,
-        hosts=given.host,
+        tags=options.tag,
+        hosts=options.host,
         ids=site_ids,
-        media=given.media,
-        selections=given.selection,
+        media=options.media,
+        selections=options.selection,
     )
-    patterns = {name: _patterns(getattr(given, name)) for name in ("summary", "added", "removed")}
-    _put_within(found, "words", **patterns)
-    _put_within(found, "failing", after_polls=given.after_polls, after=given.failing_after)
-    _put_times(found, given)
-    return found
+    patterns = {name: _patterns(getattr(options, name)) for name in ("summary", "added", "removed")}
+    _put_within(rule, "words", **patterns)
+    _put_within(rule, "failing", after_polls=options.after_polls, after=options.failing_after)
+    _put_times(rule, options)
+    return rule
 
 
-def _put(found: dict[str, Any], name: str, given: Sequence[Any] | None) -> None:
-    if given is not None:
-        found[name] = list(given)
+def _put(document: dict[str, Any], name: str, values: Sequence[Any] | None) -> None:
+    if values is not None:
+        document[name] = list(values)
 
 
-def _put_within(found: dict[str, Any], table: str, **given: Any) -> None:
+def _put_within(document: dict[str, Any], table: str, **fields: Any) -> None:
     """Sets fields of a table of the document; `none` takes one away."""
-    named = {name: value for name, value in given.items() if value is not None}
+    named = {name: value for name, value in fields.items() if value is not None}
     if not named:
         return
-    before = found.get(table)
+    before = document.get(table)
     after = dict(before) if isinstance(before, Mapping) else {}
     for name, value in named.items():
         if value in (NONE, [NONE], (NONE,)):
             after.pop(name, None)
         else:
             after[name] = list(value) if isinstance(value, tuple) else value
-    found[table] = after
+    document[table] = after
     if not after:
-        del found[table]
+        del document[table]
 
 
-def _patterns(given: Sequence[str] | None) -> list[Any] | None:
-    if given is None or list(given) == [NONE]:
-        return None if given is None else [NONE]
-    return [{"re": one.removeprefix(EXPRESSION)} if one.startswith(EXPRESSION) else {"text": one} for one in given]
+def _patterns(texts: Sequence[str] | None) -> list[Any] | None:
+    if texts is None or list(texts) == [NONE]:
+        return None if texts is None else [NONE]
+    return [{"re": text.removeprefix(EXPRESSION)} if text.startswith(EXPRESSION) else {"text": text} for text in texts]
 
 
-def _put_times(found: dict[str, Any], given: RuleOptions) -> None:
-    if given.digest is not None:
-        found["digest"] = _digest(given.digest)
-    if given.quiet is not None:
-        found["quiet"] = None if list(given.quiet) == [NONE] else {"hours": [_hours(one) for one in given.quiet]}
+def _put_times(document: dict[str, Any], options: RuleOptions) -> None:
+    if options.digest is not None:
+        document["digest"] = _digest(options.digest)
+    if options.quiet is not None:
+        document["quiet"] = (
+            None if list(options.quiet) == [NONE] else {"hours": [_hours(hours) for hours in options.quiet]}
+        )
     for name in ("digest", "quiet"):
-        table = found.get(name)
+        table = document.get(name)
         if table is None or table == NONE:
-            found.pop(name, None)
-        elif isinstance(table, Mapping) and given.zone is not None:
-            found[name] = {**table, "zone": given.zone}
-    if given.day is not None:
-        digest = found.get("digest")
+            document.pop(name, None)
+        elif isinstance(table, Mapping) and options.zone is not None:
+            document[name] = {**table, "zone": options.zone}
+    if options.day is not None:
+        digest = document.get("digest")
         if not isinstance(digest, Mapping):
             raise typer.BadParameter("--day is of a daily digest: give --digest daily@08:00")
-        found["digest"] = {**digest, "days": list(given.day)}
-    if given.zone is not None and not {"digest", "quiet"} & found.keys():
+        document["digest"] = {**digest, "days": list(options.day)}
+    if options.zone is not None and not {"digest", "quiet"} & document.keys():
         raise typer.BadParameter("--zone is of a digest or of quiet hours: give --digest or --quiet")
 
 
@@ -177,7 +179,7 @@ _CLOCK = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]|24:00")
 
 def _hours(text: str) -> dict[str, str]:
     begin, dash, end = text.partition("-")
-    if not dash or not all(_CLOCK.fullmatch(one.strip()) for one in (begin, end)):
+    if not dash or not all(_CLOCK.fullmatch(clock.strip()) for clock in (begin, end)):
         raise typer.BadParameter(f"--quiet must be two times of day, for example 22:00-07:00; given: {text!r}")
     return {"from": begin.strip(), "to": end.strip()}
 
@@ -192,8 +194,8 @@ Enabled = Annotated[bool | None, typer.Option("--enable/--disable", help="Switch
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
     """List rules: which events they send, of which sites, on which channels."""
     with daemon_at(url, token, timeout) as daemon:
-        found = daemon.call("GET", "/rules")["items"]
-    show_list(_COLUMNS, found, as_json=as_json, row=_row)
+        rules = daemon.call("GET", "/rules")["items"]
+    show_list(_COLUMNS, rules, as_json=as_json, row=_row)
 
 
 @app.command()
@@ -211,7 +213,7 @@ def add(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name; it can be in the file instead.")] = None,
     file: RuleFile = None,
     *,
-    given: RuleOptions,
+    options: RuleOptions,
     enabled: Enabled = None,
     url: Url = None,
     token: Token = None,
@@ -223,7 +225,7 @@ def add(
     Example: pollerd rules add prices --channel mail --tag shop --digest daily@08:00
     """
     with daemon_at(url, token, timeout) as daemon:
-        document = _named(with_options(table_in(file), given, _ids(daemon, given.site)), name, enabled)
+        document = _named(with_options(table_in(file), options, _ids(daemon, options.site)), name, enabled)
         if "name" not in document or "channels" not in document:
             refuse("a rule needs a name and a channel: pollerd rules add NAME --channel CHANNEL, or --file FILE")
         _show(daemon.call("POST", "/rules", document), as_json)
@@ -236,7 +238,7 @@ def edit(
     new_name: Annotated[str | None, typer.Option(help="Renames it.")] = None,
     file: RuleFile = None,
     *,
-    given: RuleOptions,
+    options: RuleOptions,
     enabled: Enabled = None,
     url: Url = None,
     token: Token = None,
@@ -249,13 +251,13 @@ def edit(
             file is None
             and new_name is None
             and enabled is None
-            and all(value is None for value in vars(given).values())
+            and all(value is None for value in vars(options).values())
         ):
             refuse("nothing to change: give an option, as --channel mail, or --file FILE")
-        there = rule_named(daemon, rule)
-        before = there["rule"] if file is None else {"name": there["name"], **table_in(file)}
-        document = _named(with_options(before, given, _ids(daemon, given.site)), new_name, enabled)
-        _show(daemon.call("PUT", f"/rules/{there['id']}", document), as_json)
+        stored = rule_named(daemon, rule)
+        before = stored["rule"] if file is None else {"name": stored["name"], **table_in(file)}
+        document = _named(with_options(before, options, _ids(daemon, options.site)), new_name, enabled)
+        _show(daemon.call("PUT", f"/rules/{stored['id']}", document), as_json)
 
 
 @app.command()
@@ -264,10 +266,10 @@ def remove(
 ) -> None:
     """Remove a rule. Its queued messages are still sent."""
     with daemon_at(url, token, timeout) as daemon:
-        there = rule_named(daemon, rule)
-        daemon.call("DELETE", f"/rules/{there['id']}")
-    gone = {"id": there["id"], "name": there["name"], "removed": True}
-    show_done(f"removed the rule {there['name']}", gone, as_json=as_json)
+        stored = rule_named(daemon, rule)
+        daemon.call("DELETE", f"/rules/{stored['id']}")
+    gone = {"id": stored["id"], "name": stored["name"], "removed": True}
+    show_done(f"removed the rule {stored['name']}", gone, as_json=as_json)
 
 
 @app.command()
@@ -297,8 +299,8 @@ def unmute(
 
 
 def _muted(daemon: ApiClient, rule: str, until: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = daemon.call("POST", f"/rules/{rule_named(daemon, rule)['id']}/mute", {"until": until})
-    return found
+    muted: dict[str, Any] = daemon.call("POST", f"/rules/{rule_named(daemon, rule)['id']}/mute", {"until": until})
+    return muted
 
 
 def _moment(text: str) -> str:
@@ -310,19 +312,19 @@ def _moment(text: str) -> str:
 
 
 def _named(document: dict[str, Any], name: str | None, enabled: bool | None) -> dict[str, Any]:
-    found = document if name is None else {**document, "name": name}
-    return found if enabled is None else {**found, "enabled": enabled}
+    named = document if name is None else {**document, "name": name}
+    return named if enabled is None else {**named, "enabled": enabled}
 
 
 def _ids(daemon: ApiClient, sites: list[str] | None) -> list[int | str] | None:
     return None if sites is None else [site if site == NONE else id_of(daemon, site) for site in sites]
 
 
-def _row(one: dict[str, Any]) -> dict[str, Any]:
+def _row(stored: dict[str, Any]) -> dict[str, Any]:
     """Returns the row of a rule in the table."""
-    rule = one["rule"]
+    rule = stored["rule"]
     return {
-        **one,
+        **stored,
         "events": rule.get("events", ()),
         "sites": _short(rule.get("sites")) or "all",
         "channels": rule["channels"],
@@ -340,16 +342,16 @@ def _short(table: dict[str, Any] | None) -> str:
     return " ".join(f"{name}={','.join(map(str, some))}" for name, some in (table or {}).items())
 
 
-def _show(one: dict[str, Any], as_json: bool) -> None:
+def _show(stored: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        show_json(one)
+        show_json(stored)
         return
     rule = {
         name: value if isinstance(value, str | bool) else _text(value)
-        for name, value in one["rule"].items()
+        for name, value in stored["rule"].items()
         if name not in ("name", "enabled")
     }
-    show_fields({**{name: value for name, value in one.items() if name != "rule"}, **rule})
+    show_fields({**{name: value for name, value in stored.items() if name != "rule"}, **rule})
 
 
 def _text(value: Any) -> str:

@@ -75,13 +75,16 @@ def run(urls: ListOfSites = None, *, flags: Mapping[str, Any], config: SettingsF
 
     Example: pollerd run sites.txt --budget 20/min
     """
-    given = {"urls": urls, **{name: value for name, value in flags.items() if value != []}}  # not given: an empty list
+    options = {
+        "urls": urls,
+        **{name: value for name, value in flags.items() if value != []},
+    }  # not given: an empty list
     with loading():  # here, so that --help does not load it
         from pollerd.app import gc_tuning
 
         gc_tuning.before_loading()
         from pollerd.cli.serving import serve
-    serve(given, config)
+    serve(options, config)
 
 
 app = typer.Typer(help=run.__doc__, add_completion=False, pretty_exceptions_enable=False)

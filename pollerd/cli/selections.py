@@ -36,35 +36,37 @@ def preview(
     chosen = None if select == NONE else select
     with daemon_at(url, token, max(timeout, _PATIENCE_SECONDS)) as daemon:
         place = {"site_id": id_of(daemon, page)} if stored else {"url": page}
-        found = daemon.call("POST", "/preview", {**place, "selections": chosen})
+        page_preview = daemon.call("POST", "/preview", {**place, "selections": chosen})
         if as_json:
-            show_json(found)
+            show_json(page_preview)
         else:
-            for line in _lines(found):
+            for line in _lines(page_preview):
                 typer.echo(clean(line))
 
 
-def _lines(found: dict[str, Any]) -> Iterator[str]:
-    if found["outcome"] is not None and not found["selections"]:
-        yield f"{found['url']}: {found['outcome']}" + (f" ({found['detail']})" if found["detail"] else "")
-    yield from _recognised(found["recognised"])
-    for one in found["selections"]:
-        yield f"[{one['name']}] {one['kind']}"
-        if one["missing"]:
-            yield f"  nothing is selected: {one['missing']}"
-        for warning in one["warnings"]:
+def _lines(page_preview: dict[str, Any]) -> Iterator[str]:
+    if page_preview["outcome"] is not None and not page_preview["selections"]:
+        yield f"{page_preview['url']}: {page_preview['outcome']}" + (
+            f" ({page_preview['detail']})" if page_preview["detail"] else ""
+        )
+    yield from _recognised(page_preview["recognised"])
+    for selection in page_preview["selections"]:
+        yield f"[{selection['name']}] {selection['kind']}"
+        if selection["missing"]:
+            yield f"  nothing is selected: {selection['missing']}"
+        for warning in selection["warnings"]:
             yield f"  warning: {warning}"
-        yield from (f"  {line}" for line in one["kept"].split("\n") if line)
-        if one["cut"]:
+        yield from (f"  {line}" for line in selection["kept"].split("\n") if line)
+        if selection["cut"]:
             yield "  …"
-        for value in one["values"]:
+        for value in selection["values"]:
             yield f"  {value['name']} = {value['text']}" + (f" ({value['problem']})" if value["problem"] else "")
-        if one["removed"]:
-            yield f"  removed: {len(one['removed'])} lines"
-            yield from (f"    - {line}" for line in one["removed"][:_REMOVED_SHOWN])
-        if one["now"] is not None:
-            yield f"  against the stored content: {_said(one['now'])}"
-        for earlier in one["earlier"]:
+        if selection["removed"]:
+            yield f"  removed: {len(selection['removed'])} lines"
+            yield from (f"    - {line}" for line in selection["removed"][:_REMOVED_SHOWN])
+        if selection["now"] is not None:
+            yield f"  against the stored content: {_said(selection['now'])}"
+        for earlier in selection["earlier"]:
             yield f"  change {earlier['change_id']} of {earlier['detected_at']}: {_said(earlier)}"
 
 
@@ -85,8 +87,8 @@ def _recognised(recognised: dict[str, Any] | None) -> Iterator[str]:
 def _said(judged: dict[str, Any]) -> str:
     if not judged["counts"]:
         return "too small to be a change"
-    said = "would be announced" if judged["matters"] else "would not be announced"
-    return f"{said} ({judged['why']})" if judged["why"] else said
+    verdict = "would be announced" if judged["matters"] else "would not be announced"
+    return f"{verdict} ({judged['why']})" if judged["why"] else verdict
 
 
 # `pollerd values`.
@@ -107,20 +109,20 @@ def values(
     """List the values read from a site, newest first."""
     with daemon_at(url, token, timeout) as daemon:
         query = {"name": name, "selection": selection}
-        found = list(daemon.pages(f"/sites/{id_of(daemon, site)}/values", query, limit))
+        readings = list(daemon.pages(f"/sites/{id_of(daemon, site)}/values", query, limit))
     if as_json:
-        show_json(found)
+        show_json(readings)
         return
-    show_items(_COLUMNS, found)
-    for line in _bar_lines(found):
+    show_items(_COLUMNS, readings)
+    for line in _bar_lines(readings):
         typer.echo(line)
 
 
-def _bar_lines(found: list[dict[str, Any]]) -> list[str]:
+def _bar_lines(newest_first: list[dict[str, Any]]) -> list[str]:
     """Returns a line of bars for each value that is a number, oldest first."""
     series: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for one in reversed(found):
-        series.setdefault((one["selection"], one["name"]), []).append(one)
+    for value in reversed(newest_first):
+        series.setdefault((value["selection"], value["name"]), []).append(value)
     lines = []
     for (selection, name), readings in series.items():
         numbers = [None if reading["problem"] else reading["number"] for reading in readings]

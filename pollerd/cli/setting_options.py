@@ -26,12 +26,12 @@ def with_settings(
 
     none: the help of the word that takes a setting away; empty: that word is refused. before: starts each help text.
     """
-    offered = {name: one for name, one in settings.items() if one.cli}
+    offered = {name: setting for name, setting in settings.items() if setting.cli}
 
-    def finish(given: dict[str, Any]) -> Settings:
-        return {name: _taken_away(offered[name]) if value == NONE else value for name, value in given.items()}
+    def finish(values: dict[str, Any]) -> Settings:
+        return {name: _taken_away(offered[name]) if value == NONE else value for name, value in values.items()}
 
-    return with_options("settings", [_parameter(one, none, before) for one in offered.values()], finish)
+    return with_options("settings", [_parameter(setting, none, before) for setting in offered.values()], finish)
 
 
 def _taken_away(setting: Setting) -> Any:
@@ -86,10 +86,10 @@ def selections(text: str) -> dict[str, Any] | str:
     if not text.startswith(("@", "{", "[")):
         kind = {"$": "jsonpath", "/": "xpath", "(": "xpath"}.get(text[:1], "css")
         return {"default": {"steps": [{"keep": {kind: text}}]}}
-    found = settings_in(Path(text[1:])) if text.startswith("@") else json_in(text, "--select")
-    if not isinstance(found, dict):
+    document = settings_in(Path(text[1:])) if text.startswith("@") else json_in(text, "--select")
+    if not isinstance(document, dict):
         raise typer.BadParameter("must be an expression such as css=#price, a JSON object, or @FILE")
-    return {"default": found} if _OF_ONE & found.keys() else found
+    return {"default": document} if _OF_ONE & document.keys() else document
 
 
 def _plan(text: str) -> Any:
@@ -107,12 +107,12 @@ def _secret(setting: Setting) -> Callable[[str], Any]:
         where = f"--{setting.option or setting.name.replace('_', '-')}"
         if setting.kind is not Kind.TEXT:
             try:
-                found = settings_in(Path(text[1:])) if text.startswith("@") else json.loads(text)
+                document = settings_in(Path(text[1:])) if text.startswith("@") else json.loads(text)
             except ValueError as error:
                 raise typer.BadParameter("must be a JSON object, or @FILE; what was given is not shown") from error
-            if not isinstance(found, dict):
+            if not isinstance(document, dict):
                 raise typer.BadParameter("must be a JSON object, or @FILE; what was given is not shown")
-            return found
+            return document
         if not text.startswith("@"):
             return text
         try:

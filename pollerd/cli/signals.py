@@ -26,8 +26,8 @@ def _quality_in_words(row: dict[str, Any]) -> dict[str, Any]:
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
     """List signal sources, and how reliable each is."""
     with daemon_at(url, token, timeout) as daemon:
-        found = daemon.call("GET", "/signal-sources")["items"]
-        show_list(_COLUMNS, found, as_json=as_json, row=_quality_in_words)
+        sources = daemon.call("GET", "/signal-sources")["items"]
+        show_list(_COLUMNS, sources, as_json=as_json, row=_quality_in_words)
 
 
 @app.command()
@@ -72,8 +72,8 @@ def site(
 ) -> None:
     """Show the latest signals about a site."""
     with daemon_at(url, token, timeout) as daemon:
-        found = daemon.call("GET", f"/sites/{id_of(daemon, site)}/signals")["items"]
-        show_list(_SITE_COLUMNS, found, as_json=as_json, row=_quality_in_words)
+        signals = daemon.call("GET", f"/sites/{id_of(daemon, site)}/signals")["items"]
+        show_list(_SITE_COLUMNS, signals, as_json=as_json, row=_quality_in_words)
 
 
 @app.command()
@@ -101,6 +101,6 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Report changed pages. Each is polled when its turn comes, not at once."""
-    body = {"source": name, "signals": [{"url": one, "at": at} for one in urls]}
+    body = {"source": name, "signals": [{"url": page_url, "at": at} for page_url in urls]}
     with daemon_at(url, token, timeout) as daemon:
         show_one(daemon.call("POST", "/signals", body), as_json=as_json)

@@ -106,10 +106,10 @@ def simulate(
         tried_in = Web(zipf, scored, noise, half_lives, deadline)
     else:
         tried_in = KnapsackWorld(zipf, noise)
-    given = _settings(settings or [])
+    parameters = _settings(settings or [])
     names = allocator or [_DEFAULT_ALLOCATOR[world]]
-    policies = {name: _policy(name, objective, given, told_rates, deadline) for name in names}
-    _check_taken(given, policies)
+    policies = {name: _policy(name, objective, parameters, told_rates, deadline) for name in names}
+    _check_taken(parameters, policies)
     simulation = Simulation(tried_in, policies, steps, runs, seed)
     with (
         tempfile.TemporaryDirectory(prefix="pollerd-simulate-") as folder,
@@ -132,45 +132,45 @@ def _check_known(context: typer.Context, world: EnvironmentKind, objective: str)
             raise refusal(f"--{name.replace('_', '-')}", sentence, context.params[name])
 
 
-def _order(given: str) -> Order:
-    if given == "sorted":
+def _order(text: str) -> Order:
+    if text == "sorted":
         return "sorted"
-    if given == "shuffled":
+    if text == "shuffled":
         return "shuffled"
-    raise InvalidValueError("order", "sorted or shuffled", given)
+    raise InvalidValueError("order", "sorted or shuffled", text)
 
 
-def _objective(given: str) -> Objective:
-    if given not in OBJECTIVES:
-        raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", given)
-    return cast("Objective", given)
+def _objective(text: str) -> Objective:
+    if text not in OBJECTIVES:
+        raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", text)
+    return cast("Objective", text)
 
 
-def _policy(name: str, objective: str, given: dict[str, Any], told_rates: bool, deadline: float) -> Policy:
+def _policy(name: str, objective: str, parameters: dict[str, Any], told_rates: bool, deadline: float) -> Policy:
     """Returns the allocator with those of the given parameters that it accepts."""
     if name not in registry.names():
         raise InvalidValueError("allocator", f"one of {', '.join(registry.names())}", name)
     taken = registry.parameters(name)
-    used = tuple(sorted((key, value) for key, value in given.items() if key in taken))
+    used = tuple(sorted((key, value) for key, value in parameters.items() if key in taken))
     return Policy(name, objective, told_rates and "rates" in taken, used, deadline)
 
 
-def _check_taken(given: dict[str, Any], policies: dict[str, Policy]) -> None:
+def _check_taken(parameters: dict[str, Any], policies: dict[str, Policy]) -> None:
     """Raises InvalidValueError for a parameter that no allocator accepts."""
     taken = {key for name in policies for key in registry.parameters(name)}
-    for key in given:
+    for key in parameters:
         if key not in taken:
             raise InvalidValueError("set", f"one of {', '.join(sorted(taken)) or 'none'}", key)
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:
-    given: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for text in texts:
         name, value = _setting(text)
-        if name in given:
+        if name in parameters:
             raise InvalidValueError("set", f"given once for {name}", text)
-        given[name] = value
-    return given
+        parameters[name] = value
+    return parameters
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -191,12 +191,12 @@ def _print(results: Results, runs: int, as_json: bool) -> None:
         typer.echo(table(("allocator", *results.columns), rows))
         return
     for row in results.rows:
-        found = [results.estimates[row, column] for column in results.columns]
+        estimates = [results.estimates[row, column] for column in results.columns]
         line = {
             "allocator": row,
             "polls": results.columns,
-            "share": [_or_none(each.value) for each in found],
-            "standard_error": [_or_none(each.error) for each in found],
+            "share": [_or_none(each.value) for each in estimates],
+            "standard_error": [_or_none(each.error) for each in estimates],
             "runs": runs,
         }
         typer.echo(json.dumps(line, allow_nan=False))
@@ -207,5 +207,5 @@ def _or_none(value: float) -> float | None:
 
 
 def _figure(results: Results, row: str, column: str) -> str:
-    found = results.estimates[row, column]
-    return number(found.value) + (f" ± {number(found.error)}" if found.error > 0 else "")
+    estimate = results.estimates[row, column]
+    return number(estimate.value) + (f" ± {number(estimate.error)}" if estimate.error > 0 else "")

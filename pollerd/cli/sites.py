@@ -33,16 +33,16 @@ def source_id_of(daemon: ApiClient, source: str) -> int:
     return _id_of(daemon, "source", source, searched=False)
 
 
-def _id_of(daemon: ApiClient, what: str, given: str, *, searched: bool) -> int:
+def _id_of(daemon: ApiClient, what: str, text: str, *, searched: bool) -> int:
     """Returns the id. searched: the API can search this list for a URL."""
-    if given.isdecimal():
-        return int(given)
-    url = normalise_url(given, fragment=True)
+    if text.isdecimal():
+        return int(text)
+    url = normalise_url(text, fragment=True)
     for page in daemon.pages(f"/{what}s", {"q": url} if searched else {}):
         if page["url"] == url:
             return int(page["id"])
     if "#" in url:  # only a browser goes there: the site of the page alone
-        return _id_of(daemon, what, normalise_url(given), searched=searched)
+        return _id_of(daemon, what, normalise_url(text), searched=searched)
     raise CallError(f"no such {what}: {url}")
 
 
@@ -88,12 +88,12 @@ class FilterOptions:
 
     def wanted(self, daemon: ApiClient) -> dict[str, Any]:
         """Returns the filter, as the API takes it; what was not given is left out."""
-        wanted = {name: value for name, value in vars(self).items() if value is not None}
+        conditions = {name: value for name, value in vars(self).items() if value is not None}
         if self.source is not None:
-            wanted["source"] = source_id_of(daemon, self.source)
+            conditions["source"] = source_id_of(daemon, self.source)
         if self.state is not None:
-            wanted["state"] = self.state.value
-        return wanted
+            conditions["state"] = self.state.value
+        return conditions
 
 
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag of the sites (repeatable).")]
@@ -115,14 +115,14 @@ def add(
 
     Example: pollerd sites add https://example.org/ --tag news --select css=#price
     """
-    given = {"tags": tag or [], **settings}
+    fields = {"tags": tag or [], **settings}
     with daemon_at(url, token, timeout) as daemon:
-        added = [daemon.call("POST", "/sites", {"url": site, **given}) for site in sites]
-        for site, one in zip(sites, added, strict=True):
+        added = [daemon.call("POST", "/sites", {"url": site, **fields}) for site in sites]
+        for site, stored in zip(sites, added, strict=True):
             _, sign, fragment = site.partition("#")
-            if fragment and "#" not in one["url"]:
+            if fragment and "#" not in stored["url"]:
                 why = "was removed, because it is sent to no server. With --render a browser uses it"
-                typer.echo(f"{one['url']}: {sign}{clean(fragment)} {why}", err=True)
+                typer.echo(f"{stored['url']}: {sign}{clean(fragment)} {why}", err=True)
         _show_list(added, as_json)
 
 
@@ -147,10 +147,10 @@ def list_(
     Example: pollerd sites list --state blocked --sort -failures
     """
     with daemon_at(url, token, timeout) as daemon:
-        wanted = {name: str(value) for name, value in filters.wanted(daemon).items()}
+        conditions = {name: str(value) for name, value in filters.wanted(daemon).items()}
         if sort is not None:
-            wanted["sort"] = sort
-        _show_list(daemon.pages("/sites", wanted, limit), as_json)
+            conditions["sort"] = sort
+        _show_list(daemon.pages("/sites", conditions, limit), as_json)
 
 
 def show(
@@ -159,12 +159,12 @@ def show(
     """Show a site, and why it is polled this often."""
     with daemon_at(url, token, timeout) as daemon:
         site_id = id_of(daemon, site)
-        found = daemon.call("GET", f"/sites/{site_id}")
-        found["explain"] = daemon.call("GET", f"/sites/{site_id}/explain")
+        details = daemon.call("GET", f"/sites/{site_id}")
+        details["explain"] = daemon.call("GET", f"/sites/{site_id}/explain")
         if as_json:
-            show_json(found)
+            show_json(details)
         else:
-            show_fields({**found.pop("explain"), **found})
+            show_fields({**details.pop("explain"), **details})
 
 
 def remove(

@@ -99,8 +99,8 @@ def show(
         if not (pages or state):
             show_one(daemon.call("GET", f"/sources/{source_id}"), as_json=as_json)
             return
-        found = daemon.pages(f"/sources/{source_id}/sites", {"state": state})
-        show_list(_PAGE_COLUMNS, found, as_json=as_json)
+        members = daemon.pages(f"/sources/{source_id}/sites", {"state": state})
+        show_list(_PAGE_COLUMNS, members, as_json=as_json)
 
 
 @app.command()
@@ -140,8 +140,8 @@ def remove(
         source_id = source_id_of(daemon, source)
         query = "?remove_sites=true" if remove_sites else ""
         removed = daemon.call("DELETE", f"/sources/{source_id}{query}")
-    said = f"removed {source_id} and {removed['sites_removed']} of its sites"
-    show_done(said, {"id": source_id, **removed}, as_json=as_json)
+    line = f"removed {source_id} and {removed['sites_removed']} of its sites"
+    show_done(line, {"id": source_id, **removed}, as_json=as_json)
 
 
 @app.command()

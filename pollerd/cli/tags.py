@@ -22,8 +22,8 @@ TagArgument = Annotated[str, typer.Argument(metavar="TAG", help="The tag.")]
 def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
     """List the tags that have settings."""
     with daemon_at(url, token, timeout) as daemon:
-        found = daemon.call("GET", "/tags")["items"]
-    show_list(_COLUMNS, found, as_json=as_json)
+        tags = daemon.call("GET", "/tags")["items"]
+    show_list(_COLUMNS, tags, as_json=as_json)
 
 
 @app.command()

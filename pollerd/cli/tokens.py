@@ -80,7 +80,7 @@ def list_(database: Database = None, config: ConfigFile = None, as_json: Json = 
     """List the tokens of the database, without their secrets."""
     from pollerd.cli.accounts import with_accounts  # the database
 
-    found = with_accounts(database, config, lambda accounts: accounts.tokens())
+    tokens = with_accounts(database, config, lambda accounts: accounts.tokens())
     shown = [
         {
             "id": token.id,
@@ -89,7 +89,7 @@ def list_(database: Database = None, config: ConfigFile = None, as_json: Json = 
             "created_at": rfc3339(token.created_at),
             "used_at": None if token.used_at is None else rfc3339(token.used_at),
         }
-        for token in found
+        for token in tokens
     ]
     show_list(_TOKEN_COLUMNS, shown, as_json=as_json)
 
@@ -104,10 +104,10 @@ def remove(
     from pollerd.errors import NotFoundError
 
     async def withdraw(accounts: AccountStore) -> None:
-        found = [one.id for one in await accounts.tokens() if token in (str(one.id), one.name)]
-        if not found:
+        ids = [stored.id for stored in await accounts.tokens() if token in (str(stored.id), stored.name)]
+        if not ids:
             raise NotFoundError("token", token)
-        await accounts.withdraw_token(found[0])
+        await accounts.withdraw_token(ids[0])
 
     from pollerd.cli.accounts import with_accounts  # the database
 

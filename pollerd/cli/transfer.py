@@ -75,7 +75,7 @@ def import_(
     if as_json:
         show_json(report)
     else:
-        show_rows(_SECTION_COLUMNS, ([one[name] for name in _SECTION_COLUMNS] for one in report["sections"]))
+        show_rows(_SECTION_COLUMNS, ([section[name] for name in _SECTION_COLUMNS] for section in report["sections"]))
         _show_missing(report["secrets_missing"], report["secrets_missing_count"], "set them by hand")
     raise typer.Exit(0 if report["complete"] else 1)
 
@@ -159,7 +159,7 @@ def _written(pieces: Iterable[bytes], out: IO[bytes]) -> list[dict[str, Any]]:
 
 
 def _name_missing(records: list[dict[str, Any]]) -> None:
-    found = [
+    missing = [
         {
             "url": record.get("url"),
             "tag": record.get("tag"),
@@ -169,20 +169,20 @@ def _name_missing(records: list[dict[str, Any]]) -> None:
         for record in records
         if "secrets_left_out" in record
     ]
-    _show_missing(found, len(found), "--with-secrets takes them along")
+    _show_missing(missing, len(missing), "--with-secrets takes them along")
 
 
-def _show_missing(found: list[dict[str, Any]], count: int, advice: str) -> None:
+def _show_missing(missing: list[dict[str, Any]], count: int, advice: str) -> None:
     if count:
-        typer.echo(f"secrets of {count} {_whose(found, count)} are missing; {advice}:", err=True)
-        for one in found[:_MISSING_SHOWN]:
-            typer.echo(f"  {clean(_owner(one))}: {', '.join(one['kinds'])}", err=True)
+        typer.echo(f"secrets of {count} {_whose(missing, count)} are missing; {advice}:", err=True)
+        for record in missing[:_MISSING_SHOWN]:
+            typer.echo(f"  {clean(_owner(record))}: {', '.join(record['kinds'])}", err=True)
         if count > _MISSING_SHOWN:
             typer.echo(f"  and {count - _MISSING_SHOWN} more", err=True)
 
 
-def _whose(found: list[dict[str, Any]], count: int) -> str:
-    words = [word for word, field in _OWNERS.items() if any(one.get(field) for one in found)]
+def _whose(missing: list[dict[str, Any]], count: int) -> str:
+    words = [word for word, field in _OWNERS.items() if any(record.get(field) for record in missing)]
     return " or ".join(word if count == 1 else f"{word}s" for word in words)
 
 

@@ -416,9 +416,9 @@ class HubCallbacks:
         self._log.error("hub_delivery_fault", exc_info=error)
 
 
-def _mode(one: HubSubscription) -> str:
+def _mode(subscription: HubSubscription) -> str:
     """Returns what WebSub calls the request that is sent to the hub."""
-    return "unsubscribe" if one.state is HubState.LEAVING else "subscribe"
+    return "unsubscribe" if subscription.state is HubState.LEAVING else "subscribe"
 
 
 async def _received(receive: Callable[[], Awaitable[bytes]]) -> bytes | None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pollerd.daemon.noise import selection_records, states_after
 from pollerd.daemon.scheduler_state import SchedulerState
 from pollerd.daemon.stages import Found, ProofStatus
+from pollerd.detection.titles import own_title
 from pollerd.fetching.guard import WITHOUT_FLAG
 from pollerd.fetching.outcomes import REDIRECT_STATUSES
 from pollerd.model import NO_READER, READER, ChangeVerdict, Detection, Media, Outcome, OutcomeKind, Poll, SiteState
@@ -31,6 +32,7 @@ WORKER_SHARE = 0.02
 """Largest share of a worker's time that one page takes: its own interval grows with what reading it costs."""
 _SHORTEST_REST_SECONDS = 1.0
 _PERMANENT = frozenset({301, 308})
+_READ_ANEW = frozenset({OutcomeKind.FIRST, OutcomeKind.CHANGED})
 
 
 class SiteStatus(Struct, frozen=True, gc=False):
@@ -108,6 +110,7 @@ def poll_effect(
         failures=failures,
         last_seen_at=at if informative else seen,
         content=detection.content if detection is not None else None,
+        page_title=own_title(outcome, after.baseline.media) if kind in _READ_ANEW else "",
         change=_change(result, before, summary) if kind is OutcomeKind.CHANGED else None,
         mask_changed=(now_known.mask, now_known.proven) != (known.mask, known.proven),
         # Noise that is known now counted as changes, or changes as noise.

@@ -32,6 +32,7 @@ from typing import TypeVar
 
 import structlog
 
+from pollerd import texts
 from pollerd.errors import TooHeavyError
 
 # Turns of hosts: the one that has used the workers least goes first.
@@ -310,7 +311,7 @@ class _Process:
     async def run(self, work: Callable[..., T], arguments: tuple[object, ...]) -> T:
         """Returns the result of the work, or raises what it raises; `_EndedError` if the process ends before."""
         assert self._streams is not None
-        (reader, writer), data = self._streams, pickle.dumps((work, arguments))
+        (reader, writer), data = self._streams, pickle.dumps((texts.current().code, work, arguments))
         try:
             writer.write(len(data).to_bytes(_HEAD_BYTES) + data)
             await writer.drain()
@@ -368,8 +369,9 @@ def _serve(connection: socket.socket) -> None:
 
 def _result_of(request: bytes) -> bytes:
     try:
-        work, arguments = pickle.loads(request)
-        return pickle.dumps((True, work(*arguments)))
+        code, work, arguments = pickle.loads(request)
+        with texts.speaking(texts.language(code)):
+            return pickle.dumps((True, work(*arguments)))
     except MemoryError:
         return pickle.dumps((False, MemoryError()))  # what else there is to say of it takes memory
     except Exception as error:  # noqa: BLE001 (the daemon raises it)

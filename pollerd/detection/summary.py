@@ -1,9 +1,11 @@
-"""Summaries of changes in one line for users. Lines and keys are counted, not aligned."""
+"""Summaries of changes in one line for users: old → new, + what was added, − what was removed."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import AnyStr, Literal
 
 from pollerd.detection.edits import unmatched
@@ -31,7 +33,9 @@ LONGEST = 200
 COMPARED_MOST_BYTES = 1_000_000
 """Size of a content above which its lines or keys are not compared."""
 _EXCERPT = 60
-_NAMED = 5
+_NAMED = 3
+_COUNTED = 100
+"""Keys that differ are counted up to here."""
 _DEEPEST = 8
 _OPEN, _CLOSE = "‹".encode(), "›".encode()
 
@@ -46,13 +50,13 @@ def summarise(
     which distinguish displaced feed entries from removed ones. Raises InvalidValueError for an invalid mask.
     """
     if before is not None and is_large(before, after, media):
-        return f"large: {len(before):,} -> {len(after):,} bytes"
+        return f"large: {len(before):,} → {len(after):,} bytes"
     if mask and before is not None:
         before, after = (noise_named(without_noise(content, mask)) for content in (before, after))
     if before is None:
         line = f"now {len(after):,} bytes"
     elif media is Media.BINARY:
-        line = f"{len(before):,} -> {len(after):,} bytes"
+        line = f"{len(before):,} → {len(after):,} bytes"
     elif media is Media.FEED:
         line = _entries(before, after, order)
     elif media is Media.JSON:
@@ -74,14 +78,100 @@ def noise_named(content: bytes) -> bytes:
 
 def _lines(before: bytes, after: bytes) -> str:
     old, new = (part.splitlines() for part in differing_part(before, after))
-    added, removed = [new[n] for n in unmatched(new, old)], [old[n] for n in unmatched(old, new)]
-    parts = [f"{counted(len(added), 'line')} added"] if added else []
-    if removed:
-        parts.append(f"{len(removed):,} removed" if added else f"{counted(len(removed), 'line')} removed")
-    if not parts:
-        return "lines reordered" if before != after else "no line changed"
-    example = next((line for line in (added or removed) if line.strip()), b"")
-    return f"{', '.join(parts)}: «{_excerpt(example)}»" if example else ", ".join(parts)
+    added, removed = ([*filter(None, map(_text_of, lines))] for lines in _only(old, new))
+    if not added and not removed:
+        return "no line changed" if before == after else "only blank lines, or the order of lines, changed"
+    if len(added) == len(removed):
+        pairs = [*zip(removed, added, strict=True)]
+        # What a thing costs is what most people look for.
+        old_line, new_line = next((pair for pair in pairs if all(map(_PRICE.search, pair))), pairs[0])
+        return replaced(old_line, new_line) + _more(len(pairs) - 1)
+    parts = ((sign, lines) for sign, lines in (("+", added), ("−", removed)) if lines)
+    return ", ".join(f"{sign} {_shortened(lines[0], _EXCERPT)}{_more(len(lines) - 1)}" for sign, lines in parts)
+
+
+def _only(old: list[bytes], new: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Returns the lines of the new part that the old one does not have, and those of the old one."""
+    return [new[n] for n in unmatched(new, old)], [old[n] for n in unmatched(old, new)]
+
+
+def _text_of(line: bytes) -> str:
+    return " ".join(line.decode("utf-8", "replace").split())
+
+
+def _more(count: int, *, at_least: bool = False) -> str:
+    return "" if count < 1 else f" ({'at least ' if at_least else ''}{count:,} more)"
+
+
+# A line that was replaced: what stayed in front of it names it, and only what differs is shown.
+
+_CURRENCY = r"(?:[$€£¥₣₤₩₪₫₱₴₹₺₽₿]|\b(?:EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|CZK|HUF|AUD|CAD|Fr\.|kr)(?!\w))"
+_AMOUNT = r"([0-9](?:[0-9.,'’\s]*[0-9])?)"
+_PRICE = re.compile(rf"{_CURRENCY}\s?{_AMOUNT}|{_AMOUNT}\s?{_CURRENCY}")
+_WORD = re.compile(r"[0-9]{1,3}(?:\s[0-9]{3})+(?![0-9])\S*|\S+")
+_UNIT = re.compile(rf"\W{{1,3}}|{_CURRENCY}")
+_LABEL = 40
+_MOST_PERCENT = 900
+
+
+def replaced(old: str, new: str) -> str:
+    """Returns how a line became another, as in "Price: € 1,199 → € 999, −17 %"; lines without white space at the ends.
+
+    Words that both have at the start name the line, else those at its end; the percentage is that of prices.
+    """
+    before, after = _WORD.findall(old), _WORD.findall(new)
+    head = _common(before, after)
+    tail = _common(before[head:][::-1], after[head:][::-1])
+    if before == after:
+        return new
+    head -= sum(1 for _ in takewhile(_UNIT.fullmatch, before[:head][::-1]))
+    tail -= sum(1 for _ in takewhile(_UNIT.fullmatch, before[len(before) - tail :]))
+    gone, come = (" ".join(words[head : len(words) - tail]) for words in (before, after))
+    label = " ".join(before[:head])
+    label = label if len(label) <= _LABEL else "…" + label[-_LABEL:].partition(" ")[2]
+    unit = "" if label or not tail else _shortened(" ".join(after[-tail:]), _LABEL)
+    if gone and come:
+        said = f"{_cut(gone, come)} → {_cut(come, gone)} {unit}".rstrip() + _by_percent(gone, come)
+    else:
+        said = f"+ {_shortened(come, _EXCERPT)}" if come else f"− {_shortened(gone, _EXCERPT)}"
+    return f"{label} {said}".strip()
+
+
+def _common(before: list[str], after: list[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+
+
+def _cut(text: str, other: str) -> str:
+    """Returns a text from near where it begins to differ from the other, if it is long."""
+    if len(text) <= _EXCERPT:
+        return text
+    start = max(common_affix_length(text, other, 1) - _EXCERPT // 4, 0)
+    return _shortened(f"…{text[start:]}" if start else text, _EXCERPT)
+
+
+def _by_percent(old: str, new: str) -> str:
+    """Returns by how much a price moved; empty for what is none."""
+    before, after = (_amount(text) for text in (old, new))
+    if not before or after is None:
+        return ""
+    percent = round(100.0 * (after / before - 1.0))
+    return f", {percent:+d} %".replace("-", "−") if percent and abs(percent) <= _MOST_PERCENT else ""
+
+
+def _amount(text: str) -> float | None:
+    """Returns the one price in a text; None: there is none, or there are several."""
+    prices = _PRICE.findall(text)
+    if len(prices) != 1:
+        return None
+    digits = re.sub(r"[\s'’]", "", "".join(prices[0]))
+    whole, mark, cents = digits.rpartition(max(".", ",", key=digits.rfind))
+    if mark and len(cents) != _THOUSANDS and mark not in whole:
+        return float(f"{re.sub('[.,]', '', whole)}.{cents}")
+    return float(re.sub("[.,]", "", digits))
+
+
+_THOUSANDS = 3
+"""Digits between two separators of thousands."""
 
 
 def differing_part(before: bytes, after: bytes) -> tuple[bytes, bytes]:
@@ -106,11 +196,11 @@ def _entries(before: bytes, after: bytes, order: tuple[bytes, bytes]) -> str:
     gone = sum(key_of(key) not in left for key in missing)
     parts = []
     if fresh:
-        parts.append(f"{counted(len(fresh), 'new entry', 'new entries')}: {_titles(fresh)}")
+        parts.append(f"+ {_titles(fresh)}")
     if edited:
-        parts.append(f"{len(edited):,} edited: {_titles(edited)}")
+        parts.append(f"edited: {_titles(edited)}")
     if back:
-        parts.append(f"{len(back):,} back: {_titles(back)}")
+        parts.append(f"back: {_titles(back)}")
     if about_now is not None and about is not None and about != about_now:
         parts.append(f"text of the feed: {about_now[0]}")
     if gone:
@@ -131,29 +221,47 @@ def _by_id(content: bytes) -> dict[bytes, tuple[str, bytes]]:
 
 
 def _titles(titles: list[str]) -> str:
-    return "; ".join(titles[:3]) + ("; …" if len(titles) > 3 else "")
+    return "; ".join(titles[:_NAMED]) + _more(len(titles) - _NAMED)
+
+
+_MISSING = object()
 
 
 def _keys(before: bytes, after: bytes) -> str:
-    paths = _differing(parsed(before), parsed(after), "", 0)
+    differing = _differing(parsed(before), parsed(after), "", 0)
     try:
-        named = list(islice(paths, _NAMED + 1))
+        changed = list(islice(differing, _COUNTED + 1))
     except RecursionError:  # comparing values nested a thousand deep
         return ""
-    if not named or not all(named):
+    if not changed or not all(path for path, _, _ in changed):
         return ""
-    return "keys changed: " + ", ".join(named[:_NAMED]) + (", …" if len(named) > _NAMED else "")
+    more = max(len(changed) - _NAMED, 0)
+    said = "; ".join(_of_key(*change) for change in changed[:_NAMED])
+    return said + _more(min(more, _COUNTED - _NAMED), at_least=len(changed) > _COUNTED)
 
 
-def _differing(old: object, new: object, path: str, depth: int) -> Iterator[str]:
+def _of_key(path: str, old: object, new: object) -> str:
+    if old is _MISSING:
+        return f"+ {path}: {_value(new)}"
+    return f"− {path}" if new is _MISSING else f"{path}: {_value(old)} → {_value(new)}"
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    return _shortened(" ".join(text[: 2 * _EXCERPT].split()), _EXCERPT // 2)
+
+
+def _differing(old: object, new: object, path: str, depth: int) -> Iterator[tuple[str, object, object]]:
+    """Yields where two values differ: the path, the old value and the new one."""
     if isinstance(old, dict) and isinstance(new, dict) and depth < _DEEPEST:
         for key in sorted(old.keys() | new.keys()):
-            yield from _differing(old.get(key), new.get(key), f"{path}.{key}" if path else key, depth + 1)
+            pair = old.get(key, _MISSING), new.get(key, _MISSING)
+            yield from _differing(*pair, f"{path}.{key}" if path else key, depth + 1)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new) and depth < _DEEPEST:
         for index, pair in enumerate(zip(old, new, strict=True)):
             yield from _differing(*pair, f"{path}[{index}]", depth + 1)
     elif old != new:
-        yield path
+        yield path, old, new
 
 
 def _printable(text: str) -> str:

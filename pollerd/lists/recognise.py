@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from html import unescape
 from http import HTTPStatus
 from itertools import islice
 from typing import Any
@@ -22,6 +21,7 @@ from pollerd.detection.media import classify
 from pollerd.detection.noise.forms import compiled
 from pollerd.detection.normalise import normalise
 from pollerd.detection.pdf import is_pdf
+from pollerd.detection.titles import feed_title, one_printable_line
 from pollerd.lists.links import page_links
 from pollerd.lists.sitemaps import read_sitemap
 from pollerd.model import Media, Outcome, OutcomeKind
@@ -145,7 +145,6 @@ _SIGN_IN = (
     r"sign ?in|log ?(?:in|on)|anmeld|einlogg|connexion"
     r"|se connecter|iniciar sesión|acced[ei]|inloggen|zaloguj|entrar|войти|登录|ログイン"
 )
-_TITLE_OF_FEED = r"\A(?:(?!<(?:item|entry)\b)[\s\S]){0,9999}?<title\b[^>]*>\s*(?:<!\[CDATA\[)?([^<\]]+)"
 _PRODUCT_TYPES = frozenset({"product", "productgroup", "individualproduct", "productmodel"})
 _MOST_NODES = 2_000
 """Of a page's JSON-LD that are looked at."""
@@ -176,7 +175,7 @@ def recognise(outcome: Outcome, url: str) -> Recognition:
     read = normalise(body, content_type)
     match read.media:
         case Media.FEED:
-            title = _feed_title(classify(body, content_type)[1])
+            title = feed_title(classify(body, content_type)[1])
             entries = "\n".join(entry.title or entry.text for entry in read.entries[:LINES])
             return _of_text(AddressKind.FEED, title, entries.encode(), "")
         case Media.BINARY:
@@ -213,22 +212,8 @@ def _of_text(kind: AddressKind, title: str, content: bytes, nothing: str) -> Rec
     return _recognition(kind, title=title, obstacle=Obstacle.NO_TEXT, reason=nothing)
 
 
-def _feed_title(text: bytes) -> str:
-    """Returns the title of a feed, which stands before its entries."""
-    if text.lstrip()[:1] != b"<":
-        title = orjson.loads(text).get("title")
-        return _plain(title) if isinstance(title, str) else ""
-    stated = compiled(_TITLE_OF_FEED).search(text.decode("utf-8", "replace"))
-    return "" if stated is None else _plain(unescape(stated[1]))
-
-
-def _plain(text: str) -> str:
-    """Returns a text on one line of bounded length."""
-    return "".join(sign if sign.isprintable() else " " for sign in " ".join(text.split()))[:LONGEST_LINE]
-
-
 def _lines(text: str) -> tuple[str, ...]:
-    return tuple(islice(filter(None, map(_plain, text.split("\n"))), LINES))
+    return tuple(islice(filter(None, map(one_printable_line, text.split("\n"))), LINES))
 
 
 def _without_page(outcome: Outcome) -> tuple[Obstacle, str]:
@@ -256,7 +241,7 @@ def _of_html(html: bytes, text: str, no_text: str, url: str) -> Recognition:
         return _recognition(AddressKind.PAGE, lines=_lines(text))
     tree = LexborHTMLParser(html)
     node = tree.css_first("title")
-    title = "" if node is None else _plain(node.text())
+    title = "" if node is None else one_printable_line(node.text())
     lines = [line for line in text.split("\n") if line.strip()]
     own = [line for line in lines if line.strip() != title]
     obstacle, reason = _obstacle(html, tree, title, own, no_text)
@@ -332,11 +317,11 @@ def _is_shell(html: bytes, tree: LexborHTMLParser, text: str) -> bool:
         return False
     asks = compiled(_NEEDS_SCRIPTS)
     if asks.search(text) or (
-        len(text) <= _FEW_WORDS / 2 and any(asks.search(one.text()) for one in tree.css("noscript"))
+        len(text) <= _FEW_WORDS / 2 and any(asks.search(node.text()) for node in tree.css("noscript"))
     ):
         return True
     places = (node for node in tree.css("body [id]") if compiled(_APPLICATION).match(node.attributes.get("id") or ""))
-    shown = next((_plain(node.text()) for node in places), None)
+    shown = next((one_printable_line(node.text()) for node in places), None)
     return shown is not None and (not shown or compiled(_LOADING).match(shown) is not None)
 
 

@@ -47,6 +47,8 @@ class Draft:
     conditions: list[Condition] = field(default_factory=list)
     reads_xml: bool = False
     """Whether a filter reads the document as XML."""
+    is_left_out: bool = False
+    """Whether no site is made of it."""
     any_of: bool = False
     """Whether one of the conditions is enough."""
 

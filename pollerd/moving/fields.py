@@ -47,7 +47,7 @@ def sendable(moved: Moved) -> Moved:
         closed = [name for name in site if not FIELDS.get(name, False)]
         report += [ReportLine(url, name, Fate.NOT_CARRIED, _NOT_YET.format(name)) for name in closed]
         sites.append({name: value for name, value in site.items() if name not in closed})
-    return Moved(sites, report)
+    return Moved(sites, report, moved.sources, moved.left_out)
 
 
 def _table(value: object) -> Mapping[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from pollerd.moving.draft import Draft
+from pollerd.moving.moved import Moved, Report
 
 DEFAULT = "default"
 _MAX_NAME = 40
@@ -14,12 +15,15 @@ _REQUEST = ("method", "body", "headers", "credentials")
 _FIRST_WINS = ("proxy", "pdf_password", "note", "windows", "muted")
 
 
-def join(drafts: Iterable[Draft]) -> list[dict[str, object]]:
+def join(drafts: Sequence[Draft], report: Report) -> Moved:
     """Returns a site for each URL, in order. Reports what the others of a URL lose to its first job."""
     groups: dict[str, list[Draft]] = {}
     for draft in drafts:
-        groups.setdefault(draft.url, []).append(draft)
-    return [_site(group) for group in groups.values()]
+        if not draft.is_left_out:
+            groups.setdefault(draft.url, []).append(draft)
+    sites = [_site(group) for group in groups.values()]
+    sources = [[draft.report.source for draft in group if not draft.is_left_out] for group in groups.values()]
+    return Moved(sites, report.lines, sources, [draft.report.source for draft in drafts if draft.is_left_out])
 
 
 def _site(group: list[Draft]) -> dict[str, object]:
@@ -31,6 +35,7 @@ def _site(group: list[Draft]) -> dict[str, object]:
         if different:
             why = f"{first.report.source} has the same URL with another {different[0]}: a site has one request"
             draft.report.not_carried("the whole entry", why)
+            draft.is_left_out = True
             continue
         name = _free(draft.name or str(draft.fields.get("title", "")), selections)
         selections[name] = draft.selection()

@@ -95,6 +95,10 @@ class Moved:
 
     sites: list[dict[str, object]]
     report: list[ReportLine]
+    sources: Sequence[Sequence[str]] = ()
+    """For each site the jobs or watches that it is made of, as the report names them."""
+    left_out: Sequence[str] = ()
+    """Jobs or watches of which no site is made."""
 
     def counts(self) -> dict[Fate, int]:
         """Returns the number of lines of each fate."""

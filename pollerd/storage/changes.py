@@ -17,10 +17,11 @@ from pollerd.storage import encoding
 from pollerd.storage.encoding import Order, Position
 from pollerd.storage.engine import Database
 from pollerd.storage.locks import WriterLocks
-from pollerd.storage.schema import change, content, outbox, seen_range, site, site_tag
+from pollerd.storage.schema import change, content, outbox, seen_range, site, site_tag, site_text
 from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.statements import Statements
 from pollerd.storage.transactions import Subject, reads, writes
+from pollerd.storage.undo import KeptCopy, KeptKind, keep, kept_copies, taken_copy
 from pollerd.storage.values import ListPage
 
 # Changes that a reader has seen: ranges of ids, so that a million seen changes cost one row.
@@ -105,7 +106,7 @@ class ChangeFilter:
     unseen_by: str | None = None
     """The reader who has not seen it."""
     words: str | None = None
-    """In its summary or its site's URL, whatever the case."""
+    """In its summary, or its site's URL or title, whatever the case."""
     rule_id: int | None = None
     """The rule that tells of it."""
     after: int | None = None
@@ -143,8 +144,10 @@ def _changes(change_filter: ChangeFilter) -> Select[Any]:
             c.selection,
             c.matters,
             c.why,
+            func.coalesce(site.c.title, site_text.c.page_title, "").label("title"),
         )
         .join_from(change, site)
+        .outerjoin(site_text, site_text.c.site_id == c.site_id)
         .outerjoin(_BEFORE, _BEFORE.c.id == c.before_content_id)
         .outerjoin(_AFTER, _AFTER.c.id == c.after_content_id)
         .where(~is_soft_deleted(c.site_id))
@@ -168,6 +171,8 @@ def _changes(change_filter: ChangeFilter) -> Select[Any]:
             or_(
                 c.summary.icontains(change_filter.words, autoescape=True),
                 site.c.url.icontains(change_filter.words, autoescape=True),
+                site.c.title.icontains(change_filter.words, autoescape=True),
+                site_text.c.page_title.icontains(change_filter.words, autoescape=True),
             )
         )
     if change_filter.after is not None:
@@ -204,6 +209,7 @@ def _change(  # noqa: PLR0913 (the columns of a row)
     selection: str | None,
     matters: bool,
     why: str,
+    title: str,
 ) -> Change:
     return Change(
         id=change_id,
@@ -218,6 +224,7 @@ def _change(  # noqa: PLR0913 (the columns of a row)
         selection=selection or DEFAULT_SELECTION,
         matters=bool(matters),
         why=why,
+        title=title,
     )
 
 
@@ -302,8 +309,20 @@ class ChangeStore(Subject):
     # What readers have seen.
 
     @writes
-    def put_seen(self, connection: Connection, reader: str, ranges: Iterable[Range], *, seen: bool = True) -> None:
-        """Notes that a reader has seen the changes with ids in these ranges, both ends included; or has not."""
+    def put_seen(
+        self,
+        connection: Connection,
+        reader: str,
+        ranges: Iterable[Range],
+        *,
+        seen: bool = True,
+        undoable: int | None = None,
+        now: float = 0.0,
+    ) -> None:
+        """Notes that a reader has seen the changes with ids in these ranges, both ends included; or has not.
+
+        undoable: it can be undone from `now` on, as one of so many changes (0: of all); None: it cannot.
+        """
         self._sql.locks.note_seen(connection, reader)
         before = seen_ranges(connection, reader)
         after = merged(before, ranges) if seen else without(before, ranges)
@@ -319,6 +338,24 @@ class ChangeStore(Subject):
             connection.execute(delete(seen_range).where(c.reader == reader, c.first == first))
         if new:
             connection.execute(insert(seen_range), new)
+        if undoable is not None:
+            marked = without(after, before) if seen else without(before, after)
+            document = {"ranges": marked, "seen": seen, "count": undoable}
+            keep(connection, KeptKind.SEEN, "", document, now, reader=reader)
+
+    @reads
+    def last_mark(self, connection: Connection, reader: str, now: float) -> KeptCopy | None:
+        """Returns the reader's last mark that can be undone."""
+        copies = kept_copies(connection, [KeptKind.SEEN], now, reader)
+        return copies[0] if copies else None
+
+    @writes
+    def undo_mark(self, connection: Connection, reader: str, copy_id: int, now: float) -> None:
+        """Takes back a mark; the undoing can be undone, too. Raises `NotFoundError`."""
+        copy = taken_copy(connection, copy_id, [KeptKind.SEEN], now, reader)
+        ranges = [(int(first), int(last)) for first, last in copy.document["ranges"]]
+        seen = not copy.document["seen"]
+        self.put_seen.within(connection, reader, ranges, seen=seen, undoable=copy.document["count"], now=now)
 
     @reads
     def count_unseen(self, connection: Connection, reader: str, most: int) -> int:

@@ -19,6 +19,7 @@ from pollerd.storage.notices import notice_row
 from pollerd.storage.schema import allocation
 from pollerd.storage.schema import poll as poll_table
 from pollerd.storage.selection_states import load_selection_states, reading_rows, state_row
+from pollerd.storage.site_order import retitle
 from pollerd.storage.statements import CHANGE, Statements, run, run_each, run_together
 from pollerd.storage.values import Batch, ChangeDraft, CommitResult, CommittedChange, PollRecord
 
@@ -191,6 +192,8 @@ class Commit:
         if with_content:
             contents = self._write_contents(connection, with_content, current)
             selected = self._write_selections(connection, with_content, contents)
+            titles = {record.poll.site_id: record.page_title for _, record in with_content if record.page_title}
+            retitle(connection, sql, titles)
         rows = self._rows(living, listed, current, contents, selected)
         changes = self._write_rows(connection, rows)
         if sql.update_listed is not None and rows.listed:

@@ -18,6 +18,7 @@ from pollerd.storage.schema import job, job_change, site
 from pollerd.storage.site_lists import SiteListing
 from pollerd.storage.statements import Statements, run_each
 from pollerd.storage.transactions import Subject, reads, writes
+from pollerd.storage.undo import UNDO_SECONDS, forget_copies
 from pollerd.storage.values import ListPage, SiteFilter
 
 
@@ -85,8 +86,6 @@ class SiteBefore:
 
 BATCH = 1_000
 """Sites that are changed in one transaction."""
-UNDO_SECONDS = 86_400.0
-"""Time for which a job can be undone, and its deleted sites stay."""
 KEPT_SECONDS = 30 * 86_400.0
 """Time for which ended jobs are listed."""
 
@@ -140,6 +139,14 @@ class JobStore(Subject):
         position = encoding.Position.of("j", cursor, None, unnamed=encoding.Order.NEWEST)
         rows = connection.execute(position.select(select(job), job.c.id, limit))
         return position.page([_job(row) for row in rows], limit)
+
+    @reads
+    def last_undoable(self, connection: Connection, now: float) -> Job | None:
+        """Returns the newest job that has ended and can be undone; None: there is none."""
+        c = job.c
+        fitting = (c.state == JobState.DONE.value, c.undo_until > now, c.changed > 0)
+        row = connection.execute(select(job).where(*fitting).order_by(c.id.desc()).limit(1)).one_or_none()
+        return None if row is None else _job(row)
 
     @reads
     def open_jobs(self, connection: Connection) -> list[int]:
@@ -223,6 +230,7 @@ class JobStore(Subject):
     @writes
     def _forget_some(self, connection: Connection, now: float) -> bool:
         """Returns whether there may be more to forget."""
+        forget_copies(connection, now)
         connection.execute(delete(job).where(job.c.ended_at < now - KEPT_SECONDS, job.c.undo_until.is_(None)))
         expired = select(job.c.id).where(job.c.undo_until < now, job.c.ended_at.is_not(None)).limit(1)
         job_id = connection.execute(expired).scalar_one_or_none()

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from pollerd.events import EventKind, Notice, NoticeState
 from pollerd.storage.encoding import storable, storable_word
 from pollerd.storage.notification_values import Attempt, StoredNotice
-from pollerd.storage.schema import attempt, channel, outbox, site, site_tag
+from pollerd.storage.schema import attempt, channel, outbox, site, site_tag, site_text
 from pollerd.storage.statements import Statements
 
 Row = tuple[Any, ...]
@@ -173,7 +173,9 @@ class OutboxStatements:
         self.sent_since = sql.compiled(sent, ["channel", "since"])
         """When messages were sent on a channel since then, of how many events, and whether of first sights alone."""
         self.tags = sql.compiled(tags, ["ids"])
-        named = select(site.c.id, site.c.url, site.c.title).where(sql.in_list(site.c.id, "ids"))
+        title = func.coalesce(site.c.title, site_text.c.page_title)
+        named = select(site.c.id, site.c.url, title).join_from(site, site_text, isouter=True)
+        named = named.where(sql.in_list(site.c.id, "ids"))
         self.sites = sql.compiled(named, ["ids"])
         self.next_due = sql.compiled(next_due(), [])
         self.channels_named = len(_DUE_PARTS) if sql.is_sqlite else 1

@@ -233,7 +233,7 @@ class NoticeSite:
     id: int
     url: str
     title: str
-    """Empty: it has none."""
+    """The user's, else the page's own; empty: it has none."""
     tags: tuple[str, ...]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, delete, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError, refusal, unknown_name
 from pollerd.events import Incident, NoticeState
@@ -28,6 +28,7 @@ from pollerd.storage.notification_values import (
 )
 from pollerd.storage.schema import channel, incident, outbox, rule
 from pollerd.storage.transactions import Subject, reads, writes
+from pollerd.storage.undo import KeptCopy, KeptKind, keep, kept_copies, taken_copy
 
 # Rules, and the channels that they name.
 
@@ -132,7 +133,7 @@ class Channels(Subject):
 
     @writes
     def delete(self, connection: Connection, channel_id: int, now: float, *, from_rules: bool = False) -> None:
-        """Deletes a channel; what it had still to tell is dead.
+        """Deletes a channel; its queued messages are dead. A copy of it is kept for `undelete`.
 
         from_rules: take it out of the rules that name it; else `InvalidValueError` names them. Raises `NotFoundError`.
         """
@@ -144,9 +145,25 @@ class Channels(Subject):
             names = ", ".join(stored.spec.name for stored in named)
             raise InvalidValueError("channel", f"named by no rule; named by {names}", name)
         c = outbox.c
-        ended = {"state": NoticeState.DEAD.value, "ended_at": now, "last_detail": "its channel was deleted"}
+        _keep_row(connection, KeptKind.CHANNEL, channel, channel_id, now)
+        ended = {"state": NoticeState.DEAD.value, "ended_at": now, "last_detail": _CHANNEL_DELETED}
         connection.execute(update(outbox).where(c.channel_id == channel_id, c.ended_at.is_(None)).values(ended))
         connection.execute(delete(channel).where(channel.c.id == channel_id))
+
+    @writes
+    def undelete(self, connection: Connection, copy_id: int, now: float) -> StoredChannel:
+        """Brings a deleted channel back with its id, and queues again what ended when it was deleted.
+
+        Raises `NotFoundError`, and `DuplicateError` if another channel has its name by now.
+        """
+        copy = taken_copy(connection, copy_id, [KeptKind.CHANNEL], now)
+        self._require_new_name(connection, copy.document["name"])
+        connection.execute(insert(channel).values(**copy.document, secrets=copy.secrets))
+        c = outbox.c
+        ended = (c.channel_id == copy.document["id"], c.ended_at == copy.kept_at, c.last_detail == _CHANNEL_DELETED)
+        queued = {"state": NoticeState.WAITING.value, "ended_at": None, "message_id": None, "attempts": 0}
+        connection.execute(update(outbox).where(*ended).values({**queued, "due_at": now, "last_detail": ""}))
+        return self.get.within(connection, copy.document["id"])
 
     @writes
     def resume(self, connection: Connection, channel_id: int, now: float) -> StoredChannel:
@@ -198,6 +215,17 @@ class Channels(Subject):
             last_sent_at=row.last_sent_at,
             last_error=row.last_error,
         )
+
+
+_CHANNEL_DELETED = "its channel was deleted"
+
+
+def _keep_row(connection: Connection, kind: KeptKind, table: Table, row_id: int, now: float) -> None:
+    """Keeps a copy of a row that a user deletes; those of the configuration file come back with the file."""
+    row = connection.execute(select(table).where(table.c.id == row_id)).mappings().one_or_none()
+    if row is not None and row["origin"] == Origin.API.value:
+        document = {name: value for name, value in row.items() if name != "secrets"}
+        keep(connection, kind, row["name"], document, now, secrets=row.get("secrets"))
 
 
 def pause_statement(channel_id: int, pause: Pause | None, now: float) -> Any:
@@ -259,11 +287,33 @@ class Rules(Subject):
         return self.get.within(connection, rule_id)
 
     @writes
-    def delete(self, connection: Connection, rule_id: int) -> None:
-        """Deletes a rule and its incidents; what it had still to tell is told. Raises `NotFoundError`."""
+    def delete(self, connection: Connection, rule_id: int, now: float) -> None:
+        """Deletes a rule and its incidents; its queued messages are sent. A copy of it is kept for `undelete`.
+
+        Raises `NotFoundError`.
+        """
+        _keep_row(connection, KeptKind.RULE, rule, rule_id, now)
         connection.execute(delete(incident).where(incident.c.rule_id == rule_id))
         if not connection.execute(delete(rule).where(rule.c.id == rule_id)).rowcount:
             raise NotFoundError("rule", rule_id)
+
+    @reads
+    def deleted(self, connection: Connection, now: float) -> list[KeptCopy]:
+        """Returns the rules and channels that were deleted and can still come back, the last one first."""
+        return kept_copies(connection, [KeptKind.RULE, KeptKind.CHANNEL], now)
+
+    @writes
+    def undelete(self, connection: Connection, copy_id: int, now: float) -> StoredRule:
+        """Brings a deleted rule back with its id.
+
+        Raises `NotFoundError`, `DuplicateError` if another rule has its name by now, and `InvalidValueError` if one of
+        its channels is not there.
+        """
+        copy = taken_copy(connection, copy_id, [KeptKind.RULE], now)
+        _require_new_name(connection, copy.document["name"])
+        _require_channels(connection, RuleSpec(copy.document["name"], copy.document["settings"]))
+        connection.execute(insert(rule).values(**copy.document))
+        return self.get.within(connection, copy.document["id"])
 
     @writes
     def put_from_file(
@@ -277,7 +327,7 @@ class Rules(Subject):
         first, second = self._put_all(connection, channels, rules, now, Origin.FILE)
         gone_rules = _gone(self.all.within(connection), rules)
         for gone in gone_rules:
-            self.delete.within(connection, gone.id)
+            self.delete.within(connection, gone.id, now)
         gone_channels = _gone(self._channels.all.within(connection), channels)
         for unlisted in gone_channels:
             self._channels.delete.within(connection, unlisted.id, now)

@@ -138,14 +138,16 @@ site = Table(
     sqlite_autoincrement=True,
 )
 
-# The text by which lists of sites are searched, without regard to case: `words` holds URL and title. A separate table,
-# because a start reads all rows of `site`. Its index of trigrams is made by migration 0020, if the database has such.
+# The text by which lists of sites are searched, without regard to case: `words` holds URL and titles; `title` is the
+# user's, else the page's own, which `page_title` has as it was read. A separate table, because a start reads all rows
+# of `site`. Its index of trigrams is made by migration 0020, if the database has such.
 site_text = Table(
     "site_text",
     metadata,
     site_id_column(primary_key=True),
     Column("title", PlainText, nullable=False, server_default=""),
     Column("words", Text, nullable=False),
+    Column("page_title", Text, nullable=False, server_default=""),
     Index(None, "title", "site_id"),
 )
 
@@ -806,6 +808,22 @@ job_change = Table(
     Column("job_id", Id, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("site_id", Id, primary_key=True, autoincrement=False),
     Column("before", Text, nullable=False),
+)
+
+# Copies of what was deleted or marked, for undoing. `document`: JSON; `secrets`: of a channel, encrypted. `reader`: who
+# alone can undo it; empty: all who may write.
+kept_copy = Table(
+    "kept_copy",
+    metadata,
+    id_column(),
+    Column("kind", Text, nullable=False),
+    Column("reader", Text, nullable=False, server_default=""),
+    Column("title", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    Column("secrets", LargeBinary),
+    Column("kept_at", Double, nullable=False),
+    Index(None, "kept_at"),
+    sqlite_autoincrement=True,
 )
 
 

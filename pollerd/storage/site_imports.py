@@ -171,7 +171,7 @@ class SiteImport:
         texts, sealed, windows, tags = [], [], [], []
         for spec, _ in sites:
             site_id = ids[spec.url]
-            texts.append(text_row(site_id, spec))
+            texts.append(text_row(site_id, spec.url, spec.title))
             if spec.access:
                 sealed.append((self._encryption.encrypt(spec.access), site_id))
             if spec.windows is not None:

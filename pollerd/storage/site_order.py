@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
@@ -34,9 +34,8 @@ from sqlalchemy import (
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from pollerd.errors import InvalidValueError, refusal
-from pollerd.site_settings import SiteSpec
 from pollerd.storage.schema import site, site_state, site_text, site_times
-from pollerd.storage.statements import Statements, run_each
+from pollerd.storage.statements import Statements, run, run_each
 
 _MAX_ID = 2**63 - 1
 
@@ -202,16 +201,28 @@ _SCHEMES = ("", "http://", "https://")
 _SITE, _TEXT = site.alias("its_site"), site_text.alias("its_text")
 
 
-def text_row(site_id: int, spec: SiteSpec) -> tuple[int, str, str]:
-    """Returns the row of `site_text` of a site."""
-    title = spec.title.casefold()
-    return site_id, title, f"{spec.url.casefold()}\n{title}"
+def text_row(site_id: int, url: str, title: str, page_title: str = "") -> tuple[int, str, str, str]:
+    """Returns the row of `site_text` of a site; title: the user's, page_title: the page's own."""
+    named = title or page_title
+    # Both are searched, but no word of the page's own title twice.
+    words = "\n".join(filter(None, (url, title, page_title if page_title != title else "")))
+    return site_id, named.casefold(), words.casefold(), page_title
 
 
-def text_update(site_id: int, spec: SiteSpec) -> tuple[str, str, int]:
-    """Returns the row of `update_text` of a site."""
-    _, title, words = text_row(site_id, spec)
-    return title, words, site_id
+def retitle(connection: Connection, sql: Statements, page_titles: Mapping[int, str | None]) -> None:
+    """Writes anew by what sites are searched, sorted and named; a site that is named as before costs no write.
+
+    page_titles: what each page calls itself, by site id; None: as it is stored.
+    """
+    if not page_titles:
+        return
+    rows: list[tuple[Any, ...]] = []
+    for site_id, url, title, *stored in run(connection, sql.texts, sql.id_list(page_titles)):
+        page_title = page_titles[site_id]
+        _, *columns = text_row(site_id, url, title or "", stored[-1] if page_title is None else page_title)
+        if columns != stored:
+            rows.append((*columns, site_id))
+    run_each(connection, sql.update_text, rows)
 
 
 class WordIndex:
@@ -231,7 +242,7 @@ class WordIndex:
                 self._exists = any(index["name"] == _SERVER_INDEX for index in inspector.get_indexes(site_text.name))
         return self._exists
 
-    def insert(self, connection: Connection, rows: Sequence[tuple[int, str, str]]) -> None:
+    def insert(self, connection: Connection, rows: Sequence[tuple[int, str, str, str]]) -> None:
         """Inserts rows of `site_text` of new sites, and indexes them."""
         run_each(connection, self._sql.insert_text, rows)
         if rows and self._sql.is_sqlite and self.exists(connection):

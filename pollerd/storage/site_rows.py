@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, func, select
 
 from pollerd.errors import InvalidValueError
 from pollerd.model import OutcomeKind, Site, SiteState
 from pollerd.site_settings import COLUMNS, NO_ACCESS, NUMERIC_SETTINGS, USABLE, Kind, RespectTtl, SiteSpec, Windows
 from pollerd.storage.encoding import Field, number, storable
 from pollerd.storage.encryption import Encryption
-from pollerd.storage.schema import host, site, site_state
+from pollerd.storage.schema import host, site, site_state, site_text
 from pollerd.storage.soft_delete import is_soft_deleted
 from pollerd.storage.values import ScheduleRows
 
@@ -125,8 +125,10 @@ def select_sites() -> Select[Any]:
             t.redirect_url,
             t.redirect_count,
             t.hidden_changes,
+            func.coalesce(site_text.c.page_title, "").label("page_title"),
         )
         .join_from(site, site_state)
+        .outerjoin(site_text, site_text.c.site_id == s.id)
         .outerjoin(host, host.c.id == s.host_id)
         .where(~is_soft_deleted(s.id))
     )
@@ -172,6 +174,7 @@ def site_of(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
         redirect_url=row.redirect_url,
         redirect_count=number(row.redirect_count, 0),
         hidden_changes=number(row.hidden_changes, 0),
+        page_title=row.page_title,
     )
 
 

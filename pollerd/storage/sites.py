@@ -36,6 +36,7 @@ from pollerd.storage.schema import (
     site_reads,
     site_state,
     site_tag,
+    site_text,
     site_times,
     source_site,
 )
@@ -43,7 +44,7 @@ from pollerd.storage.selection_states import edit_of, follow_edit
 from pollerd.storage.site_context import load_contexts
 from pollerd.storage.site_imports import SiteImport
 from pollerd.storage.site_lists import Count, SiteListing
-from pollerd.storage.site_order import SiteOrder, text_update
+from pollerd.storage.site_order import SiteOrder, retitle
 from pollerd.storage.site_rows import STATES, check_spec, select_sites, site_of, stored_settings, tag_rows
 from pollerd.storage.soft_delete import SoftDeletion, forget_site, is_soft_deleted, purge_at
 from pollerd.storage.sources import forget_pauses, join
@@ -378,8 +379,7 @@ class SiteStore(Subject):
         living = update(site).where(site.c.id == site_id, ~is_soft_deleted(site.c.id))
         if not connection.execute(living.values(values)).rowcount:
             raise NotFoundError("site", site_id)
-        renamed = [text_update(site_id, spec)] if changes.keys() & {"url", "title"} else []
-        run_each(connection, self._sql.update_text, renamed)
+        retitle(connection, self._sql, {site_id: None})
         if "tags" in changes:
             self._set_tags(connection, site_id, spec.tags)
         if changes.keys() & {"url", "paused"}:  # which change its state, too
@@ -425,6 +425,7 @@ class SiteStore(Subject):
     def _forget(connection: Connection, site_id: int) -> None:
         forget_site(connection, site_id, "its site was moved")
         connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_FORGOTTEN))
+        connection.execute(update(site_text).where(site_text.c.site_id == site_id).values(page_title=""))
         for table in (learned, mask, selection_state, reading, site_reads, interest):
             connection.execute(delete(table).where(table.c.site_id == site_id))
 
@@ -470,8 +471,8 @@ class SiteStore(Subject):
         rows = [{"key": setting.site_id, **self._values(setting.spec, now)} for setting in settings]
         columns: dict[str, Any] = {name: bindparam(name) for name in rows[0] if name != "key"}
         connection.execute(update(site).where(site.c.id == bindparam("key")).values(columns), rows)
-        renamed = [setting for setting in settings if setting.spec.title != living[setting.site_id].title]
-        run_each(connection, self._sql.update_text, [text_update(entry.site_id, entry.spec) for entry in renamed])
+        renamed = (setting for setting in settings if setting.spec.title != living[setting.site_id].title)
+        retitle(connection, self._sql, dict.fromkeys(setting.site_id for setting in renamed))
         connection.execute(self._untag, {"sites": ids})
         new_tags = [row for setting in settings for row in tag_rows(setting.site_id, setting.spec.tags)]
         if new_tags:

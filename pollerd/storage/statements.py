@@ -269,7 +269,7 @@ NOTICE = [
     "waits_since",
     "due_at",
 ]
-TEXT = ["site_id", "title", "words"]
+TEXT = ["site_id", "title", "words", "page_title"]
 READING = ["site_id", "selection", "name", "at", "text", "number", "moment", "currency", "problem"]
 _SET_LATER = frozenset({"windows"})
 """Settings that few sites of a list have: one statement a site."""
@@ -325,6 +325,9 @@ class Statements:
         self.insert_times = self._insert_for_new(site_times)
         self.insert_text = self.insert_each(site_text, TEXT)
         self.update_text = self.update_each(site_text, TEXT[1:], "site_id")
+        texts = select(site.c.id, site.c.url, site.c.title, *(site_text.c[name] for name in TEXT[1:]))
+        texts = texts.join_from(site, site_text).where(self.in_list(site.c.id, "sites"))
+        self.texts = self.compiled(texts, ["sites"])
         self.last_site_id = self._last_site_id()
         self.insert_tag = self.insert_each(site_tag, ["site_id", "tag", "position"])
         self.upsert_content = self.insert_each(content, CONTENT, ["site_id", "fingerprint"], ["last_seen_at"])

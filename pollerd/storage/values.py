@@ -182,6 +182,8 @@ class PollRecord(Struct, frozen=True, gc=False):
     """Last informative poll, including this one."""
     content: bytes | None = None
     """New normalised content; its fingerprint and media are those of `context.baseline`."""
+    page_title: str = ""
+    """What a page that was new or changed calls itself; empty: nothing, or it was not read."""
     change: ChangeDraft | None = None
     learned: bytes | None = None
     """The allocator's state of this site, for `Batch.allocator`."""

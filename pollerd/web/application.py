@@ -42,13 +42,41 @@ def add_pages(
     app.add_exception_handler(HTTPException, missing)
 
     def add() -> None:
-        from pollerd.web import accounts, changes, collection, lists, overview, page, rules, site, sites, system
+        from pollerd.web import (
+            accounts,
+            alerts,
+            changes,
+            channels,
+            collection,
+            counts,
+            lists,
+            overview,
+            page,
+            rules,
+            site,
+            sites,
+            system,
+        )
 
         files, templates = _loaded()
         app.state.web = page.PageParts(files, templates, app.version, settings or {}, log_lines or _no_lines)
         app.state.refused_page = accounts.refused_page
         app.state.live_state.build = files.build
-        parts = (page, accounts, overview, sites, lists, site, changes, rules, collection, system)
+        parts = (
+            page,
+            accounts,
+            overview,
+            sites,
+            lists,
+            site,
+            counts,
+            changes,
+            alerts,
+            rules,
+            channels,
+            collection,
+            system,
+        )
         add_routers(app, (router for part in parts for router in part.ROUTERS))
 
     app.state.policies.declare(PAGE_ROUTES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from pollerd.api.diff import Comparer, Difference, Form, describe, since_change, stored_pair
 from pollerd.api.http import MAX_ID, ChangeId, Cursor, SiteId, Words
+from pollerd.errors import NotFoundError
 from pollerd.model import Change, Media
 from pollerd.storage.changes import ChangeFilter
 from pollerd.web.http import Posted, query, within
@@ -80,6 +82,7 @@ async def list_changes(page: Shown, wanted: Annotated[_Wanted, Depends()], curso
         searched=_SEARCHED if after else None,
         rules=[(rule.id, rule.spec.name) for rule in rules],
         here=f"/changes{query(**filters)}",
+        mark=await changes.last_mark(reader, page.now),
         cursor=cursor,
         older=f"/changes{query(**older)}" if found.next_cursor else None,
     )
@@ -87,11 +90,20 @@ async def list_changes(page: Shown, wanted: Annotated[_Wanted, Depends()], curso
 
 @router.post("/changes/seen")
 async def put_seen(page: Shown, form: Posted) -> Response:
-    """Notes which changes were seen, or were not; a script gets no page for an answer."""
-    ranges = [(number, number) for number in form.numbers("id")]
+    """Notes which changes were seen, or were not; a script gets no page for an answer.
+
+    A form can be undone, also that of a script, if it says so.
+    """
+    changes, numbers, seen = page.ports.store.changes, form.numbers("id"), not form.has("unseen")
+    if form.has("undo"):
+        with suppress(NotFoundError):  # undone already
+            await changes.undo_mark(page.reader, numbers[0] if numbers else 0, page.now)
+        return page.go("/changes")
+    ranges, count = [(number, number) for number in numbers], len(numbers)
     if form.has("all"):
-        ranges = [(1, max(form.numbers("newest"), default=0))]
-    await page.ports.store.changes.put_seen(page.reader, ranges, seen=not form.has("unseen"))
+        ranges, count = [(1, max(form.numbers("newest"), default=0))], 0
+    is_undoable = bool(ranges) and (form.has("kept") or not page.is_fragment)
+    await changes.put_seen(page.reader, ranges, seen=seen, undoable=count if is_undoable else None, now=page.now)
     if page.is_fragment:
         return Response(status_code=HTTPStatus.NO_CONTENT)
     return page.go(within(form.text("back"), "/changes"))

@@ -80,10 +80,14 @@ class PostedForm:
         finally:
             await value.close()
 
+    def file_name(self, name: str) -> str:
+        """Returns the name of a sent file, as the browser says it; empty without one."""
+        value = self._data.get(name)
+        return value.filename or "" if isinstance(value, UploadFile) else ""
+
     def file_suffix(self, name: str) -> str:
         """Returns the suffix of a sent file's name, in lower case with its dot; empty without one."""
-        value = self._data.get(name)
-        stem, dot, suffix = (value.filename or "").rpartition(".") if isinstance(value, UploadFile) else ("", "", "")
+        stem, dot, suffix = self.file_name(name).rpartition(".")
         return f".{suffix.lower()}" if stem and dot else ""
 
     def numbers(self, name: str) -> list[int]:
@@ -189,14 +193,20 @@ PAGE_ROUTES = """
     read    GET    /jobs/{job_id:id}
     write   POST   /jobs/{job_id:id}/undo
     read    GET    /plan
+    read    GET    /alerts
     read    GET    /rules
     write   POST   /rules/channels
+    write   GET    /rules/channels/new
+    read    GET    /rules/channels/{channel_id:id}
+    write   POST   /rules/channels/{channel_id:id}
     write   POST   /rules/channels/{channel_id:id}/delete
     write   POST   /rules/channels/{channel_id:id}/resend
     write   POST   /rules/channels/{channel_id:id}/test
-    read    GET    /rules/new
+    write   GET    /rules/new
     write   POST   /rules/new
     read    GET    /rules/{rule_id:id}
+    write   POST   /rules/undo
+    write   POST   /rules/{rule_id:id}/mute
     write   POST   /rules/{rule_id:id}
     write   POST   /rules/{rule_id:id}/delete
     read    GET    /sites
@@ -210,6 +220,8 @@ PAGE_ROUTES = """
     write   POST   /sites/{site_id:id}
     write   POST   /sites/{site_id:id}/accept-redirect
     read    GET    /sites/{site_id:id}/compare
+    read    GET    /sites/{site_id:id}/counts
+    write   POST   /sites/{site_id:id}/counts
     write   POST   /sites/{site_id:id}/delete
     write   POST   /sites/{site_id:id}/noise
     write   POST   /sites/{site_id:id}/pause

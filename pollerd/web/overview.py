@@ -162,7 +162,7 @@ async def _trouble(ports: ApiPorts, counts: Mapping[SiteState, int]) -> list[dic
         if counts.get(state, 0) and len(found) < _TROUBLED:
             page = await ports.store.sites.page(state=state, limit=_TROUBLED - len(found))
             found += [
-                {"id": s.id, "url": s.spec.url, "title": s.spec.title, "state": state.value, "reason": _reason(s)}
+                {"id": s.id, "url": s.spec.url, "title": s.title, "state": state.value, "reason": _reason(s)}
                 for s in page.items
             ]
     return found

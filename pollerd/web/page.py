@@ -9,6 +9,7 @@ import base64
 import binascii
 import gzip
 import hashlib
+import math
 import re
 import secrets
 import time
@@ -23,11 +24,13 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, nodes
+from jinja2.ext import InternationalizationExtension
 from markupsafe import Markup, escape
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from pollerd import texts
 from pollerd.api.http import ApiPorts, SignedIn, caller_of, check_csrf, csrf_token, reader_of
 from pollerd.api.problems import allowed_by
 from pollerd.errors import (
@@ -37,7 +40,9 @@ from pollerd.errors import (
     InvalidValueError,
     NotFoundError,
     SchemaError,
+    refusal,
 )
+from pollerd.limits import LeakyBuckets
 from pollerd.planning import about
 from pollerd.plots import moment_text
 from pollerd.quantities import counted
@@ -214,6 +219,12 @@ class Page:
         return caller_of(self.request)
 
     @property
+    def may_write(self) -> bool:
+        """Whether the reader can change anything: forms are shown to nobody else."""
+        caller = self.caller
+        return caller is None or caller.may_write
+
+    @property
     def now(self) -> float:
         """The time, epoch s."""
         return time.time()  # noqa: TID251 (this is where pages get it)
@@ -272,7 +283,7 @@ class Page:
             "fragment": self.is_fragment,
             "csrf": _masked(csrf_token(caller, PAGE_FORM)),
             "caller": caller,
-            "may_write": caller is None or caller.may_write,
+            "may_write": self.may_write,
             "newest_change": self.newest_change,
             "has_topic": self.web.setting("topic") != "",
         }
@@ -292,6 +303,18 @@ def _unmasked(sent: str) -> str:
         return ""
     half = len(both) // 2
     return bytes(a ^ b for a, b in zip(both[:half], both[half:], strict=False)).decode("latin-1")
+
+
+_LOOKS = 3
+"""Pages that one caller can have fetched by a form, a minute."""
+
+
+def take_look(page: Page, caller: object, field: str) -> None:
+    """Takes one of the fetches that the caller has for forms. Raises `InvalidValueError` of the field: wait."""
+    looks: LeakyBuckets = page.web.kept.setdefault("looks", LeakyBuckets(_LOOKS, _LOOKS / 60.0))
+    wait = looks.take(page.now, str(caller))
+    if wait > 0:
+        raise refusal(field, f"{_LOOKS} pages a minute can be fetched by hand: wait {math.ceil(wait)} s")
 
 
 async def _page(request: Request) -> Page:
@@ -362,6 +385,18 @@ def _part(part: Part) -> Markup:
 _TAG_COLOURS = 8
 
 
+class _Translating(InternationalizationExtension):
+    """`{% trans %}`, whose values are made visible like those of all other expressions."""
+
+    def _make_node(
+        self, singular: str, plural: str | None, context: str | None, variables: dict[str, nodes.Expr], *rest: Any
+    ) -> nodes.Output:
+        shown: dict[str, nodes.Expr] = {
+            name: nodes.Filter(value, "shown", [], [], None, None) for name, value in variables.items()
+        }
+        return super()._make_node(singular, plural, context, shown, *rest)
+
+
 def environment(asset_url: Callable[[str], str]) -> Environment:
     """Returns the environment; all templates are compiled here, so that a fault in one shows at the start."""
     made = Environment(
@@ -373,8 +408,18 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals |= {"asset": asset_url, "query": query}
+    made.add_extension(_Translating)
+    made.policies["ext.i18n.trimmed"] = True
+    made.globals |= {"asset": asset_url, "query": query, "language": texts.current}
+    made.globals |= {
+        "gettext": lambda text: texts.current().gettext(text),  # for `{% trans %}`
+        "ngettext": lambda one, many, number: texts.current().ngettext(one, many, number),
+        "_": texts._,
+        "n_": texts.n_,
+        "N_": texts.N_,
+    }
     made.filters |= {
+        "shown": _shown,
         "words": sentence,
         "at": moment,
         "whole": whole,
@@ -388,6 +433,7 @@ def environment(asset_url: Callable[[str], str]) -> Environment:
         "link": _link,
         "tag_colour": _tag_colour,
         "shown_url": _shown_url,
+        "host": _shown_host,
     }
     for name in made.list_templates():
         made.get_template(name)
@@ -409,6 +455,11 @@ def _link(url: str) -> str | None:
 def _shown_url(url: str) -> str:
     """Returns an address as people read it: without scheme, and the slash at its end."""
     return url.partition("://")[2].removesuffix("/") or url
+
+
+def _shown_host(url: str) -> str:
+    """Returns the host of an address as people read it, with a port that is not the usual one."""
+    return url.partition("://")[2].partition("/")[0]
 
 
 def _tag_colour(tag: str) -> int:

@@ -1,251 +1,180 @@
-"""Rules and channels.
-
-Rules and channels: who is told of what, how it went, and forms to change it.
-"""
+"""Rules: the form with all their fields, what is filled in already, muting and deleting."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
 
-from pollerd.api.http import MAX_ID, Cursor
-from pollerd.api.notifications import RuleSchema, shown_channels
-from pollerd.errors import InvalidValueError
-from pollerd.events import EventKind, NoticeState
-from pollerd.storage.notification_values import NoticeFilter
-from pollerd.web.http import Posted, PostedForm, one_of, tags_in_one_field
+from pollerd.api.http import MAX_ID, Words
+from pollerd.api.notifications import RuleSchema
+from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
+from pollerd.events import EventKind
+from pollerd.model import Media, OutcomeKind
+from pollerd.site_settings import DAYS
+from pollerd.web.alerts import EVENT_WORDS, READY, alerts_page
+from pollerd.web.http import Posted, PostedForm
 from pollerd.web.page import Page, Shown, page_router
-from pollerd.web.words import Sentence, Strong
-
-# A rule in words.
-
-_EVENTS = {
-    "site.changed": "changes",
-    "site.first_seen": "is read for the first time",
-    "site.failing": "fails",
-    "site.recovered": "answers again",
-    "site.gone": "is gone",
-    "site.moved": "moves",
-    "site.no_text": "has no text",
-    "site.nothing_selected": "no longer has what is selected",
-}
-_OF_DAEMON = {
-    "daemon.blind": "nothing could be polled for a while",
-    "daemon.over_budget": "the budget cannot hold the intervals",
-    "channel.down": "a channel is refused",
-}
-
-EVENT_WORDS: Mapping[str, str] = {**{kind: f"a page {said}" for kind, said in _EVENTS.items()}, **_OF_DAEMON}
-"""Each kind of event in words."""
-
-
-def rule_words(rule: Mapping[str, Any]) -> Sentence:
-    """Returns what a rule does; `rule` as REST shows it."""
-    events = rule.get("events") or ["site.changed"]
-    of_pages = [_EVENTS[event] for event in events if event in _EVENTS]
-    others = [_OF_DAEMON[event] for event in events if event in _OF_DAEMON]
-    when = [f"{_pages(rule.get('sites') or {})} {_listed(of_pages, 'or')}"] if of_pages else []
-    condition = _listed([*when, *others], "or") or "nothing happens"
-    words = " with the words it names" if rule.get("words") else ""
-    return (
-        f"When {condition}{words}, tell ",
-        Strong(_listed([str(one) for one in rule.get("channels") or ()], "and")),
-        f" {_time(rule)}.",
-    )
-
-
-def _pages(scope: Mapping[str, Any]) -> str:
-    said = []
-    if scope.get("tags"):
-        said.append(f"tagged {_listed([str(one) for one in scope['tags']], 'or')}")
-    if scope.get("hosts"):
-        said.append(f"of {_listed([str(one) for one in scope['hosts']], 'or')}")
-    if scope.get("ids"):
-        count = len(scope["ids"])
-        said.append("that it names" if count == 1 else f"of {count} that it names")
-    return f"a page {' or '.join(said)}" if said else "any page"
-
-
-def _time(rule: Mapping[str, Any]) -> str:
-    digest, quiet, said = rule.get("digest"), rule.get("quiet"), "at once"
-    if isinstance(digest, Mapping):
-        zone = f" ({digest['zone']})" if digest.get("zone") else ""
-        said = "in a digest every hour" if digest.get("every") == "hour" else f"daily at {digest.get('at')}{zone}"
-    return f"{said}, but not in quiet hours" if quiet else said
-
-
-def _listed(items: Sequence[str], last: str) -> str:
-    """Joins "a, b and c"."""
-    if len(items) < 2:
-        return "".join(items)
-    return f"{', '.join(items[:-1])} {last} {items[-1]}"
-
+from pollerd.web.rule_form import document_of_form, field_of, sent_values, values_of
 
 router = page_router(prefix="/rules")
 RuleId = Annotated[int, Path(ge=1, le=MAX_ID)]
-ChannelId = Annotated[int, Path(ge=1, le=MAX_ID)]
-_DELIVERIES = 25
-_STATES = [(state.value, state.value) for state in NoticeState]
-_FIELDS = {
-    "webhook": ("url",),
-    "email": ("host", "port", "security", "sender", "recipients", "username", "password"),
-    "apprise": ("url",),
-    "nats": ("host", "port", "subject", "stream"),
+_FAILURES = ("site.failing", "site.recovered", "site.gone", "site.no_text", "site.nothing_selected")
+_OF_DAEMON = ("daemon.blind", "daemon.over_budget", "channel.down")
+_READY: dict[str, dict[str, Any]] = {
+    "everything": {"events": ["site.changed", *_FAILURES, "site.moved", *_OF_DAEMON]},
+    "digest": {"events": ["site.changed"], "digest": {"every": "day", "at": "08:00"}},
+    "failures": {"events": [*_FAILURES, *_OF_DAEMON]},
 }
-"""Settings that the forms of channels ask for, by kind; all others by `pollerd channels` and REST."""
+_SECONDS = {"1h": 3_600.0, "8h": 28_800.0, "1d": 86_400.0, "7d": 604_800.0}
+_FAILED_CHECKS = [
+    (kind.value, kind.value.replace("_", " ")) for kind in OutcomeKind if kind.failed and kind is not OutcomeKind.BODY
+]
+_NOTHING_TO_UNDO = "This was undone already, or more than a day has passed."
+Short = Annotated[Words, Query(max_length=300)]
 
 
-@router.get("")
-async def list_rules(page: Shown, state: Annotated[str, Query(max_length=20)] = "", cursor: Cursor = None) -> Response:
-    """All rules and channels, and the last deliveries."""
-    return await _page(page, state=state, cursor=cursor)
+class Filled(BaseModel):
+    """Fields of a new rule that a link fills in: a ready-made rule, a site, a tag, a host, words of a difference."""
 
+    model_config = ConfigDict(frozen=True)
 
-async def _page(page: Page, *, state: str = "", cursor: str | None = None, **more: Any) -> Response:
-    store = page.ports.store.notifications
-    rules = [RuleSchema.of(one) for one in await store.rules.all()]
-    wanted = NoticeFilter(state=one_of(NoticeState, "state", state) if state else None)
-    deliveries = await store.log.notices(wanted, _DELIVERIES, cursor)
-    channels = await shown_channels(page.ports)
-    values = {"tested": None, "secret": None, **more}
-    return page.show(
-        "rules.html",
-        rules=[(rule, rule_words(rule.rule)) for rule in rules],
-        channels=channels,
-        names={channel.id: channel.name for channel in channels},
-        deliveries=deliveries.items,
-        next_cursor=deliveries.next_cursor,
-        cursor=cursor,
-        state=state,
-        states=_STATES,
-        no_address=page.web.setting("public_url") == "",
-        **values,
-    )
+    ready: Annotated[str, Field(max_length=20)] = ""
+    name: Short = ""
+    site: int | None = Field(None, ge=1, le=MAX_ID)
+    tag: Short = ""
+    host: Short = ""
+    added: Short = ""
+    removed: Short = ""
+
+    def rule(self) -> dict[str, Any]:
+        """Returns the rule's document, as far as the link fills it in."""
+        scope: dict[str, list[Any]] = {
+            "ids": [self.site] if self.site else [],
+            "tags": [self.tag],
+            "hosts": [self.host],
+        }
+        words = {"added": [self.added], "removed": [self.removed]}
+        return {
+            **_READY.get(self.ready, {}),
+            "name": self.name or dict(READY).get(self.ready, ""),
+            "sites": {key: listed for key, listed in scope.items() if any(listed)},
+            "words": {key: [{"text": text} for text in listed] for key, listed in words.items() if any(listed)},
+        }
 
 
 @router.get("/new")
-async def new_rule(page: Shown) -> Response:
+async def new_rule(page: Shown, filled: Annotated[Filled, Query()]) -> Response:
     """The form of a new rule."""
-    return await _form(page, None, {})
+    return await _form(page, None, values_of(filled.rule()))
 
 
 @router.get("/{rule_id:id}")
 async def edit_rule(page: Shown, rule_id: RuleId) -> Response:
-    """The form of a rule."""
+    """The form of a rule, for those who can change it."""
+    if not page.may_write:
+        return page.go("/rules")
     rule = RuleSchema.of(await page.ports.store.notifications.rules.get(rule_id))
-    return await _form(page, rule_id, rule.rule | {"name": rule.name})
+    return await _form(page, rule_id, values_of(rule.rule | {"name": rule.name, "enabled": rule.enabled}))
 
 
-async def _form(page: Page, rule_id: int | None, rule: dict[str, Any]) -> Response:
+async def _form(
+    page: Page, rule_id: int | None, values: dict[str, Any], error: tuple[str, str] | None = None
+) -> Response:
+    """Returns the form; error: the field beside which it stands (empty: above the form), and what it says."""
     channels = [channel.spec.name for channel in await page.ports.store.notifications.channels.all()]
     kinds = [(kind.value, EVENT_WORDS[kind.value]) for kind in EventKind if kind.value in EVENT_WORDS]
-    given = rule.get("digest")
-    digest = given.get("every", "none") if isinstance(given, dict) else "none"
     return page.show(
         "rule.html",
+        status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
         rule_id=rule_id,
-        rule=rule,
+        values=values,
+        error=error or ("", ""),
         channels=channels,
         kinds=kinds,
-        digest=digest,
-        tags=tags_in_one_field((rule.get("sites") or {}).get("tags") or ()),
-        digest_at=given.get("at", "08:00") if isinstance(given, dict) else "08:00",
-        zone=given.get("zone", "UTC") if isinstance(given, dict) else "UTC",
+        media=[media.value for media in Media],
+        failures=_FAILED_CHECKS,
+        days=DAYS,
+        titles=await _titles(page, values["ids"]),
     )
+
+
+async def _titles(page: Page, ids: str) -> list[str]:
+    """Returns titles or addresses of the sites that the field names."""
+    numbers = [int(text) for text in ids.replace(",", " ").split() if text.isdecimal() and len(text) < 19][:20]
+    sites = await page.ports.store.sites.get_many(numbers) if numbers else []
+    return [site.spec.title or site.spec.url for site in sites]
 
 
 @router.post("/new")
 async def add_rule(page: Shown, form: Posted) -> Response:
     """Adds a rule."""
-    async with page.ports.turn:
-        await page.ports.control.notifications.add_rule(_document(form, {}))
-    return page.go("/rules")
+    return await _taken(page, form, None)
 
 
 @router.post("/{rule_id:id}")
 async def change_rule(page: Shown, rule_id: RuleId, form: Posted) -> Response:
-    """Changes what the form shows of a rule; the rest of it stays."""
+    """Changes a rule; what the form does not have of it stays."""
+    return await _taken(page, form, rule_id)
+
+
+async def _taken(page: Page, form: PostedForm, rule_id: int | None) -> Response:
+    """Stores the rule; what cannot be used is said beside its field, and all that was typed stays."""
+    control, rules = page.ports.control.notifications, page.ports.store.notifications.rules
+    try:
+        async with page.ports.turn:
+            if rule_id is None:
+                await control.add_rule(document_of_form(form, {}))
+            else:
+                kept = RuleSchema.of(await rules.get(rule_id)).rule
+                await control.change_rule(rule_id, document_of_form(form, kept))
+    except InvalidValueError as error:
+        field = field_of(error.field)
+        text = error.text if not field else error.allowed if error.sentence else f"must be {error.allowed}"
+        return await _form(page, rule_id, sent_values(form), (field, text))
+    except DuplicateError as error:
+        return await _form(page, rule_id, sent_values(form), ("name", f"{error}"))
+    return page.go("/rules")
+
+
+@router.post("/{rule_id:id}/mute")
+async def mute_rule(page: Shown, rule_id: RuleId, form: Posted) -> Response:
+    """Mutes a rule for a while; without a time it sends again."""
+    chosen = form.text("for")
+    if chosen and chosen not in _SECONDS:
+        raise InvalidValueError("for", "one of " + ", ".join(_SECONDS), chosen)
     async with page.ports.turn:
-        kept = RuleSchema.of(await page.ports.store.notifications.rules.get(rule_id)).rule
-        await page.ports.control.notifications.change_rule(rule_id, _document(form, kept))
+        until = page.now + _SECONDS[chosen] if chosen else None
+        await page.ports.control.notifications.mute_rule(rule_id, until)
     return page.go("/rules")
 
 
 @router.post("/{rule_id:id}/delete")
 async def delete_rule(page: Shown, rule_id: RuleId) -> Response:
-    """Removes a rule."""
-    async with page.ports.turn:
-        await page.ports.control.notifications.delete_rule(rule_id)
+    """Deletes a rule, which can be undone for a day; one that is deleted already stays so."""
+    with suppress(NotFoundError):
+        async with page.ports.turn:
+            await page.ports.control.notifications.delete_rule(rule_id)
     return page.go("/rules")
 
 
-def _document(form: PostedForm, kept: dict[str, Any]) -> dict[str, Any]:
-    """Returns a rule: what the form says, over what is kept of the rule before."""
-    tags = form.tags("tags")
-    sites = {name: value for name, value in (kept.get("sites") or {}).items() if name != "tags"}
-    before = kept.get("digest")
-    every = form.text("digest")
-    digest: Any = "none"
-    if every in ("hour", "day"):
-        kept_of_it = before if isinstance(before, dict) and before.get("every") == every else {}
-        digest = {**kept_of_it, "every": every, "zone": form.text("zone") or "UTC"}
-    if every == "day":
-        digest["at"] = form.text("digest_at") or "08:00"
-    document = {
-        **{name: value for name, value in kept.items() if name not in ("sites", "digest")},
-        "name": form.text("name"),
-        "channels": list(form.texts("channel")),
-        "events": list(form.texts("event")),
-        "digest": digest,
-        "enabled": form.has("enabled"),
-    }
-    if tags:
-        sites["tags"] = tags
-    return document | ({"sites": sites} if sites else {})
-
-
-@router.post("/channels")
-async def add_channel(page: Shown, form: Posted) -> Response:
-    """Adds a channel; of a webhook the secret is shown this once."""
-    kind = form.text("kind")
-    if kind not in _FIELDS:
-        raise InvalidValueError("kind", "one of " + ", ".join(_FIELDS), kind)
-    settings: dict[str, Any] = {name: form.text(name) for name in _FIELDS[kind] if form.text(name)}
-    if "recipients" in settings:
-        settings["recipients"] = [one.strip() for one in settings["recipients"].split(",") if one.strip()]
-    if "port" in settings:
-        settings["port"] = int(form.optional_number("port") or 0)
-    control = page.ports.control.notifications
-    async with page.ports.turn:
-        added = await control.add_channel(form.text("name"), kind, settings)
-    secret = control.signing_secret(added) if kind == "webhook" else None
-    return await _page(page, secret=(added.spec.name, secret)) if secret else page.go("/rules")
-
-
-@router.post("/channels/{channel_id:id}/test")
-async def test_channel(page: Shown, channel_id: ChannelId) -> Response:
-    """Sends a test message, and says what came of it."""
-    channel = await page.ports.store.notifications.channels.get(channel_id)
-    answer = await page.ports.control.notifications.try_channel(channel_id)
-    code = "" if answer.status is None else f" {answer.status}"
-    said = f"{answer.kind.value}{code}{': ' if answer.detail else ''}{answer.detail}"
-    return await _page(page, tested=(channel.spec.name, answer.kind.value == "sent", said))
-
-
-@router.post("/channels/{channel_id:id}/resend")
-async def resend(page: Shown, channel_id: ChannelId) -> Response:
-    """Makes what is dead wait anew."""
-    await page.ports.control.notifications.resend(channel_id=channel_id)
-    return page.go("/rules")
-
-
-@router.post("/channels/{channel_id:id}/delete")
-async def delete_channel(page: Shown, channel_id: ChannelId) -> Response:
-    """Removes a channel; not while rules name it."""
-    async with page.ports.turn:
-        await page.ports.control.notifications.delete_channel(channel_id)
+@router.post("/undo")
+async def undo(page: Shown, form: Posted) -> Response:
+    """Brings a deleted rule or channel back."""
+    [copy_id] = form.numbers("id")[:1] or [0]
+    try:
+        async with page.ports.turn:
+            await page.ports.control.notifications.undelete(copy_id)
+    except NotFoundError:
+        return await alerts_page(page, status=HTTPStatus.NOT_FOUND, failed=_NOTHING_TO_UNDO)
+    except DuplicateError as error:
+        return await alerts_page(page, status=HTTPStatus.CONFLICT, failed=f"{error}: rename or delete that one first.")
+    except InvalidValueError as error:
+        text = f"A channel of this rule is missing ({error.text}). Undo its deletion first."
+        return await alerts_page(page, status=HTTPStatus.CONFLICT, failed=text)
     return page.go("/rules")
 
 

@@ -32,6 +32,8 @@ from pollerd.site_settings import SITE_SETTINGS, Kind, Setting, SiteSpec
 from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.jobs import JobSpec
 from pollerd.urls import normalise_url
+from pollerd.web import counts_form
+from pollerd.web.counts_form import form_of
 from pollerd.web.explanation import POLLS_TO_KNOW, half_life_in_words, words
 from pollerd.web.http import Posted, PostedForm, tags_in_one_field
 from pollerd.web.page import Page, Shown, drawing, page_router
@@ -77,6 +79,8 @@ async def show_site(page: Shown, site_id: SiteId, days: Days = None) -> Response
         changes=changes.items,
         more_changes=changes.next_cursor is not None,
         selections=[SelectionStatus.of(state) for state in states],
+        counts=form_of(site.spec.selections),
+        tests=counts_form,
         fields=form_fields(SITE_SETTINGS, site.spec, inherit(site.spec, ports.control.tags.all())),
     )
 
@@ -103,7 +107,10 @@ def form_fields(settings: Mapping[str, Setting], own: SiteSpec, effective: SiteS
 
     own: what the site itself says; effective: with what it inherits.
     """
-    offered = sorted((setting for setting in settings.values() if setting.form), key=lambda one: one.inherits)
+    offered = sorted(
+        (setting for setting in settings.values() if setting.form and setting.name not in _ELSEWHERE),
+        key=lambda setting: setting.inherits,
+    )
     return [
         {
             "name": one.name,
@@ -117,6 +124,8 @@ def form_fields(settings: Mapping[str, Setting], own: SiteSpec, effective: SiteS
     ]
 
 
+_ELSEWHERE = frozenset({"selections"})
+"""Settings that have a form of their own."""
 _CHOICES = {
     Kind.TRUST: (("hint", "as a hint, up to an hour"), ("strict", "strictly, up to a day"), ("off", "no")),
     Kind.SWITCH: (("true", "yes"), ("false", "no")),

@@ -17,7 +17,6 @@ from pollerd.api.inputs import check_selections
 from pollerd.api.jobs import BulkChange
 from pollerd.api.sites import MAX_CURSOR, NewSite, number_of_sites, shown_sites, site_filter
 from pollerd.errors import InvalidValueError, refusal
-from pollerd.limits import LeakyBuckets
 from pollerd.lists.recognise import AddressKind
 from pollerd.model import JobAction, SiteState
 from pollerd.quantities import counted
@@ -25,12 +24,11 @@ from pollerd.storage.site_order import SiteOrder
 from pollerd.storage.values import SiteFilter
 from pollerd.urls import MAX_URL_LENGTH
 from pollerd.web.http import Posted, PostedForm, number_of, one_of, query, seconds_of, within
-from pollerd.web.page import Shown, page_router
+from pollerd.web.page import Shown, page_router, take_look
+from pollerd.web.words import JOB_DONE
 
 router = page_router(prefix="/sites")
 _ROWS = 50
-_LOOKS = 3
-"""Pages that one caller can look at before they are added, a minute."""
 Shared = Annotated[str, Query(max_length=MAX_URL_LENGTH)]
 _LEAST_MOVE = 0.001
 """Percent by which a price has to move to matter: by anything."""
@@ -118,6 +116,8 @@ async def list_sites(page: Shown, wanted: Wanted, cursor: LongCursor = None) -> 
         rates=_RATES,
         spans=_SPANS,
         here=here,
+        last_job=await page.ports.store.jobs.last_undoable(page.now),
+        done=JOB_DONE,
         newer=_at(here, found.previous_cursor),
         older=_at(here, found.next_cursor),
     )
@@ -155,12 +155,7 @@ async def add_site(page: Shown, form: Posted, caller: Caller) -> Response:
     if not form.has("look"):
         added = await page.ports.control.sites.add_one(spec)
         return page.go(f"/sites/{added.id}")
-    looks: LeakyBuckets = page.web.kept.setdefault("looks", LeakyBuckets(_LOOKS, _LOOKS / 60.0))
-    wait = looks.take(page.now, str(caller))
-    if wait > 0:
-        raise refusal(
-            "url", f"{_LOOKS} pages a minute can be looked at first: wait {math.ceil(wait)} s, or add it at once"
-        )
+    take_look(page, caller, "url")
     whole = spec.selections or check_selections({"default": {}})
     seen = await page.ports.control.preview.of_url(structs.replace(spec, selections=whole))
     assert seen.recognised is not None

@@ -127,3 +127,18 @@ def visible(text: str, most: int = SHOWN) -> str:
 def _symbol(match: re.Match[str]) -> str:
     letter = match[0]
     return f"⟨{_NAMES.get(letter) or f'{ord(letter):02X}'}⟩"
+
+
+# Jobs: an action on many sites, as done.
+
+JOB_DONE = {
+    "pause": "paused",
+    "resume": "resumed",
+    "tag": "tagged",
+    "untag": "a tag removed",
+    "weight": "given a weight",
+    "limits": "given an interval",
+    "delete": "deleted",
+    "poll": "to be checked at once",
+}
+"""Action -> what was done to the sites."""

@@ -69,7 +69,7 @@ async def test_changes_come_in_the_order_found_and_end(api: Api) -> None:
     assert [change["summary"] for change in seen] == [f"change {n}" for n in range(1, 6)]
     assert pages == 3
     named = "id site_id url detected_at previous_poll_at kind summary selection matters why"
-    assert " ".join(seen[0]) == f"{named} before_content_id after_content_id"
+    assert " ".join(seen[0]) == f"{named} before_content_id after_content_id title"
     assert (seen[0]["url"], seen[0]["kind"], seen[0]["previous_poll_at"]) == (URL, "html", "2027-01-15T08:00:00.000Z")
     assert (await api("GET", f"/changes/{seen[2]['id']}")).json == seen[2]
 

@@ -171,4 +171,4 @@ async def test_values_are_read_anew_and_conditions_do_not_compare_two_readings(
         origin.pages["/p"] = shop("1.199 €")
         await polled_again(running, {"p": site}, 4)
         (change,) = await running.changes()
-        assert (change.matters, "1299 -> 1199" in change.summary) == (False, True)
+        assert (change.matters, "1299 EUR → 1199 EUR" in change.summary) == (False, True)

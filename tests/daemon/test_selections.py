@@ -121,7 +121,7 @@ async def test_values_and_conditions(start: Start, origin: Origin) -> None:
         _, told = await found(running, site, 2)
         assert told.matters
         assert "8.5" in told.why
-        assert told.summary.startswith("price: 9.5 -> 8.5")
+        assert told.summary.startswith("price: 9.5 → 8.5")
         only = await running.store.changes.page(ChangeFilter(site_id=site, matters=True))
         assert [one.id for one in only.items] == [told.id]
         values = await running.store.history.list_readings(site, ReadingFilter(name="price"), order=Order.OLDEST)
@@ -220,7 +220,7 @@ async def test_states_survive_a_kill(start: Start, origin: Origin) -> None:
     async with start() as running:
         (change,) = await found(running, site, 1)
         assert change.before_content_id == first.content_id
-        assert change.summary.startswith("price: 10 -> 11") or change.summary.startswith("price: 10.00 -> 11.00")
+        assert change.summary.startswith("price: 10 → 11") or change.summary.startswith("price: 10.00 → 11.00")
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ async def test_a_repair_is_judged_against_what_was_announced(start: Start, origi
         await edit(running, site, "site", wanted("#cost"))
         (_, large) = await found(running, site, 2)
         assert large.matters
-        assert "9 -> 7.5" in large.summary
+        assert "9 → 7.5" in large.summary
 
 
 @pytest.mark.parametrize("way", ["site", "tag"])

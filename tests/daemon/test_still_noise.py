@@ -206,8 +206,8 @@ async def test_changes_of_a_place_that_a_mask_hid_are_found_again(start: Start, 
     assert found[3 : 3 + ENOUGH + 1] == [UNCHANGED] * (ENOUGH + 1)
     assert found[4 + ENOUGH : 6 + ENOUGH] == [PROVING, CHANGED], "what was hidden is found late"
     assert len(changes) == 2
-    assert "costs 3" in changes[0].summary
-    assert "costs 4" in changes[1].summary
+    assert "costs 1 → 3" in changes[0].summary
+    assert "costs 3 → 4" in changes[1].summary
     assert (hidden, learned) == ((), 1)
 
 

@@ -135,7 +135,7 @@ def test_a_rebuilt_page_outgrows_its_mask() -> None:
 def test_what_the_mask_hides_is_not_in_the_summary() -> None:
     mask = learned().mask
     news = page("1111222233334444", NEWS + "Fire in the harbour\n")
-    assert summarise(FIRST, news, Media.TEXT, mask) == "1 line added: «Fire in the harbour»"
+    assert summarise(FIRST, news, Media.TEXT, mask) == "+ Fire in the harbour"
 
 
 @pytest.mark.parametrize("damaged", [b"[]", b"\xff", b"[9,[],[]]"])

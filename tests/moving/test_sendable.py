@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from pollerd.api.list_formats import KNOWN_FIELDS, spec_of
-from pollerd.cli.moving import without_secrets
 from pollerd.detection.selection.steps.plan import PHASE_OF
 from pollerd.moving.changedetection.backup import read_backup
 from pollerd.moving.changedetection.watch import move
 from pollerd.moving.draft import PHASES
 from pollerd.moving.fields import FIELDS, sendable
+from pollerd.moving.files import without_secrets
 from pollerd.moving.moved import Moved
 from pollerd.moving.plans import plan_of
 from pollerd.moving.urlwatch.dialect import WEBCHANGES

@@ -35,8 +35,8 @@ async def value(store: Store, rows: Sequence[PageRow], of: Callable[[PageRow], f
     await store.frontier.write_values([(row, of(row)) for row in rows if row.value is not None])
 
 
-async def promote(store: Store, wanted: int = 10, per_host: int = 1, pages_per_host: int = 100) -> list[Trial]:
-    return await store.frontier.promote(wanted, per_host, pages_per_host, 0.5, 2.0)
+async def promote(store: Store, most: int = 10, per_host: int = 1, pages_per_host: int = 100) -> list[Trial]:
+    return await store.frontier.promote(most, per_host, pages_per_host, 0.5, 2.0)
 
 
 async def begin(store: Store) -> Trial:
@@ -141,7 +141,7 @@ async def test_a_batch_that_is_repeated_counts_once(store: Store) -> None:
 async def test_more_links_to_a_page_make_it_worth_another(store: Store) -> None:
     seed = await begin(store)
     await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6, "http://d/": 0.0})
-    (best,) = await promote(store, wanted=1)
+    (best,) = await promote(store, most=1)
     await answer(store, best, {"http://b/": 0.6, "http://d/": 0.5, SEED: 0.1})
     value = {url: page.worth for url, page in (await pages_of(store)).items() if page.worth is not None}
     assert value == {"http://b/": pytest.approx(0.4), "http://d/": 0.5}
@@ -165,7 +165,7 @@ async def test_what_changed_on_a_page_reaches_those_it_links_to(store: Store) ->
     """Its relevance and its links' texts count as they are, the best of the parents' among those that are left."""
     seed = await begin(store)
     await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6})
-    (other,) = await promote(store, wanted=1)
+    (other,) = await promote(store, most=1)
     await answer(store, other, {"http://b/": 0.4}, relevance=0.5, weight=0.5)
     await answer(store, seed, {"http://b/": 0.0}, at=20.0, on_trial=False, relevance=0.3, weight=0.3)
     around = {trial.url: trial.around for trial in await promote(store)}["http://b/"]
@@ -180,7 +180,7 @@ async def test_what_changed_on_a_page_reaches_those_it_links_to(store: Store) ->
 async def test_under_other_words_what_is_held_is_unread_until_it_is_seen(store: Store) -> None:
     seed = await begin(store)
     await answer(store, seed, {"http://b/": 0.6, "http://c/": 0.2})
-    (best,) = await promote(store, wanted=1)
+    (best,) = await promote(store, most=1)
     await answer(store, best, {}, relevance=0.5, weight=0.5)
     assert [trial.unread async for trial in store.frontier.held()] == [False, False]
     await store.frontier.begin("hats", 50.0, "others")
@@ -188,7 +188,7 @@ async def test_under_other_words_what_is_held_is_unread_until_it_is_seen(store: 
     await answer(store, seed, {"http://b/": 0.6, "http://c/": 0.2}, at=60.0, on_trial=False)
     await store.frontier.begin("hats", 70.0, "others")
     assert {trial.url: trial.unread async for trial in store.frontier.held()} == {SEED: False, "http://b/": True}
-    (next_one,) = await promote(store, wanted=1)
+    (next_one,) = await promote(store, most=1)
     assert (next_one.around.child_count, next_one.around.children_retrieved) == (2, 0)
 
 
@@ -282,7 +282,7 @@ async def test_the_robot_looks_pages_up_by_index(sqlite_url: str) -> None:
     event.listen(Engine, "before_cursor_execute", note)
     try:
         await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6})
-        trials = await promote(store, wanted=1)
+        trials = await promote(store, most=1)
         await store.frontier.link_context.around([trials[0].page_id])
         await answer(store, trials[0], {"http://b/": 0.3})
         await answer(store, seed, {"http://c/": 0.5}, at=20.0, on_trial=False, relevance=0.4)

@@ -117,7 +117,7 @@ async def test_rules_follow_the_names_of_channels(store: Store) -> None:
     changed = await n.rules.update(made.id, rule("every", "mail", enabled=False), 6.0)
     assert (changed.muted_until, changed.changed_at, changed.spec.enabled) == (50.0, 6.0, False)
     assert await n.rules.find("all") is None
-    await n.rules.delete(made.id)
+    await n.rules.delete(made.id, 5.0)
     assert await n.rules.all() == []
 
 
@@ -201,7 +201,7 @@ async def test_incidents_end_with_site_and_rule(store: Store) -> None:
         Batch([replace(record(contexts[s], 10.0), incidents_opened=m) for s, m in zip(sites, mine, strict=True)])
     )
     assert sorted(one.id for one in await n.rules.incidents()) == sorted(one.id for one in opened)
-    await n.rules.delete(first.id)
+    await n.rules.delete(first.id, 5.0)
     await store.sites.delete(sites[0], 20.0)
     assert [one.id for one in await n.rules.incidents()] == [f"{second.id}-{sites[1]}"]
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, event, text
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteState
 from pollerd.site_settings import SiteSpec
+from pollerd.storage.changes import ChangeFilter
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.site_lists import COUNTED
 from pollerd.storage.site_order import SiteOrder, SitePlace, SiteSort
@@ -322,3 +323,31 @@ async def test_nothing_is_scanned_that_is_not_shown(many: list[Row], store: Stor
             assert not step.startswith("SCAN") or fine, (statement, plan)
             if step.startswith("USE TEMP B-TREE FOR ORDER BY"):
                 assert "json_each" in statement, (statement, plan)
+
+
+async def test_a_page_s_own_title_names_its_site_until_the_user_does(store: Store) -> None:
+    site_id = (await add(store))[0]
+
+    async def polled(content: bytes, title: str) -> None:
+        context = (await store.sites.contexts([site_id]))[site_id]
+        new = replace(record(context, 5.0, content, changed=True), page_title=title)
+        await store.commit(Batch(id=content, records=(new,)))
+
+    async def named(words: str) -> list[tuple[str, str]]:
+        listed = await store.sites.listed(SiteFilter(q=words), SiteOrder(SiteSort.TITLE), 10)
+        return [(site.title, site.page_title) for site in listed.items]
+
+    await polled(b"one", "Größe der Welt")
+    assert await named("GRÖßE") == [("Größe der Welt", "Größe der Welt")]
+    assert [change.title for change in (await store.changes.page()).items] == ["Größe der Welt"]
+    assert len((await store.changes.page(ChangeFilter(words="der welt"))).items) == 1
+    await store.sites.update(site_id, {"title": "Mine"}, 6.0)
+    await polled(b"two", "News")
+    assert await named("mine") == await named("news") == [("Mine", "News")]
+    assert await named("größe") == []
+    await store.sites.update(site_id, {"title": ""}, 7.0)
+    await polled(b"three", "")  # it was not read: what is known stays
+    assert await named("news") == [("News", "News")]
+    assert await named("mine") == []
+    await store.sites.update(site_id, {"url": "http://other/", "host": "other:80"}, 8.0)
+    assert await named("other") == [("", "")]

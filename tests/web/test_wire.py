@@ -75,21 +75,6 @@ async def test_a_whole_page_is_no_part(busy: Web) -> None:
     assert "X-Fragment" not in answer.headers
 
 
-async def test_a_preview_of_stored_text_and_what_is_refused_are_shown_in_place(
-    busy: Web, new_reader: NewReader
-) -> None:
-    reader = await new_reader(busy.root)
-    page = reader.page
-    await page.goto(busy.root + "/sites/1")
-    place = page.locator("#preview")
-    await page.click("button[name=preview]")
-    await place.get_by_text("four").wait_for()
-    await page.fill("#selections", "{")
-    await place.get_by_role("alert").wait_for()
-    assert await page.locator("header").count() == 1
-    assert page.url.endswith("/sites/1")
-
-
 async def test_the_picture_of_a_value_is_there(web: Web) -> None:
     site = await web.api.add(URL, selections={"default": {"steps": [{"keep": {"css": "main"}}]}})
     await read(web.api, site, *({"price": one} for one in PRICES))

@@ -238,10 +238,10 @@ class Hierarchy:
     ) -> None:
         """Moves the nodes to the states nearest to `left / both`; nodes with an empty side keep theirs."""
         choice = (self.count[2 * nodes] > 0) & (self.count[2 * nodes + 1] > 0) & (both > 0)
-        wanted = nodes[choice]
+        aimed = nodes[choice]
         target = np.clip(left[choice] / both[choice], 0.0, 1.0)
-        draws = None if rng is None else rng.random(len(wanted))
-        self.states[wanted] = nearest_states(target, self.resolution[wanted], self.settings.exponent, draws)
+        draws = None if rng is None else rng.random(len(aimed))
+        self.states[aimed] = nearest_states(target, self.resolution[aimed], self.settings.exponent, draws)
 
     # --- amounts -------------------------------------------------------------------------------------------------
 
@@ -513,8 +513,8 @@ class Schedule:
         fresh = self._let_in(elapsed, credit, now, eligible)
         if len(fresh) > k:
             fresh = fresh[top(self._tree.amounts(fresh), k)]
-        found = self._look(elapsed, credit, now, eligible, k)
-        return None if found is None else np.asarray(np.concatenate([self._slot[fresh], found]), np.int64)
+        most_urgent = self._look(elapsed, credit, now, eligible, k)
+        return None if most_urgent is None else np.asarray(np.concatenate([self._slot[fresh], most_urgent]), np.int64)
 
     def _let_in(
         self, elapsed: NDArray[np.float64], credit: NDArray[np.float64], now: float, eligible: NDArray[np.bool_]
@@ -539,7 +539,7 @@ class Schedule:
         k: int,
     ) -> NDArray[np.int64] | None:
         """Goes down the ranking until k leaves have been found whose last poll is up to date."""
-        found: list[int] = []
+        current: list[int] = []
         moved: list[int] = []
         barred: list[int] = []
         looks = _LOOKS_A_CHOICE * k + _LOOKS_MORE
@@ -550,15 +550,15 @@ class Schedule:
             elif not abs(now - float(elapsed[slot] + credit[slot]) - last) < SAME_S:
                 moved.append(leaf)
             else:
-                found.append(leaf)
+                current.append(leaf)
             looks -= 1
-            if len(found) == k or not looks:
+            if len(current) == k or not looks:
                 break
-        out = np.asarray(self._slot[found + moved], np.int64)
+        out = np.asarray(self._slot[current + moved], np.int64)
         if moved:
             slots = self._slot[moved]
             self._tournament.enter(np.array(moved), now - finite(elapsed[slots]) - credit[slots])
         if barred:
             self._tournament.leave(np.array(barred))
             self._waiting = np.concatenate([self._waiting, barred])
-        return None if not looks and len(found) < k else out
+        return None if not looks and len(current) < k else out

@@ -127,10 +127,10 @@ class Lakg(Periodic):
         return np.asarray(self._need * (filled / self.budget))
 
     def _learn(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
-        for slot, found in zip(slots.tolist(), changed.tolist(), strict=True):
+        for slot, has_changed in zip(slots.tolist(), changed.tolist(), strict=True):
             full = self._filled() >= 1.0
             before = int(self._state[slot, 0]) or self._start()
-            after = before + (0 if found == full else 1 if found else -1)
+            after = before + (0 if has_changed == full else 1 if has_changed else -1)
             after = min(max(after, 1), self._resolution)
             self._state[slot, 0], self._need[slot] = after, 1.0 / self._amount_of[after]
             self._how_many[before] -= 1

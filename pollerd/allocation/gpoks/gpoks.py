@@ -63,13 +63,13 @@ class GapCounts:
 
     def of(self, slots: NDArray[np.int64], share: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns polls and changes of slots int64[k] under one share, by its number: float64[k, bins] each."""
-        found = self._table[slots, share]
-        return found[:, 0], found[:, 1]
+        counts = self._table[slots, share]
+        return counts[:, 0], counts[:, 1]
 
     def of_all(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns polls and changes of slots int64[k] under each share, float64[k C, bins]: slot by slot."""
-        found = self._table[slots].reshape(-1, 2, self._bins)
-        return found[:, 0], found[:, 1]
+        counts = self._table[slots].reshape(-1, 2, self._bins)
+        return counts[:, 0], counts[:, 1]
 
     def note(self, slots: NDArray[np.int64], bins: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
         """Adds polls of slots int64[k] with gaps in bins int64[k], and whether each found a change, bool[k].
@@ -145,8 +145,8 @@ class Forgetting:
     def score(self, mean: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
         """Counts k polls: the means float64[k, C] of f before them, by candidate, and whether each found a change."""
         probability = np.clip(mean, _MIN_PROBABILITY, 1 - _MIN_PROBABILITY)
-        found = np.where(changed[:, None], probability, 1 - probability)
-        self.take(self.log_evidence + np.log(found).sum(0))
+        likelihood = np.where(changed[:, None], probability, 1 - probability)
+        self.take(self.log_evidence + np.log(likelihood).sum(0))
 
     def take(self, log_evidence: NDArray[np.float64]) -> None:
         """Sets the log marginal likelihoods float64[C]."""

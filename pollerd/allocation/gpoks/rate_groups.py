@@ -93,17 +93,17 @@ class RateGroups:
         for number, members in zip(numbers.astype(np.int64).tolist(), by_group, strict=True):
             if number not in self._demands:
                 self._demands[number] = _demand(values(slots[members]), steps)
-        found = _between_groups(np.array([self._demands[int(number)] for number in numbers]), sizes, steps)
+        group_amounts = _between_groups(np.array([self._demands[int(number)] for number in numbers]), sizes, steps)
         before = self._rows[slots[[members[0] for members in by_group]], _AMOUNT]
-        for at in np.flatnonzero((found > _DRIFT * before) | (before > _DRIFT * found)).tolist():
+        for at in np.flatnonzero((group_amounts > _DRIFT * before) | (before > _DRIFT * group_amounts)).tolist():
             members = by_group[at]
             alike = bool(np.isnan(rates[members]).all())
-            self._rows[slots[members], _AMOUNT] = found[at]
+            self._rows[slots[members], _AMOUNT] = group_amounts[at]
             self._rows[slots[members], _SHARE] = (
-                1.0 / len(members) if alike else _shares(values(slots[members]), steps, float(found[at]))
+                1.0 / len(members) if alike else _shares(values(slots[members]), steps, float(group_amounts[at]))
             )
         share = self._rows[slots, _SHARE]
-        return np.asarray(share / np.bincount(group, share)[group] * found[group])
+        return np.asarray(share / np.bincount(group, share)[group] * group_amounts[group])
 
     def _divide(self, slots: NDArray[np.int64], rates: NDArray[np.float64]) -> None:
         """Puts sites into groups, fastest first; those without polls into the last."""
@@ -135,8 +135,8 @@ def _shares(values: NDArray[np.float64], steps: NDArray[np.float64], amount: flo
     """Returns the shares float64[k] of an amount of sites with values float64[k, m], by DET-KS."""
     rest = (amount - len(values) * float(steps[0])) * _ROUNDING
     taken = water_filling(values[None, :, 1:], np.diff(steps), rest)[0]
-    found = steps[np.minimum(taken, (values >= 0).sum(1) - 1)]
-    return np.asarray(found / found.sum())
+    amounts = steps[np.minimum(taken, (values >= 0).sum(1) - 1)]
+    return np.asarray(amounts / amounts.sum())
 
 
 def _between_groups(

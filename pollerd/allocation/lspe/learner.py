@@ -205,8 +205,8 @@ def projected(
 
     If only the thresholds were clipped, the coefficients would drift beyond the bounds, and take as long to return.
     """
-    given = np.einsum("ij,ij->i", coefficients, psi)
-    beyond = given - np.clip(given, low, 1.0)
+    thresholds = np.einsum("ij,ij->i", coefficients, psi)
+    beyond = thresholds - np.clip(thresholds, low, 1.0)
     return np.asarray(coefficients - (beyond / np.einsum("ij,ij->i", psi, psi))[:, None] * psi)
 
 

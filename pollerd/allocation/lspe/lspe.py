@@ -169,8 +169,8 @@ class Lspe(Allocator):
             waiting = amplitude * filled
             noise = self._noise[positions] * (observation.scale / self._settings.sharpness)
             margin = waiting - self._learner.thresholds(observation)[positions] + noise
-            wanted = np.where(amplitude > 0, margin / self._slot_table.cost[slots], -NEVER_POLLED)
-            out[slots] = np.where(np.isposinf(elapsed[slots]), NEVER_POLLED, wanted)
+            priority = np.where(amplitude > 0, margin / self._slot_table.cost[slots], -NEVER_POLLED)
+            out[slots] = np.where(np.isposinf(elapsed[slots]), NEVER_POLLED, priority)
         return out
 
     def _rates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -265,17 +265,17 @@ class Lspe(Allocator):
         amplitude, rate = self._amplitude_and_rate(slots)
         waiting = amplitude * -np.expm1(-rate * elapsed)
         expected = self._rates(slots) * elapsed
-        found = evidence.changed / np.maximum(-np.expm1(-expected), 1e-12)
+        realised = evidence.changed / np.maximum(-np.expm1(-expected), 1e-12)
         if self._objective == "interest":
             with np.errstate(invalid="ignore", divide="ignore"):
                 counted = np.where(expected > 0, evidence.count / expected, 0.0)
-            found = np.where(evidence.count >= 0, counted, found)
-        value = waiting * found
+            realised = np.where(evidence.count >= 0, counted, realised)
+        value = waiting * realised
         limited = self._limited(slots)
         if limited.size:
             some, gap = slots[limited], elapsed[limited]
             of, weight = self._feeds(some), self._slot_table.weight[some]
-            changed = found[limited] * finite_value(gap, *of)
+            changed = realised[limited] * finite_value(gap, *of)
             uncounted = np.where(self._all_new(slots, evidence)[limited], value_if_full(gap, *of), changed)
             value[limited] = np.where(evidence.count[limited] >= 0, value[limited], weight * uncounted)
         return float(value.sum())

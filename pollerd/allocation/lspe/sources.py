@@ -154,13 +154,13 @@ class Sources:
     epoch: float = 1.0
 
     def __post_init__(self) -> None:
-        given: NDArray[np.float64] | None = self.cost
+        cost: NDArray[np.float64] | None = self.cost
         n = np.size(self.arrivals)
         columns = {
             "arrivals": column("arrivals", self.arrivals, n, zero=True),
             "value": column("value", self.value, n, zero=True),
             "decay": column("decay", self.decay, n),
-            "cost": np.ones(n) if given is None else column("cost", given, n),
+            "cost": np.ones(n) if cost is None else column("cost", cost, n),
             "epoch": positive("epoch", self.epoch),
         }
         for name, values in columns.items():

@@ -248,15 +248,15 @@ class Belief:
         The window is replaced if it no longer fits, and always before the first informative poll.
         """
         self.cycle = cycle
-        wanted = grid.lattice_for(cycle, sites)
+        lattice = grid.lattice_for(cycle, sites)
         if not self.polls:
-            self._lay(wanted)
-            self.common_rate.start(wanted, cycle)
+            self._lay(lattice)
+            self.common_rate.start(lattice, cycle)
             self._put_prior(self._start_prior())
             self.version += 1
             return
-        if not self.lattice.fits(wanted):
-            self._move(wanted)
+        if not self.lattice.fits(lattice):
+            self._move(lattice)
         self._put_prior(self.prior)
 
     def _lay(self, lattice: grid.Lattice) -> None:

@@ -179,8 +179,8 @@ class ActivityClock:
         for activity, jump in zip(self.activity, jumps, strict=True):
             for _ in range(EM_STEPS):
                 expected = rate * _between(self.edges, _running(self.edges, activity), bounds)
-                found = covered.spread(rate / -np.expm1(-np.maximum(expected, _TINY)))
-                new = (length + jump * activity[first:] * found) / (1.0 + jump * exposure)
+                hit_rate = covered.spread(rate / -np.expm1(-np.maximum(expected, _TINY)))
+                new = (length + jump * activity[first:] * hit_rate) / (1.0 + jump * exposure)
                 activity[first:] = np.maximum(new, _MIN_SPEED * length)
 
     def _mix(self, now: float, first: int, length: NDArray[np.float64]) -> None:
@@ -260,8 +260,8 @@ def _between(
 
 def _log_likelihood(expected: NDArray[np.float64], changed: NDArray[np.float64]) -> NDArray[np.float64]:
     expected = np.maximum(expected, _TINY)
-    found = changed > 0
-    return np.where(found, np.log(-np.expm1(-expected)), -expected) if found.any() else -expected
+    hits = changed > 0
+    return np.where(hits, np.log(-np.expm1(-expected)), -expected) if hits.any() else -expected
 
 
 class _Covered:

@@ -77,9 +77,9 @@ class Lattice:
         """Returns rates (1/s) at places of any shape."""
         return np.asarray(np.exp(self.start + self.step * place))
 
-    def place(self, of: Lattice, there: NDArray[np.floating]) -> NDArray[np.float64]:
+    def place(self, of: Lattice, other_places: NDArray[np.floating]) -> NDArray[np.float64]:
         """Converts places on another lattice to this one, any shape."""
-        return np.asarray((of.start - self.start + of.step * there) / self.step)
+        return np.asarray((of.start - self.start + of.step * other_places) / self.step)
 
     def between(self, cells: NDArray[np.floating]) -> NDArray[np.float64]:
         """Returns places of cells, counted from 0, and of positions between them, any shape."""
@@ -87,9 +87,9 @@ class Lattice:
 
     def cell(self, place: NDArray[np.floating]) -> NDArray[np.float64]:
         """Returns cells, and positions between them, at places of any shape; the edge beyond the window."""
-        found = np.interp(place, self.places, np.arange(CELLS))
-        whole = np.rint(found)
-        return np.asarray(np.where(np.abs(found - whole) < _ALIGNED, whole, found))
+        position = np.interp(place, self.places, np.arange(CELLS))
+        whole = np.rint(position)
+        return np.asarray(np.where(np.abs(position - whole) < _ALIGNED, whole, position))
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:
@@ -97,10 +97,10 @@ class Lattice:
         middle = (self.places[1:] + self.places[:-1]) / 2
         return np.asarray(np.r_[-0.5, middle, self.places[-1] + 0.5])
 
-    def fits(self, wanted: Lattice) -> bool:
-        """Returns whether both ends and the start of the dense part are within the slack of the wanted ones."""
+    def fits(self, other: Lattice) -> bool:
+        """Returns whether both ends and the start of the dense part are within the slack of those of the other."""
         corners = [0, WIDE, CELLS - 1]
-        apart = self.place(wanted, wanted.places[corners]) - self.places[corners]
+        apart = self.place(other, other.places[corners]) - self.places[corners]
         return bool((np.abs(apart) <= SLACK).all())
 
 

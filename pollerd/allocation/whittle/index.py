@@ -243,8 +243,8 @@ class BelievedFeeds:
         fading = self._decay * gap
         root = np.sqrt(gap)[place] * np.sqrt(self._rates)
         came = self._table.lower(first, start, root)
-        there = np.exp(self._kept_log) * self._table.lower(first, start, np.sqrt(root * root + fading[place]))
-        each = self._amplitude * (g(fading)[place] * (1.0 - came) + np.maximum(came - there, 0.0))
+        discounted = np.exp(self._kept_log) * self._table.lower(first, start, np.sqrt(root * root + fading[place]))
+        each = self._amplitude * (g(fading)[place] * (1.0 - came) + np.maximum(came - discounted, 0.0))
         if not tabulated.all():
             some = np.flatnonzero(~tabulated[place])
             of = place[some]

@@ -357,8 +357,8 @@ class LazyTopK:
             if self._piece is not None and not everyone:  # other crossing times are outdated
                 self.clear()
                 return
-            found = float(np.partition(value, len(value) - places)[len(value) - places])
-            self._level = self._target_level = max(found, _MIN_LEVEL)
+            level = float(np.partition(value, len(value) - places)[len(value) - places])
+            self._level = self._target_level = max(level, _MIN_LEVEL)
             self._piece = None
         elif gathered < _LEAST * places and self._piece is None and self._level > _MIN_LEVEL:
             self.sweep()
@@ -401,10 +401,10 @@ def split_by_age(
     mask = np.zeros(len(free), np.bool_)
     reached = np.float32(0.0) if lazy_top_k is None else lazy_top_k.reached(progress)
     for part in rows_of(free):
-        gap, there = elapsed[part], free[part]
+        gap, free_here = elapsed[part], free[part]
         if lazy_top_k is not None:
-            mask[part] = there & lazy_top_k.may_reach_level(part, gap, reached, latest)
-        chosen = there & (gap > latest)
+            mask[part] = free_here & lazy_top_k.may_reach_level(part, gap, reached, latest)
+        chosen = free_here & (gap > latest)
         if not chosen.any():
             continue
         never.append(_slots_at(part, chosen & (gap == np.inf)))

@@ -393,9 +393,9 @@ class GroupPriors:
             groups.restore(arrays)
 
 
-def _shares(score: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _shares(score: NDArray[np.float64], has_groups: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Returns shares float64[2] of hosts and neighbours in a page's prior; 0 if negligible or without groups."""
-    odds = np.append(np.where(there, score - LOG_PRIOR_ODDS, -np.inf), 0.0)
+    odds = np.append(np.where(has_groups, score - LOG_PRIOR_ODDS, -np.inf), 0.0)
     share = np.exp(odds - odds.max())
     share = share[:2] / share.sum()
     return np.where(share < _NO_SHARE, 0.0, share)

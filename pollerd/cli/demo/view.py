@@ -278,7 +278,7 @@ def _cells(row: SampleRow, length: int, with_interval: bool) -> list[RenderableT
     always, known = math.isinf(row.true), _known(row)
     state = "" if row.state == "active" else f" {row.state.replace('_', ' ')}"
     interval = f"{_rate(row.low)} – {_rate(row.high)}" if known and row.low is not None else "–"
-    found = (str(row.found), "green" if row.found else "dim")
+    count = (str(row.found), "green" if row.found else "dim")
     return [
         row.site.address,
         Text.assemble(str(row.site.kind), (state, "red")),
@@ -287,7 +287,7 @@ def _cells(row: SampleRow, length: int, with_interval: bool) -> list[RenderableT
         *([interval] if with_interval else []),
         track(row, length),
         str(row.polls),
-        Text.assemble(found, "       " if always else f" of {row.happened:<3}"),
+        Text.assemble(count, "       " if always else f" of {row.happened:<3}"),
     ]
 
 

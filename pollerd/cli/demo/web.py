@@ -457,8 +457,11 @@ def score(
     seen = [row for row in seen if math.isfinite(row[2])]
     tame = [row for row in seen if math.isfinite(row[0].true_rate_per_second)]
     happened = [happened_since(truth[site.url], begin) for site, _, begin in tame]
-    delays = [detection_delays(changes, one.found) for changes, (_, one, _) in zip(happened, tame, strict=True)]
-    repeated = sum(one.polls - 1 for _, one, _ in seen)
+    delays = [
+        detection_delays(changes, site_watched.found)
+        for changes, (_, site_watched, _) in zip(happened, tame, strict=True)
+    ]
+    repeated = sum(site_watched.polls - 1 for _, site_watched, _ in seen)
     period = sum(now - begin for _, _, begin in seen) / repeated if repeated else math.nan
     uniform = sum(
         (now - begin) / period
@@ -468,10 +471,10 @@ def score(
     )
     return Score(
         happened=sum(map(len, happened)),
-        found=sum(len(one.found) for _, one, _ in tame),
+        found=sum(len(site_watched.found) for _, site_watched, _ in tame),
         noticed=sum(map(len, delays)),
         delays=np.concatenate([np.empty(0), *delays]),
-        share=sum(len(one.found) for _, one, _ in seen) / repeated if repeated else math.nan,
+        share=sum(len(site_watched.found) for _, site_watched, _ in seen) / repeated if repeated else math.nan,
         uniform_share=uniform / repeated if repeated else math.nan,
     )
 
@@ -481,12 +484,12 @@ def happened_since(changes: NDArray[np.float64], begin: float) -> NDArray[np.flo
     return changes[changes > begin]
 
 
-def detection_delays(changes: NDArray[np.float64], found: Sequence[float]) -> NDArray[np.float64]:
+def detection_delays(changes: NDArray[np.float64], finds: Sequence[float]) -> NDArray[np.float64]:
     """Returns the seconds from each change (ascending) to the first finding poll at or after it.
 
     float64[k], each >= 0, k <= len(changes): changes not yet found are omitted.
     """
-    polls = np.asarray(found, np.float64)
+    polls = np.asarray(finds, np.float64)
     nexts = np.searchsorted(polls, changes - SLACK_SECONDS)
     noticed = nexts < len(polls)
     return np.maximum(polls[nexts[noticed]] - changes[noticed], 0.0)
@@ -504,5 +507,5 @@ def uniform_finds(changes: NDArray[np.float64], period: float, end: float) -> fl
     return float(np.minimum(np.diff(changes, append=end), period).sum() / period)
 
 
-def _begin(one: Watched) -> float:
-    return math.nan if one.begin is None else one.begin
+def _begin(watched: Watched) -> float:
+    return math.nan if watched.begin is None else watched.begin

@@ -91,9 +91,9 @@ class NotificationControl:
         await self._notifier.reload()
 
     async def delete_rule(self, rule_id: int) -> None:
-        """Deletes a rule; what it has put into the outbox is still told. Raises NotFoundError."""
+        """Deletes a rule; its queued messages are still sent. Raises NotFoundError."""
         _check_origin("rule", (await self._store.rules.get(rule_id)).spec)
-        await self._store.rules.delete(rule_id)
+        await self._store.rules.delete(rule_id, self._clock())
         await self._notifier.reload()
 
     # Channels.
@@ -150,6 +150,18 @@ class NotificationControl:
         """
         _check_origin("channel", (await self._store.channels.get(channel_id)).spec)
         await self._store.channels.delete(channel_id, self._clock(), from_rules=from_rules)
+        await self._notifier.reload()
+
+    async def undelete(self, copy_id: int) -> None:
+        """Brings back a rule or channel that was deleted within the last day.
+
+        Raises NotFoundError if there is none, DuplicateError if its name is taken by now, and InvalidValueError for a
+        rule one of whose channels is missing.
+        """
+        try:
+            await self._store.rules.undelete(copy_id, self._clock())
+        except NotFoundError:
+            await self._store.channels.undelete(copy_id, self._clock())
         await self._notifier.reload()
 
     async def put_from_file(self, channels: Sequence[ChannelSpec], rules: Sequence[RuleSpec]) -> FileResult:

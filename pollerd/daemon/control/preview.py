@@ -15,21 +15,28 @@ from pollerd.daemon.pages import PageRequests
 from pollerd.daemon.runtime import Runtime
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.fetching.request import Request, own_headers
+from pollerd.inheritance import selections_of_tags
 from pollerd.lists.recognise import Recognition, recognise
 from pollerd.model import Outcome, OutcomeKind, SelectionPreview, SelectionState, Site, Validators
 from pollerd.rendering.settings import DEFAULT_RENDER_COST
 from pollerd.shown import SHOWN
 from pollerd.site_settings import SiteSpec
 from pollerd.storage.changes import ChangeFilter
+from pollerd.storage.history import ReadingFilter
 from pollerd.storage.store import Store
 from pollerd.storage.values import SiteContext
 
 if TYPE_CHECKING:  # loaded with the first preview
-    from pollerd.detection.selection.preview import EarlierVersion
+    from pollerd.detection.selection.preview import EarlierReading, EarlierVersion, Trial
 
 T = TypeVar("T")
 _AT_ONCE = 2
 _EARLIER_MOST = 5
+_TRIED_CHANGES = 10
+_VALUES_READ = 500
+_KEPT_BYTES = 32 * 1024 * 1024
+"""Most bytes of pages that are kept in memory, for the forms of sites."""
+_KEPT_OF_SITE = 5
 _TEXT = "text/plain; charset=utf-8"
 
 
@@ -51,6 +58,17 @@ class PagePreview:
     """What the address is, and what is in the way of watching it; None: a stored content was taken."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeptPage:
+    """A page that was read for the form of its site."""
+
+    url: str
+    body: bytes
+    content_type: str | None
+    read_at: float
+    """Epoch s."""
+
+
 class PreviewControl:
     """Makes previews, within politeness, robots.txt and budget, a few at a time."""
 
@@ -59,6 +77,9 @@ class PreviewControl:
         self._workers = runtime.workers
         self._log = structlog.get_logger("pollerd.control")
         self._turn = asyncio.Semaphore(_AT_ONCE)
+        self._clock = runtime.clock
+        self._kept: dict[int, list[KeptPage]] = {}
+        """Site id -> its pages that were read, newest last; the site whose page was read last is last."""
 
     async def of_url(self, spec: SiteSpec) -> PagePreview:
         """Gets a page as a poll of such a site would, and shows what its selections keep of it.
@@ -70,12 +91,7 @@ class PreviewControl:
         context = SiteContext(0, spec.url) if site is None else await self._context(site)
         access, render = spec.access or context.access, spec.render or context.render
         context = replace(context, access=access, render=render)
-        body = None if access.body is None else access.body.encode()
-        url = spec.spelling or context.spelling or spec.url
-        request = Request(url, Validators(), own_headers(access), access.proxy, body)
-        cost = DEFAULT_RENDER_COST if render else 1.0
-        async with self._turn:
-            outcome = await self._requests.get(context, request, cost=cost, patience_seconds=0.0)
+        outcome = await self._fetched(context, spec.spelling or context.spelling or spec.url)
         if outcome.body is None:
             return _of_fetch(spec.url, outcome, (), recognise(outcome, spec.url))
         recognised = await self._read(context, "url", recognise, outcome, spec.url)
@@ -98,6 +114,67 @@ class PreviewControl:
         page = (content.body, _TEXT, site.spec.url)
         preview = await self._preview(await self._context(site), selections, *page, stored, earlier)
         return PagePreview(site.spec.url, None, None, "", None, preview, None)
+
+    # For the form of a site: its page is read once, and kept while the form is filled in.
+
+    async def read_site(self, site_id: int) -> Outcome:
+        """Gets the page of a site as a poll would, and keeps it for `try_selection`. Raises NotFoundError."""
+        site = await self._store.sites.get(site_id)
+        context = await self._context(site)
+        outcome = await self._fetched(context, context.spelling or site.spec.url)
+        if outcome.body is not None:
+            page = KeptPage(site.spec.url, outcome.body, outcome.content_type, self._clock())
+            pages = [one for one in self._kept.pop(site_id, []) if one.url == page.url]
+            self._kept[site_id] = [*pages, page][-_KEPT_OF_SITE:]
+            self._forget_oldest()
+        return outcome
+
+    def pages_of(self, site: Site) -> list[KeptPage]:
+        """Returns the pages of a site that were read and are still kept, newest last."""
+        return [page for page in self._kept.get(site.id, ()) if page.url == site.spec.url]
+
+    async def try_selection(self, site: Site, selections: str, name: str) -> Trial:
+        """Tries a selection on the page of a site that was read last, and on the site's last changes.
+
+        selections: the site's own, as returned by `check_selections`; what its tags say is added. Raises NotFoundError
+        if no page is kept, InvalidValueError as `of_url`.
+        """
+        from pollerd.detection.selection.preview import TriedPage, trial
+
+        pages = self.pages_of(site)
+        if not pages:
+            raise NotFoundError("page of site", site.id)
+        context = await self._context(site)
+        tried = TriedPage(pages[-1].body, pages[-1].content_type, site.spec.url, context.access.pdf_password)
+        versions = await self._earlier(site.id, name, _TRIED_CHANGES)
+        history = await self._values(site.id, name)
+        joined = selections_of_tags(selections, context.tags, self._store.sites.tags.in_force) or selections
+        arguments = (joined, name, tried, context.selections, versions, history)
+        return await self._read(context, "selections", trial, *arguments)
+
+    def _forget_oldest(self) -> None:
+        while sum(len(page.body) for pages in self._kept.values() for page in pages) > _KEPT_BYTES:
+            oldest = next(iter(self._kept))
+            if len(self._kept[oldest]) > 1:
+                del self._kept[oldest][0]
+            elif len(self._kept) > 1:
+                del self._kept[oldest]
+            else:
+                return
+
+    async def _values(self, site_id: int, selection: str) -> list[EarlierReading]:
+        from pollerd.detection.selection.preview import EarlierReading
+
+        page = await self._store.history.list_readings(site_id, ReadingFilter(None, selection, None), _VALUES_READ)
+        return [EarlierReading(one.name, one.at, one.value) for one in page.items]
+
+    async def _fetched(self, context: SiteContext, url: str) -> Outcome:
+        access = context.access
+        body = None if access.body is None else access.body.encode()
+        request = Request(url, Validators(), own_headers(access), access.proxy, body)
+        cost = DEFAULT_RENDER_COST if context.render else 1.0
+        async with self._turn:
+            return await self._requests.get(context, request, cost=cost, patience_seconds=0.0)
 
     async def _preview(
         self, context: SiteContext, selections: str, *page_and_known: object
@@ -135,11 +212,11 @@ class PreviewControl:
         contents = await self._store.contents.load(ids) if ids else {}
         return {state.name: contents[state.content_id] for state in states if state.content_id in contents}
 
-    async def _earlier(self, site_id: int, selection: str) -> list[EarlierVersion]:
+    async def _earlier(self, site_id: int, selection: str, most: int = _EARLIER_MOST) -> list[EarlierVersion]:
         from pollerd.detection.selection.preview import EarlierVersion
 
         change_filter = ChangeFilter(site_id=site_id, selection=selection)
-        changes = (await self._store.changes.page(change_filter, _EARLIER_MOST)).items
+        changes = (await self._store.changes.page(change_filter, most)).items
         ids = {
             content_id
             for change in changes

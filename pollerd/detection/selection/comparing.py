@@ -22,7 +22,7 @@ from pollerd.detection.selection.conditions.change_size import line_hashes
 from pollerd.detection.selection.conditions.condition import ConditionNeeds
 from pollerd.detection.selection.conditions.logic import Comparison
 from pollerd.detection.selection.selection import Selected, Selection, compiled
-from pollerd.detection.summary import LONGEST, summarise
+from pollerd.detection.summary import LONGEST, replaced, summarise
 from pollerd.model import (
     OF_SELECTIONS,
     READER,
@@ -387,8 +387,12 @@ def _moved(difference: SelectionDifference) -> list[str]:
             if not before.problem:
                 moved.append(f"{name}: not readable ({now.problem})")
         elif now.text != before.text:
-            moved.append(f"{name}: {before.text or '-'} -> {now.text}")
+            moved.append(f"{name}: {replaced(_in_words(before), _in_words(now))}")
     return moved
+
+
+def _in_words(reading: StoredReading) -> str:
+    return " ".join(filter(None, (reading.text or "–", reading.currency)))
 
 
 def _summary(difference: SelectionDifference, moved: Sequence[str]) -> str:

@@ -107,9 +107,9 @@ class Webs:
             self._next()
         place = self._first_place + page
         upto = np.searchsorted(self._keys, place * (self._until - self._begin) + (now - self._begin), "right")
-        found = self._unseen[place] | (upto > self._seen[place])
+        detected = self._unseen[place] | (upto > self._seen[place])
         self._seen[place], self._unseen[place] = upto, False
-        return np.asarray(found)
+        return np.asarray(detected)
 
     def _next(self) -> None:
         self._unseen |= self._ends > self._seen

@@ -80,9 +80,9 @@ def drive(
 
 def detections(record: Record, edges: Sequence[int]) -> NDArray[np.float64]:
     """Returns the share of polls that found a change, in each interval of polls that ends at `edges`, float64[k]."""
-    found = np.concatenate([[0], np.cumsum(record.found)])
+    detected_before = np.concatenate([[0], np.cumsum(record.found)])
     ends = np.concatenate([[0], np.asarray(edges)])
-    return np.asarray(np.diff(found[ends]) / np.diff(ends))
+    return np.asarray(np.diff(detected_before[ends]) / np.diff(ends))
 
 
 def freshness(record: Record, edges: Sequence[int]) -> NDArray[np.float64]:
@@ -109,12 +109,12 @@ def interest(
     Λ, of a phase from a to b within its gap a poll at t finds `(Λ/μ)(1 - e^{-μ(b - a)}) e^{-μ(t - b)}`.
     """
     page, at = record.page, np.arange(1.0, len(record.page) + 1.0)
-    found = np.zeros(len(page))
+    rewards = np.zeros(len(page))
     for phase in phases:
         end = np.minimum(at, phase.end)
         lasted = np.maximum(end - np.maximum(at - record.gap, phase.begin), 0.0)
         fresh = phase.rate[page] / decay[page] * -np.expm1(-decay[page] * lasted)
-        found += fresh * np.exp(-decay[page] * (at - end))
-    total = np.concatenate([[0.0], np.cumsum(found)])
+        rewards += fresh * np.exp(-decay[page] * (at - end))
+    total = np.concatenate([[0.0], np.cumsum(rewards)])
     ends = np.concatenate([[0], np.asarray(edges)])
     return np.asarray(np.diff(total[ends]) / np.diff(ends))

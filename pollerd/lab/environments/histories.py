@@ -45,17 +45,17 @@ def read_history(path: Path) -> History:
     Raises InvalidValueError, with the file and the line, for a file that cannot be read as UTF-8, for a line that is
     not a page and a number within `FARTHEST_S` of 0, and if there are fewer than two different times.
     """
-    found: dict[str, list[float]] = {}
+    times_by_page: dict[str, list[float]] = {}
     for line, row in _rows(path):
         if row and not (line == 1 and row[:2] == ["page", "time"]):
             page, time = _change(row, f"{path}, line {line}")
-            found.setdefault(page, []).append(time)
-    every = [time for times in found.values() for time in times]
+            times_by_page.setdefault(page, []).append(time)
+    every = [time for times in times_by_page.values() for time in times]
     if not every or max(every) <= min(every):
         raise InvalidValueError(str(path), "changes at two moments or more", f"{len(every)} changes")
-    times = [np.sort(np.array(times)) - min(every) for times in found.values()]
+    times = [np.sort(np.array(times)) - min(every) for times in times_by_page.values()]
     counts = np.array([len(of_page) for of_page in times])
-    return History(tuple(found), np.concatenate(times), counts, max(every) - min(every))
+    return History(tuple(times_by_page), np.concatenate(times), counts, max(every) - min(every))
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -76,13 +76,13 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _change(row: list[str], place: str) -> tuple[str, float]:
-    given = ",".join(row)[:_SHOWN]
+    shown = ",".join(row)[:_SHOWN]
     try:
         page, time = row[0], float(row[1])
     except (IndexError, ValueError) as error:
-        raise InvalidValueError(place, "a page and a time in seconds", given) from error
+        raise InvalidValueError(place, "a page and a time in seconds", shown) from error
     if not abs(time) <= FARTHEST_S:
-        raise InvalidValueError(place, f"a page and a time from {-FARTHEST_S:g} to {FARTHEST_S:g} s", given)
+        raise InvalidValueError(place, f"a page and a time from {-FARTHEST_S:g} to {FARTHEST_S:g} s", shown)
     return page, time
 
 

@@ -107,10 +107,10 @@ def _bought(
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Returns polled sites, bool[runs, n], in order while the budget lasts, and remaining budgets, float64[runs]."""
     order = np.argsort(-rank, axis=-1, kind="stable")
-    wanted = np.take_along_axis(rank, order, -1) > -np.inf
-    spent = np.cumsum(np.where(wanted, price[order], 0.0), axis=-1)
+    ranked = np.take_along_axis(rank, order, -1) > -np.inf
+    spent = np.cumsum(np.where(ranked, price[order], 0.0), axis=-1)
     # Costs like 0.1 sum to slightly more than the budget that they should use exactly.
-    within = wanted & (spent <= budget_left[:, None] * (1 + 1e-12))
+    within = ranked & (spent <= budget_left[:, None] * (1 + 1e-12))
     polled = np.zeros(rank.shape, np.bool_)
     np.put_along_axis(polled, order, within, -1)
     return polled, budget_left - np.where(within, price[order], 0.0).sum(-1)

@@ -114,9 +114,9 @@ class ResponseQueue:
         """Reports the time since the last decision, and starts a request if the controller wants one."""
         total = (totals.duration, totals.idle, totals.waited)
         controller.passed(*(now - then for now, then in zip(total, marked, strict=True)))
-        wanted = controller.admits(self._in_service, len(self._queue) + self._busy)
+        admitted = controller.admits(self._in_service, len(self._queue) + self._busy)
         # Without requests in progress there would be no further event.
-        if self._ready and (wanted or not (self._in_service or self._busy)):
+        if self._ready and (admitted or not (self._in_service or self._busy)):
             self._start(self._ready.popleft(), phase, totals)
         return total
 

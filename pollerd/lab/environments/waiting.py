@@ -48,8 +48,8 @@ class Waits:
         each = np.searchsorted(ends, self.at, "left") - 1
         good = self.found - self.at <= deadline
         total = np.bincount(each[known], minlength=len(edges)).astype(np.float64)
-        found = np.bincount(each[known & good], minlength=len(edges))
-        return np.asarray(np.divide(found, total, out=np.full(len(edges), np.nan), where=total > 0))
+        in_time = np.bincount(each[known & good], minlength=len(edges))
+        return np.asarray(np.divide(in_time, total, out=np.full(len(edges), np.nan), where=total > 0))
 
 
 def waits(record: Record, changes: Changes) -> Waits:

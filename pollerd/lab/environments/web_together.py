@@ -30,17 +30,19 @@ MAX_LEAVES = 4096
 
 def can_go_together(policy: Policy, pages: int) -> bool:
     """Returns whether the policy has a vectorised version that supports this number of pages."""
-    given = dict(policy.parameters)
+    parameters = dict(policy.parameters)
     if policy.objective != "changes":
         return False
     if policy.allocator == "htraa":
-        known = not given.get("reorder", True) and given.get("climb", "all") == "all" and "step" not in given
+        known = (
+            not parameters.get("reorder", True) and parameters.get("climb", "all") == "all" and "step" not in parameters
+        )
         return known and pages <= MAX_LEAVES and pages & (pages - 1) == 0
     if policy.allocator == "estimator":
-        return set(given) == {"phase"}
+        return set(parameters) == {"phase"}
     if policy.allocator in ("optimal", "proportional"):
-        return policy.told_rates and not given
-    return policy.allocator == "lakg" or (policy.allocator == "uniform" and not given)
+        return policy.told_rates and not parameters
+    return policy.allocator == "lakg" or (policy.allocator == "uniform" and not parameters)
 
 
 def found_together(
@@ -52,14 +54,14 @@ def found_together(
     rates = np.array([web.rates() for web in webs]) / STEP_S
     truth, players = Webs(webs), _players(policy, rates, [own for _, own in drawn])
     last, elapsed = np.zeros(rates.shape), np.empty(rates.shape)
-    found, run = np.empty((len(seeds), polls), np.bool_), np.arange(len(seeds))
+    detected, run = np.empty((len(seeds), polls), np.bool_), np.arange(len(seeds))
     for j in range(polls):
         now = (j + 1) * STEP_S
         page = players.choose(np.subtract(now, last, out=elapsed))
-        found[:, j] = truth.poll(page, j + 1.0)
-        players.learn(page, elapsed[run, page], found[:, j])
+        detected[:, j] = truth.poll(page, j + 1.0)
+        players.learn(page, elapsed[run, page], detected[:, j])
         last[run, page] = now
-    return found
+    return detected
 
 
 def values_together(
@@ -91,17 +93,17 @@ def _players(policy: Policy, rates: NDArray[np.float64], rngs: Sequence[np.rando
 
     ValueError for a policy without a vectorised version (`can_go_together`).
     """
-    (runs, pages), given = rates.shape, dict(policy.parameters)
+    (runs, pages), parameters = rates.shape, dict(policy.parameters)
     if not can_go_together(policy, pages):
         raise ValueError(f"not written for many runs at once with {pages} pages: {policy}")
     if policy.allocator == "uniform":
         return BatchedUniform(runs, pages, STEP_S)
     if policy.allocator == "estimator":
-        return BatchedEstimator(runs, pages, STEP_S, given["phase"])
+        return BatchedEstimator(runs, pages, STEP_S, parameters["phase"])
     if policy.allocator == "lakg":
-        return BatchedLakg(runs, pages, STEP_S, LakgSettings(**given))
+        return BatchedLakg(runs, pages, STEP_S, LakgSettings(**parameters))
     if policy.allocator == "htraa":
-        return BatchedHtraa(pages, STEP_S, HtraaSettings(**given), rngs)
+        return BatchedHtraa(pages, STEP_S, HtraaSettings(**parameters), rngs)
     return BatchedPeriodic(np.array([_periods(policy.allocator, each) for each in rates]), STEP_S)
 
 

@@ -188,9 +188,9 @@ def _check_deadline(deadline: float) -> None:
 
 def best_freshness(rates: NDArray[np.float64], step: float) -> float:
     """Returns the share of page-time that copies are current at the optimal split of one poll a step; rates in 1/s."""
-    ones = np.ones(len(rates))
-    amplitude, rate = amplitude_and_rate("freshness", rates, ones, np.full(len(rates), np.nan))
-    _, periods = solve_price(1.0 / step, amplitude, rate, ones)
+    unit = np.ones(len(rates))
+    amplitude, rate = amplitude_and_rate("freshness", rates, unit, np.full(len(rates), np.nan))
+    _, periods = solve_price(1.0 / step, amplitude, rate, unit)
     still = float((rates <= 0).sum())
     return (value(periods, amplitude, rate) + still) / len(rates)
 
@@ -203,10 +203,10 @@ def _best_interest(
     half_life float64[n] s. Gaps cut short by a rank switch are ignored: the split changes at once.
     """
     ends = np.concatenate([[0.0], np.asarray(edges, np.float64)])
-    ones, total = np.ones(len(half_life)), np.zeros(len(edges))
+    unit, total = np.ones(len(half_life)), np.zeros(len(edges))
     for phase in phases:
-        amplitude, decay = amplitude_and_rate("interest", phase.rate / STEP_S, ones, half_life)
-        best = value(solve_price(1.0 / STEP_S, amplitude, decay, ones)[1], amplitude, decay) * STEP_S
+        amplitude, decay = amplitude_and_rate("interest", phase.rate / STEP_S, unit, half_life)
+        best = value(solve_price(1.0 / STEP_S, amplitude, decay, unit)[1], amplitude, decay) * STEP_S
         total += best * np.maximum(np.minimum(ends[1:], phase.end) - np.maximum(ends[:-1], phase.begin), 0.0)
     return np.asarray(total / np.diff(ends))
 

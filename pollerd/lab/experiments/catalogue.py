@@ -22,13 +22,13 @@ _FOLDERS: tuple[str, ...] = (
 
 def experiments() -> dict[str, Experiment]:
     """Returns all experiments by name, in the order of papers."""
-    found: dict[str, Experiment] = {}
+    by_name: dict[str, Experiment] = {}
     for folder in _FOLDERS:
         for experiment in import_module(f"pollerd.lab.experiments.{folder}").EXPERIMENTS:
-            if experiment.name in found:
+            if experiment.name in by_name:
                 raise ValueError(f"two experiments are named {experiment.name}")
-            found[experiment.name] = experiment
-    return found
+            by_name[experiment.name] = experiment
+    return by_name
 
 
 def experiment(name: str) -> Experiment:

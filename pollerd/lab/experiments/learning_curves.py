@@ -97,7 +97,7 @@ class LearningCurves(Experiment):
         if not can_go_together(of.policy, web.pages):
             return [self._outcome(web, self._alone(of, web, polls, seed)) for seed in seeds]
         together = values_together if of.at_mix else found_together
-        return [self._outcome(web, found) for found in together(web, of.policy, polls, seeds)]
+        return [self._outcome(web, rewards) for rewards in together(web, of.policy, polls, seeds)]
 
     def _alone(
         self, of: Scheme, web: Zipf, polls: int, seed: np.random.SeedSequence
@@ -109,11 +109,11 @@ class LearningCurves(Experiment):
             else run_web(web, of.policy, polls, seed).found
         )
 
-    def _outcome(self, web: Zipf, found: NDArray[np.float64] | NDArray[np.bool_]) -> RunOutcome:
-        polls = len(found)
+    def _outcome(self, web: Zipf, rewards: NDArray[np.float64] | NDArray[np.bool_]) -> RunOutcome:
+        polls = len(rewards)
         edges = edges_up_to(polls)
-        shares = means(found, edges) / web.optimum
-        curve = means(found, np.linspace(0, polls, WINDOWS + 1).astype(np.int64)[1:].tolist())
+        shares = means(rewards, edges) / web.optimum
+        curve = means(rewards, np.linspace(0, polls, WINDOWS + 1).astype(np.int64)[1:].tolist())
         return RunOutcome(dict(zip(stretch_names(edges), shares.tolist(), strict=True)), {DETECTIONS: curve.tolist()})
 
     def last(self, size: Size) -> str:
@@ -126,28 +126,30 @@ class LearningCurves(Experiment):
 
     # --- for claims ----------------------------------------------------------------------------------------------
 
-    def compared(self, text: str, results: Results, one: str, other: str, reason: str = "") -> Claim:
-        """Claims that scheme `one` is above `other` in the last interval; `reason`: why not, if it does not hold."""
+    def compared(self, text: str, results: Results, scheme: str, other: str, reason: str = "") -> Claim:
+        """Claims that `scheme` is above `other` in the last interval; `reason`: why not, if it does not hold."""
         column = self.last(results.size)
-        a, b = results.estimates[one, column], results.estimates[other, column]
-        shown = f"polls {column}: {one} {a.value:.4f} ± {a.error:.4f}, {other} {b.value:.4f} ± {b.error:.4f}"
+        a, b = results.estimates[scheme, column], results.estimates[other, column]
+        shown = f"polls {column}: {scheme} {a.value:.4f} ± {a.error:.4f}, {other} {b.value:.4f} ± {b.error:.4f}"
         return Claim(text, a.value > b.value, shown, reason)
 
-    def alike(self, text: str, results: Results, one: str, other: str, reason: str = "") -> Claim:
+    def alike(self, text: str, results: Results, scheme: str, other: str, reason: str = "") -> Claim:
         """Claims that the schemes are within `EQUAL_RATES` of the optimum of each other in the last interval."""
-        a, b = (results.value(name, self.last(results.size)) for name in (one, other))
-        return replace(self.compared(text, results, one, other, reason), holds=abs(a - b) <= EQUAL_RATES)
+        a, b = (results.value(name, self.last(results.size)) for name in (scheme, other))
+        return replace(self.compared(text, results, scheme, other, reason), holds=abs(a - b) <= EQUAL_RATES)
 
-    def overall(self, text: str, results: Results, one: str, other: str, reason: str = "") -> Claim:
-        """Claims that scheme `one` found more than `other` over all polls."""
-        a, b = (float(results.curves[name, "", DETECTIONS].mean.mean()) for name in (one, other))
-        return Claim(text, a > b, f"changes found per poll, over all polls: {one} {a:.3f}, {other} {b:.3f}", reason)
+    def overall(self, text: str, results: Results, scheme: str, other: str, reason: str = "") -> Claim:
+        """Claims that `scheme` found more than `other` over all polls."""
+        a, b = (float(results.curves[name, "", DETECTIONS].mean.mean()) for name in (scheme, other))
+        return Claim(text, a > b, f"changes found per poll, over all polls: {scheme} {a:.3f}, {other} {b:.3f}", reason)
 
-    def quicker(self, text: str, results: Results, one: str, other: str, level: float = 0.8) -> Claim:
-        """Claims that scheme `one` reaches a share `level` of the optimum after fewer polls than `other`."""
-        a, b = self.polls_to(results, one, level), self.polls_to(results, other, level)
-        said = [f"{name} {'never' if polls == np.inf else f'{polls:,.0f}'}" for name, polls in ((one, a), (other, b))]
-        return Claim(text, a < b, f"polls until {level:.0%} of the optimum: " + ", ".join(said))
+    def quicker(self, text: str, results: Results, scheme: str, other: str, level: float = 0.8) -> Claim:
+        """Claims that `scheme` reaches a share `level` of the optimum after fewer polls than `other`."""
+        a, b = self.polls_to(results, scheme, level), self.polls_to(results, other, level)
+        shown = [
+            f"{name} {'never' if polls == np.inf else f'{polls:,.0f}'}" for name, polls in ((scheme, a), (other, b))
+        ]
+        return Claim(text, a < b, f"polls until {level:.0%} of the optimum: " + ", ".join(shown))
 
     def polls_to(self, results: Results, name: str, level: float) -> float:
         """Returns the polls after which a scheme's mean curve stays above a share `level` of the optimum; inf: never.

@@ -76,8 +76,8 @@ def write_summary(out: Path) -> Path:
     """
     place = {name: at for at, name in enumerate(experiments())}
     with naming(out):
-        found = sorted(path.parent.name for path in out.glob(f"*/{REPORT}"))
-        rows = [_row(out, name) for name in sorted(found, key=lambda name: place.get(name, len(place)))]
+        names = sorted(path.parent.name for path in out.glob(f"*/{REPORT}"))
+        rows = [_row(out, name) for name in sorted(names, key=lambda name: place.get(name, len(place)))]
         path = out / SUMMARY
         text = table(("experiment", "what", "source", "size", "verdicts"), rows)
         path.write_text(f"# Experiments\n\n{text}\n", encoding="utf-8")

@@ -35,13 +35,13 @@ class Results:
         self.size: Size = size
         self.estimates: dict[tuple[str, str], Estimate] = {}
         self.curves: dict[tuple[str, str, str], Curve] = {}
-        for cell, found in outcomes.items():
-            for name in _names(outcome.scores for outcome in found):
+        for cell, runs_of_cell in outcomes.items():
+            for name in _names(outcome.scores for outcome in runs_of_cell):
                 place = (cell.row, cell.column_of(name))
-                values = np.array([outcome.scores.get(name, np.nan) for outcome in found])
+                values = np.array([outcome.scores.get(name, np.nan) for outcome in runs_of_cell])
                 self.estimates[place] = estimate(values, experiment.statistic(*place))
-            for name in _names(outcome.curves for outcome in found):
-                runs = np.array([outcome.curves[name] for outcome in found if name in outcome.curves])
+            for name in _names(outcome.curves for outcome in runs_of_cell):
+                runs = np.array([outcome.curves[name] for outcome in runs_of_cell if name in outcome.curves])
                 self.curves[cell.row, cell.column, name] = _curve(runs)
 
     @property

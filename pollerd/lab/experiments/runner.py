@@ -93,8 +93,8 @@ def conduct(
                 ledger.add(task.cell.key, run, outcome)
             left -= len(task.numbers)
             report_progress(total - left, total)
-        found = {cell: [ledger.get(cell.key, run) for run in shown[cell]] for cell in cells}
-    complete = {cell: [outcome for outcome in found_of if outcome is not None] for cell, found_of in found.items()}
+        recorded = {cell: [ledger.get(cell.key, run) for run in shown[cell]] for cell in cells}
+    complete = {cell: [outcome for outcome in of_cell if outcome is not None] for cell, of_cell in recorded.items()}
     return Results(experiment, size, complete)
 
 

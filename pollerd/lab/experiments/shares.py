@@ -13,8 +13,14 @@ def draw_web(axes: Any, results: Results, web: str) -> None:
         place, _, policy = row.rpartition(": ")
         if place == web:
             columns = [column for column in results.columns if (row, column) in results.estimates]
-            found = [results.estimates[row, column] for column in columns]
-            axes.errorbar(columns, [each.value for each in found], [each.error for each in found], label=policy, lw=1)
+            estimates = [results.estimates[row, column] for column in columns]
+            axes.errorbar(
+                columns,
+                [estimate.value for estimate in estimates],
+                [estimate.error for estimate in estimates],
+                label=policy,
+                lw=1,
+            )
     axes.set_xlabel("polls a page")
     axes.set_ylabel("share of the clairvoyant optimum")
     axes.set_title(web, fontsize="medium")

@@ -45,12 +45,11 @@ def move(instance: Instance, *, exact: bool = False) -> Moved:
     drafts = list[Draft]()
     for watch in instance.watches:
         draft = _converted(watch, instance, settings, report, exact=exact)
-        if draft is not None:
-            drafts.append(draft)
-    return Moved(join(drafts), report.lines)
+        drafts.append(draft)
+    return join(drafts, report)
 
 
-def _converted(watch: Watch, instance: Instance, settings: Settings, report: Report, *, exact: bool) -> Draft | None:
+def _converted(watch: Watch, instance: Instance, settings: Settings, report: Report, *, exact: bool) -> Draft:
     draft = Draft(report.of(_source(watch)))
     url = watch.fields.get("url")
     groups = WatchGroups.of(watch.fields, instance.groups, url if isinstance(url, str) else "")
@@ -65,7 +64,8 @@ def _converted(watch: Watch, instance: Instance, settings: Settings, report: Rep
     conditions.apply(draft, context.fields, groups)
     for key, value in context.fields.items():
         _report_rest(draft, key, value)
-    return draft if usable and len(draft.url) > 0 else None
+    draft.is_left_out = not usable or not draft.url
+    return draft
 
 
 def _source(watch: Watch) -> str:

@@ -38,15 +38,12 @@ def read_jobs(data: bytes, dialect: Dialect, config: bytes | None = None, *, exa
         if not isinstance(job, Mapping):
             raise ConfigError(f"line {line}: a job must be a table with a url; given: a {type(job).__name__}")
         draft = _converted(number, {str(key): value for key, value in job.items()}, defaults, report, exact=exact)
-        if draft is not None:
-            drafts.append(draft)
-    return Moved(join(drafts), report.lines)
+        drafts.append(draft)
+    return join(drafts, report)
 
 
-def _converted(
-    number: int, job: dict[str, object], defaults: JobDefaults, report: Report, *, exact: bool
-) -> Draft | None:
-    """Returns the draft of a job; None for one that is left out. Each key gets a line either way."""
+def _converted(number: int, job: dict[str, object], defaults: JobDefaults, report: Report, *, exact: bool) -> Draft:
+    """Returns the draft of a job. Each key gets a line, also if the job is left out."""
     draft = Draft(report.of(_source(number, job)))
     kind = _kind(job, defaults.dialect)
     job = defaults.applied(job, kind)
@@ -68,7 +65,8 @@ def _converted(
     draft.fields.pop("data_as_json", None)
     if kind in _PROGRAM_KINDS or url is None:
         draft.report.not_carried("the whole job", "pollerd watches URLs, and starts no programs")
-    return draft if usable and len(draft.url) > 0 else None
+    draft.is_left_out = not usable or not draft.url
+    return draft
 
 
 def _source(number: int, job: Mapping[str, object]) -> str:

@@ -362,14 +362,14 @@ class Frontier(Subject):
     def promote(
         self,
         connection: Connection,
-        wanted: int,
+        most: int,
         per_host: int,
         pages_per_host: int,
         weight: float,
         now: float,
         at: float | None = None,
     ) -> list[Trial]:
-        """Puts the best frontier pages on trial as sites of this weight: one per host, `wanted` at most.
+        """Puts the best frontier pages on trial as sites of this weight: one per host, `most` at most.
 
         Leaves out hosts with `per_host` pages on trial, and those with `pages_per_host` pages requested. A page whose
         URL is a user's site is added to the collection, and returned as held; one whose URL the user deleted is
@@ -379,15 +379,15 @@ class Frontier(Subject):
         free = and_(h.best.is_not(None), h.asked + h.out < pages_per_host, h.out < per_host)
         hosts = select(h.id, h.asked, h.out).where(free)
         if at is None:
-            hosts = hosts.order_by(h.best.desc()).limit(wanted)
+            hosts = hosts.order_by(h.best.desc()).limit(most)
         else:
             last = connection.execute(select(func.max(h.id))).scalar_one() or 0
-            hosts, wanted = hosts.where(h.id >= at * last).order_by(h.id).limit(1), 1
+            hosts, most = hosts.where(h.id >= at * last).order_by(h.id).limit(1), 1
         room = {
             host_id: min(per_host - out, pages_per_host - asked - out)
             for host_id, asked, out in connection.execute(hosts)
         }
-        chosen = self._best(connection, room, wanted)
+        chosen = self._best(connection, room, most)
         return self._put_on_trial(connection, chosen, weight, now) if chosen else []
 
     def _best(self, connection: Connection, room: dict[int, int], limit: int) -> list[int]:

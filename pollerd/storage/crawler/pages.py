@@ -78,8 +78,8 @@ def _judged_row(record: PageRecord) -> tuple[Any, ...]:
 
 
 def _count_host(source: ColumnSource) -> Executable:
-    h, one = page_host.c, _number(1)
-    return update(page_host).where(h.id == source["key"]).values(asked=h.asked + one, out=h.out - one)
+    h, increment = page_host.c, _number(1)
+    return update(page_host).where(h.id == source["key"]).values(asked=h.asked + increment, out=h.out - increment)
 
 
 def _count_child(source: ColumnSource) -> Executable:

@@ -55,6 +55,7 @@ class Inbox {
   act(key, row) {
     if (key === "o" && row) this.toggle(row);
     if ((key === "m" || key === "M") && row) this.mark([row], !row.classList.contains("seen"));
+    this.kept ||= key === "A"; // the server can undo it, too
     if (key === "A") this.mark([...this.form.querySelectorAll("[data-row]:not(.seen)")], true);
     if (key === "u" && this.last) this.mark(this.last.rows, !this.last.seen);
     if (key === "t") {
@@ -123,9 +124,11 @@ class Inbox {
       const csrf = this.form.querySelector("input[name=csrf]");
       if (csrf) body.set("csrf", csrf.value);
       if (kind === "unseen") body.set("unseen", "1");
+      if (this.kept) body.set("kept", "1");
       ids.clear();
       fetch("/changes/seen", { method: "POST", body, headers: { "X-Fragment": "1" }, keepalive: true });
     }
+    this.kept = false;
   }
 
   /** Rows that leave at the top of the window are seen, after a second. */

@@ -1,5 +1,5 @@
 // What every page does: times in the reader's zone, live events, keys; and what single pages add.
-import { writeTimes } from "./times.js";
+import { fillZones, writeTimes } from "./times.js";
 import { follow } from "./live.js";
 import { listenForKeys } from "./keys.js";
 import { startInbox } from "./inbox.js";
@@ -13,6 +13,7 @@ import { scriptUrl } from "./trusted.js";
 for (const one of document.querySelectorAll(".no-script, .needs-script")) one.hidden = true;
 writeTimes(document);
 setInterval(() => writeTimes(document), 30_000);
+fillZones();
 listenForKeys();
 startSlider();
 startSelection();

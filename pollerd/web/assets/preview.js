@@ -1,4 +1,5 @@
-// What the selections would keep, half a second after typing ends.
+// What the fields of a form would keep: by its button, and half a second after typing ends once the page was read.
+// And rows: one more is a copy of the last one, emptied.
 import { putFragment } from "./trusted.js";
 
 const WAIT_MS = 500;
@@ -7,25 +8,41 @@ export function startPreview() {
   const form = document.querySelector("form[data-preview]");
   if (form === null) return;
   const place = document.getElementById("preview");
-  const text = form.elements.namedItem("selections");
   let timer = null;
+  let wasRead = place.querySelector("section") !== null;
   const show = async () => {
     const body = new URLSearchParams(new FormData(form));
     body.set("preview", "1");
     place.setAttribute("aria-busy", "true");
     try {
       await putFragment(place, form.action, { method: "POST", body });
+      wasRead = place.querySelector("section") !== null;
     } catch {
       place.textContent = "That cannot be shown now.";
     }
     place.removeAttribute("aria-busy");
   };
-  text.addEventListener("input", () => {
+  form.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(show, WAIT_MS);
+    if (wasRead) timer = setTimeout(show, WAIT_MS);
   });
   form.querySelector("button[name=preview]").addEventListener("click", (event) => {
     event.preventDefault();
     show();
   });
+  for (const button of form.querySelectorAll("button[name=add]")) {
+    button.addEventListener("click", (event) => {
+      event.preventDefault();
+      addRow(button.parentElement.querySelector(".rows"));
+    });
+  }
+}
+
+function addRow(list) {
+  const row = list.lastElementChild.cloneNode(true);
+  for (const field of row.querySelectorAll("input")) field.value = "";
+  for (const field of row.querySelectorAll("label[hidden]")) field.hidden = false;
+  for (const field of row.querySelectorAll(".wrong")) field.remove();
+  list.append(row);
+  row.querySelector("input:not([type=hidden]), select").focus();
 }

@@ -22,3 +22,8 @@ function words(at, now) {
   const [unit, length] = UNITS.find(([, one]) => Math.abs(seconds) >= one) ?? UNITS[3];
   return `${near ? clock.format(at) : day.format(at)}, ${ago.format(Math.round(seconds / length), unit)}`;
 }
+
+/** Fills in the reader's time zone where a form asks for one and has none yet. */
+export function fillZones() {
+  for (const field of document.querySelectorAll("input[data-zone]")) field.value ||= Intl.DateTimeFormat().resolvedOptions().timeZone;
+}

@@ -255,14 +255,14 @@ def _reach(
     first: NDArray[np.int64], target: NDArray[np.int64], pages: NDArray[np.int64], levels: int
 ) -> NDArray[np.bool_]:
     """Returns which pages are reachable from `pages` within `levels` links, bool[n], including `pages`."""
-    found, frontier = np.zeros(len(first) - 1, np.bool_), pages
-    found[pages] = True
+    reachable, frontier = np.zeros(len(first) - 1, np.bool_), pages
+    reachable[pages] = True
     for _ in range(levels):
         lengths = first[frontier + 1] - first[frontier]
         begins = np.repeat(first[frontier] - np.append(0, np.cumsum(lengths)[:-1]), lengths)
         reached = np.unique(target[begins + np.arange(lengths.sum())])
-        frontier = reached[~found[reached]]
-        found[frontier] = True
+        frontier = reached[~reachable[reached]]
+        reachable[frontier] = True
         if not len(frontier):
             break
-    return found
+    return reachable

@@ -34,13 +34,13 @@ def best_first(graph: TopicalGraph, priority: Priority) -> Schedule:
     """Takes the page of highest priority on the frontier, the one discovered first on ties."""
     known = np.zeros(len(graph), np.bool_)
     known[0] = True
-    heap, found, order = [(0.0, 0, 0)], 1, list[int]()
+    heap, discovered, order = [(0.0, 0, 0)], 1, list[int]()
     while heap:
         page = heappop(heap)[2]
         order.append(page)
         for link in _discovered(graph, page, known):
-            heappush(heap, (-priority(link, page), found, link))
-            found += 1
+            heappush(heap, (-priority(link, page), discovered, link))
+            discovered += 1
     return np.array(order)
 
 

@@ -25,6 +25,6 @@ POLICIES: dict[str, Callable[[Sources], Ranking]] = {
 
 def four_sources(cost: NDArray[np.float64] | None = None) -> Sources:
     """Returns [E] table 1 with T = 1; costs are our addition, None: all 1."""
-    one = np.ones(4)
+    unit = np.ones(4)
     value, decay = np.array([1.0, 0.7, 0.2, 0.08]), np.array([0.7, 0.35, 0.7, 0.21])
-    return Sources(250.0 * one, value, decay, one if cost is None else cost)
+    return Sources(250.0 * unit, value, decay, unit if cost is None else cost)

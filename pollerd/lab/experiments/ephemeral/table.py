@@ -60,15 +60,15 @@ class EphemeralTable(Experiment):
     )
 
     def cells(self, size: Size) -> Sequence[Cell]:
-        found = []
+        cells = []
         for row in (EXACT, BOUND, *POLICIES, ON_MEANS):
             for column, setting in SETTINGS.items():
                 drawn = "drawn" in setting
                 of_means = row in (EXACT, BOUND) or row.startswith("whittle, ")
-                wanted = {EXACT: not drawn and "costs" not in setting, BOUND: not drawn, ON_MEANS: drawn}
-                if wanted.get(row, drawn or not of_means):
-                    found.append(cell(row, column, stream=column, **setting))
-        return found
+                applies = {EXACT: not drawn and "costs" not in setting, BOUND: not drawn, ON_MEANS: drawn}
+                if applies.get(row, drawn or not of_means):
+                    cells.append(cell(row, column, stream=column, **setting))
+        return cells
 
     def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
         setting = dict(cell.parameters)

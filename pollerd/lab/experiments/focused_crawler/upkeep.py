@@ -140,11 +140,11 @@ def keep_by_value(web: LivingWeb, learned_q: LearnedQ, settings: RequestSettings
     controller = FeaturedController(n, learned_q, settings, rng)
     controller.start(0)
     relevance, last = np.zeros(n), np.zeros(n)
-    found, watched = np.zeros(n), np.zeros(n)
+    changes, watched = np.zeros(n), np.zeros(n)
     for step in range(web.steps):
         web.advance(step)
-        common = (found.sum() + 1.0) / (watched.sum() + n)
-        rate = (found + 1.0) / (watched + 1.0 / common)
+        common = (changes.sum() + 1.0) / (watched.sum() + n)
+        rate = (changes + 1.0) / (watched + 1.0 / common)
         waited = rate * (step - last)
         refresh = relevance / rate * (1.0 - (1.0 + waited) * np.exp(-waited))
         page = int(refresh.argmax())
@@ -157,7 +157,7 @@ def keep_by_value(web: LivingWeb, learned_q: LearnedQ, settings: RequestSettings
             else:
                 controller.gone(page)
         else:
-            found[page] += web.changed(page)
+            changes[page] += web.changed(page)
             watched[page] += step - last[page]
         web.retrieve(page)
         relevance[page], last[page] = web.relevance[page], step

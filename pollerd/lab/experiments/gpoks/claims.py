@@ -93,4 +93,4 @@ SAID: Mapping[str, tuple[RankingClaim, ...]] = {
 def claims_of(table: str, results: Results) -> Sequence[Claim]:
     """Returns the table's claims for which the results have all rows."""
     rows = set(results.rows)
-    return [said.asked(results) for said in SAID.get(table, ()) if rows.issuperset((*said.ahead, *said.of))]
+    return [claim.asked(results) for claim in SAID.get(table, ()) if rows.issuperset((*claim.ahead, *claim.of))]

@@ -73,12 +73,12 @@ class MoreBandits(Experiment):
     def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         knapsack, rng = Knapsack(np.array(cell["p"])), np.random.default_rng(seed)
         if cell.row in PLAYERS:
-            found = splits(knapsack, PLAYERS[cell.row], STEPS, rng, cell["points"])
+            rewards = splits(knapsack, PLAYERS[cell.row], STEPS, rng, cell["points"])
         elif cell.row == "LA:LAKG":
-            found = automata(knapsack, "lakg", STEPS, rng)
+            rewards = automata(knapsack, "lakg", STEPS, rng)
         else:
-            found = gpoks(knapsack, "ucb", STEPS, 1, rng)[0]
-        return RunOutcome({"": float(found.sum())})
+            rewards = gpoks(knapsack, "ucb", STEPS, 1, rng)[0]
+        return RunOutcome({"": float(rewards.sum())})
 
     def claims(self, results: Results) -> Sequence[Claim]:
         greedy, *_, best = "MAB:GREEDY", "GPOKS:UCB"

@@ -75,7 +75,7 @@ def lakg_of_5_1(
         mix = state / total[:, None]
         scores[:, step] = knapsack.value(mix)
         polled = drawn(mix, rng)
-        found = rng.random(runs) < noisy(knapsack.detection(mix)[run, polled], noise, rng)
-        rises = found & (total < AUTOMATA_STATES)
-        state[run, polled] = np.maximum(state[run, polled] + rises - ~found, 1)
+        detected = rng.random(runs) < noisy(knapsack.detection(mix)[run, polled], noise, rng)
+        rises = detected & (total < AUTOMATA_STATES)
+        state[run, polled] = np.maximum(state[run, polled] + rises - ~detected, 1)
     return scores

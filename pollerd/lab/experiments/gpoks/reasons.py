@@ -89,8 +89,8 @@ _TRIED_EVENLY = ("gpoks-8.2", "gpoks-8.5", "gpoks-8.8", "gpoks-short-1")
 
 def why(table: str, numbers: Sequence[PublishedValue]) -> Reasons:
     """Returns (row, column) -> the reason, for the numbers of a table that have one."""
-    found = (((number.row, number.column), _reason(table, number)) for number in numbers)
-    return tuple((place, reason) for place, reason in found if reason)
+    reasons = (((number.row, number.column), _reason(table, number)) for number in numbers)
+    return tuple((place, reason) for place, reason in reasons if reason)
 
 
 def _reason(table: str, number: PublishedValue) -> str:

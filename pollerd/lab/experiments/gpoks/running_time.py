@@ -44,15 +44,15 @@ class Material:
         self._seen: list[float] = []
         self.belief = believe(index, self._counts, self._sums)
 
-    def learn(self, point: int, found: bool) -> None:
+    def learn(self, point: int, detected: bool) -> None:
         """Learns from a poll at that point of the index set."""
         if self._fast:
             self._counts[0, point] += 1
-            self._sums[0, point] += found
+            self._sums[0, point] += detected
             self.belief = believe(self._index, self._counts, self._sums)
         else:
             self._at.append(float(self._index.points[point]))
-            self._seen.append(float(found))
+            self._seen.append(float(detected))
             mean, covariance = regress(self._kernel, self._index.points, np.array(self._at), np.array(self._seen))
             self.belief = GaussianBelief(mean[None], _root(covariance)[None])
 

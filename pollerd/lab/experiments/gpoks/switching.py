@@ -102,8 +102,8 @@ class GpoksSwitching(Experiment):
         web = WEBS[cell["web"]]
         ends = web.ends(size)
         edges = [end * web.zipf.pages for end in ends]
-        found = run_web(web.zipf, POLICIES[cell["entrant"]], edges[-1], seed).found
-        shares = means(found, edges) / web.zipf.optimum
+        detected = run_web(web.zipf, POLICIES[cell["entrant"]], edges[-1], seed).found
+        shares = means(detected, edges) / web.zipf.optimum
         columns = [f"{begin}-{end}" for begin, end in itertools.pairwise((0, *ends))]
         return RunOutcome(dict(zip(columns, shares.tolist(), strict=True)))
 
@@ -123,15 +123,15 @@ def _claims(results: Results, web: str) -> Iterator[Claim]:
         yield _compared(results, web, f"groups do not lose: {web}", GROUPED, FORGETTING, -ALLOWED_LOSS, -2.0)
 
 
-def _compared(results: Results, web: str, text: str, one: str, other: str, lead: float, errors: float) -> Claim:
-    """Claims that policy `one` is ahead of `other` by more than a lead and so many errors of their difference.
+def _compared(results: Results, web: str, text: str, policy: str, other: str, lead: float, errors: float) -> Claim:
+    """Claims that `policy` is ahead of `other` by more than a lead and so many errors of their difference.
 
     An error that is not known, of a single run, counts as 0.
     """
     begin, end = [0, *WEBS[web].ends(results.size)][-2:]
     column = f"{begin}-{end}"
-    found = {name: results.estimates[f"{web}: {name}", column] for name in (one, other, WHITTLE)}
-    error = float(np.hypot(*np.nan_to_num([found[one].error, found[other].error])))
-    shown = ", ".join(f"{name} {each.value:.3f} ± {each.error:.3f}" for name, each in found.items())
-    holds = found[one].value > found[other].value + lead + errors * error
+    estimates = {name: results.estimates[f"{web}: {name}", column] for name in (policy, other, WHITTLE)}
+    error = float(np.hypot(*np.nan_to_num([estimates[policy].error, estimates[other].error])))
+    shown = ", ".join(f"{name} {each.value:.3f} ± {each.error:.3f}" for name, each in estimates.items())
+    holds = estimates[policy].value > estimates[other].value + lead + errors * error
     return Claim(text, holds, f"polls {column}: {shown}", MOVES_TWO if WEBS[web].zipf.pages > 2 and lead == 0 else "")

@@ -90,7 +90,7 @@ class Table(Experiment):
     def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
         knapsack = Knapsack(np.array(cell["probabilities"]))
         steps = STEPS if self.varies else max(self.times)
-        found = scores(
+        totals = scores(
             *(cell.row, knapsack, steps, seeds),
             noise=cell["noise"],
             gain=self.gain,
@@ -100,8 +100,8 @@ class Table(Experiment):
         if self.varies:
             extremes = {LEAST, MOST} & {number.column for number in self.numbers if number.row == cell.row}
             asked = (VARIANCE, *sorted(extremes))
-            return [RunOutcome(dict.fromkeys(asked, float(total))) for total in found[:, -1]]
-        return [RunOutcome({f"t={t}": float(of_run[t - 1]) for t in self.times}) for of_run in found]
+            return [RunOutcome(dict.fromkeys(asked, float(total))) for total in totals[:, -1]]
+        return [RunOutcome({f"t={t}": float(of_run[t - 1]) for t in self.times}) for of_run in totals]
 
     def statistic(self, row: str, column: str) -> Statistic:
         if not self.varies:

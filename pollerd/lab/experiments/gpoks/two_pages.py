@@ -45,10 +45,10 @@ def _otherwise(name: str, title: str, **parameters: Any) -> Table:
 
 def _even_start() -> Table:
     """Returns all of GPOKS's variants at t=10 and t=100 after a first step that [B] does not print."""
-    found = [*p.found_by(p.REJECTION), *_VARIATIONS.numbers]
+    published = [*p.found_by(p.REJECTION), *_VARIATIONS.numbers]
     numbers = {
         (number.row, number.column): number
-        for number in found
+        for number in published
         if number.row in VARIANT and not number.column.endswith(f"t={STEPS}")
     }
     name, title = "gpoks-8.2-even-start", "GPOKS's variants where the first step is the even split, of which all tell"

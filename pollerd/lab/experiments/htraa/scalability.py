@@ -57,13 +57,13 @@ class HtraaScalability(Scalability):
         rows = results.rows[self._beside :]
         first, last = (self.polls_to(results, name, LEVEL) for name in (rows[0], rows[-1]))
         pages = PAGES[len(rows) - 1] / PAGES[0]
-        said = f"pages times {pages:g}: {first:,.0f} and {last:,.0f} polls until {LEVEL:.0%} of the optimum"
+        shown = f"pages times {pages:g}: {first:,.0f} and {last:,.0f} polls until {LEVEL:.0%} of the optimum"
         names = (_with_pages(of.HTRAA, BESIDE_PAGES).name, _with_pages(of.LAKG, BESIDE_PAGES).name)
         text = "H-TRAA learns orders of magnitude faster than LAKG"
         ours, theirs = (self.polls_to(results, name, LEVEL) for name in names)
         faster = ours < inf and 10 * ours <= theirs
         return (
-            Claim("H-TRAA scales sub-linearly with the number of pages", last < pages * first, said),
+            Claim("H-TRAA scales sub-linearly with the number of pages", last < pages * first, shown),
             replace(self.quicker(text, results, *names, LEVEL), holds=faster, reason="" if faster else COARSE),
         )
 

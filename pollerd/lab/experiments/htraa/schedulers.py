@@ -71,13 +71,13 @@ RULES: Mapping[str, Callable[[NDArray[np.float64], np.random.Generator], Chooser
 
 def share_found(knapsack: Knapsack, choose: Chooser, polls: int) -> float:
     """Returns the share of the optimum that the polls after the first `SKIPPED`th part find, as expected by gaps."""
-    last, found = np.zeros(len(knapsack.p)), np.empty(polls)
+    last, probability = np.zeros(len(knapsack.p)), np.empty(polls)
     for poll in range(polls):
         elapsed = poll + 1.0 - last
         page = choose(elapsed)
-        found[poll] = -np.expm1(-knapsack.rate[page] * elapsed[page])
+        probability[poll] = -np.expm1(-knapsack.rate[page] * elapsed[page])
         last[page] = poll + 1.0
-    return float(found[polls // SKIPPED :].mean()) / knapsack.optimum
+    return float(probability[polls // SKIPPED :].mean()) / knapsack.optimum
 
 
 class Schedulers(Experiment):

@@ -64,12 +64,12 @@ class Flat(Static):
 
     def claims(self, results: Results) -> Sequence[Claim]:
         steep = replace(self.learning.zipf, beta=STEEP_BETA)
-        there = float((1 - (1 - steep.by_rank) ** steep.pages).mean()) / steep.optimum
-        here = results.value("Uniform", self.last(results.size))
-        shown = f"{here:.3f} of the optimum; {there:.3f} at β = {STEEP_BETA} (closed form)"
+        steep_share = float((1 - (1 - steep.by_rank) ** steep.pages).mean()) / steep.optimum
+        flat_share = results.value("Uniform", self.last(results.size))
+        shown = f"{flat_share:.3f} of the optimum; {steep_share:.3f} at β = {STEEP_BETA} (closed form)"
         return (
             *super().claims(results),
-            Claim("Uniform does better than on the steeper ranking of figure 6", here > there, shown),
+            Claim("Uniform does better than on the steeper ranking of figure 6", flat_share > steep_share, shown),
         )
 
 
@@ -84,8 +84,8 @@ class Steep(Static):
             *(self._breach(results, each.name, AT_MIX[0].name, of.SLOW_LAKG) for each in AT_MIX[1:]),
         )
 
-    def _breach(self, results: Results, one: str, boundary: str, reason: str = "") -> Claim:
-        return self.compared(f"{one} breaches the boundary set by Proportional", results, one, boundary, reason)
+    def _breach(self, results: Results, scheme: str, boundary: str, reason: str = "") -> Claim:
+        return self.compared(f"{scheme} breaches the boundary set by Proportional", results, scheme, boundary, reason)
 
 
 STATIC = (

@@ -103,12 +103,12 @@ class FourSources(Experiment):
         }
 
     def claims(self, results: Results) -> Sequence[Claim]:
-        one, best, alone = (results.value(row, "late") for row in (ONE_POLL, "whittle", "source 1 alone"))
+        learned, best, alone = (results.value(row, "late") for row in (ONE_POLL, "whittle", "source 1 alone"))
         return (
             Claim(
                 "what is learned lies significantly below the index policy with one arm",
-                one < best - 2 * results.estimates[ONE_POLL, "late"].error,
-                f"with the collected reward and one poll per epoch {one:.2f} in the last half, index {best:.2f}, "
+                learned < best - 2 * results.estimates[ONE_POLL, "late"].error,
+                f"with the collected reward and one poll per epoch {learned:.2f} in the last half, index {best:.2f}, "
                 f"source 1 alone {alone:.2f}; from u* {results.value(ONE_POLL + ' from u*', 'late'):.2f}",
                 "with thresholds low at the start margins rank as greedily as can be, which is optimal for these four "
                 "sources with one poll; with a start at u* what is learned stays below",

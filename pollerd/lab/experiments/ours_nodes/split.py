@@ -68,15 +68,15 @@ class OursNodes(Experiment):
 
         host = placing.integers(0, HOSTS, PAGES)
         if cell["way"] == ONE:
-            found = detections(drive(make(1.0 / STEP_S), changes, edges[-1]), edges)
+            shares = detections(drive(make(1.0 / STEP_S), changes, edges[-1]), edges)
         else:
             node = nodes_of([f"host {number}" for number in host], NODES)
             sharing = SHARINGS[cell["way"]]
-            found = drive_nodes(make, changes, node, edges[-1], sharing=sharing, divide_every=DIVIDE_EVERY).detections(
+            shares = drive_nodes(make, changes, node, edges[-1], sharing=sharing, divide_every=DIVIDE_EVERY).detections(
                 edges
             )
         names = [f"{begin}-{end}" for begin, end in itertools.pairwise((0, *ends))]
-        return RunOutcome(dict(zip(names, (found / zipf.optimum).tolist(), strict=True)))
+        return RunOutcome(dict(zip(names, (shares / zipf.optimum).tolist(), strict=True)))
 
     def claims(self, results: Results) -> Sequence[Claim]:
         """Checks our own target: that nodes find `GOAL` of what one allocator does, in the last interval."""
@@ -85,8 +85,8 @@ class OursNodes(Experiment):
 
 def _reached(web: str, results: Results) -> Claim:
     column = results.columns[-1]
-    one = results.value(f"{web}: {ONE}", column)
-    rows = {row: results.value(f"{web}: {row}", column) / one for row in SHARINGS}
+    single = results.value(f"{web}: {ONE}", column)
+    rows = {row: results.value(f"{web}: {row}", column) / single for row in SHARINGS}
     shown = ", ".join(f"{row} {share:.3f}" for row, share in rows.items())
     text = f"8 nodes at one price find {GOAL} of what one allocator finds: {web}, polls a page {column}"
     return Claim(text, next(iter(rows.values())) >= GOAL, f"as shares of it: {shown}")

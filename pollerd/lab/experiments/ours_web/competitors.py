@@ -70,12 +70,12 @@ class WebEnvironment:
         gpoks takes some milliseconds a poll with many pages: of the webs of 512 it has only the shuffled ones.
         """
         zipf = self.zipf
-        found = dict(ANY_SIZE)
+        policies = dict(ANY_SIZE)
         if zipf.pages <= 30 or zipf.order == "shuffled":
-            found |= GPOKS
+            policies |= GPOKS
         if zipf.pages <= 30:
-            found |= UP_TO_30_PAGES
-        return found | TWO_PAGES if zipf.pages == 2 else found
+            policies |= UP_TO_30_PAGES
+        return policies | TWO_PAGES if zipf.pages == 2 else policies
 
     @property
     def competitors(self) -> dict[str, Policy]:

@@ -60,10 +60,10 @@ class OursWeb(Experiment):
         ends = [end for end in ENDS if end <= cell["polls"]]
         edges = [end * zipf.pages for end in ends]
         if can_go_together(policy, zipf.pages):
-            found = list(found_together(zipf, policy, edges[-1], seeds))
+            detected = list(found_together(zipf, policy, edges[-1], seeds))
         else:
-            found = [run_web(zipf, policy, edges[-1], seed).found for seed in seeds]
-        shares = [means(of_run, edges) / zipf.optimum for of_run in found]
+            detected = [run_web(zipf, policy, edges[-1], seed).found for seed in seeds]
+        shares = [means(of_run, edges) / zipf.optimum for of_run in detected]
         return [RunOutcome(dict(zip(_columns(ends), share.tolist(), strict=True))) for share in shares]
 
     def claims(self, results: Results) -> Sequence[Claim]:

@@ -1,0 +1,162 @@
+"""What counts on the page of a site: the form, and what it would have done."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import orjson
+from fastapi import Query, Response
+
+from pollerd.api.http import Caller, SiteId, Words
+from pollerd.api.inputs import check_selections
+from pollerd.api.sites import SitePatch, shown_site, site_changes
+from pollerd.detection.selection.preview import Trial
+from pollerd.errors import InvalidValueError, refusal
+from pollerd.model import DEFAULT_SELECTION, Outcome, Site
+from pollerd.web import counts_form
+from pollerd.web.counts_form import (
+    ROWS_MAX,
+    ConditionRow,
+    CountsForm,
+    PartRow,
+    ValueRow,
+    check_rows,
+    form_of,
+    in_words,
+    settings_of_form,
+)
+from pollerd.web.http import Posted, PostedForm
+from pollerd.web.page import Page, Shown, page_router, take_look
+
+router = page_router(prefix="/sites")
+SelectionName = Annotated[Words, Query(max_length=64)]
+
+
+@router.get("/{site_id:id}/counts")
+async def show_counts(page: Shown, site_id: SiteId, selection: SelectionName = DEFAULT_SELECTION) -> Response:
+    """The form of one selection, as it is stored."""
+    site = await page.ports.store.sites.get(site_id)
+    return await _shown(page, site, form_of(site.spec.selections, selection))
+
+
+@router.post("/{site_id:id}/counts")
+async def change_counts(page: Shown, site_id: SiteId, form: Posted, caller: Caller) -> Response:
+    """Saves what counts; other buttons show what it would keep, read the page, or add a row, and save nothing."""
+    site = await page.ports.store.sites.get(site_id)
+    counts = counts_of(form, site)
+    if form.has("add"):
+        return await _shown(page, site, counts)
+    reading = None
+    if form.has("read") or (form.has("preview") and not page.ports.control.preview.pages_of(site)):
+        take_look(page, caller, "read")
+        reading = await page.ports.control.preview.read_site(site_id)
+    selections = _checked(counts, form, site)
+    if selections is None or form.has("preview") or form.has("read"):
+        return await _shown(page, site, counts, selections=selections, reading=reading)
+    async with page.ports.turn:
+        patch = SitePatch.model_validate({"selections": orjson.loads(selections) if selections else None})
+        await page.ports.control.sites.update(site_id, lambda current: site_changes(current.spec, patch))
+    return page.go(f"/sites/{site_id}#counts")
+
+
+async def _shown(
+    page: Page, site: Site, counts: CountsForm, *, selections: str | None = None, reading: Outcome | None = None
+) -> Response:
+    """Returns the form; selections: what it says, to be tried; None: it is not tried."""
+    pages, trial = page.ports.control.preview.pages_of(site), None
+    if selections is not None and pages:
+        try:
+            trial = await page.ports.control.preview.try_selection(
+                site, selections or check_selections({DEFAULT_SELECTION: {}}), counts.selection
+            )
+        except InvalidValueError as error:
+            counts.errors.append(in_words(error))
+    status = 200 if counts.is_right else 422
+    return page.show(
+        "counts.html",
+        status=status,
+        site=await shown_site(page.ports, site),
+        counts=counts,
+        tests=counts_form,
+        trial=trial,
+        verdicts=_in_numbers(trial),
+        reading=reading,
+        read_at=pages[-1].read_at if pages else None,
+    )
+
+
+def _in_numbers(trial: Trial | None) -> dict[str, Any] | None:
+    """Returns how many earlier changes would have been sent, and of how many that is known; None: none is stored."""
+    if trial is None or not trial.verdicts:
+        return None
+    known = [verdict for verdict in trial.verdicts if verdict.sent is not None]
+    return {"all": len(trial.verdicts), "known": len(known), "sent": sum(bool(one.sent) for one in known)}
+
+
+def counts_of(form: PostedForm, site: Site) -> CountsForm:
+    """Returns what the form says, with empty rows left out; what has no field is from the settings of the site."""
+    counts = form_of(site.spec.selections, form.text("selection") or DEFAULT_SELECTION)
+    counts.json = form.text("json").replace("\r", "")
+    counts.keep, counts.ignore = _parts(form, "keep"), _parts(form, "ignore")
+    counts.optional = form.has("optional")
+    counts.values = [row for row in _rows(form, ValueRow, "value") if row.name or row.source]
+    counts.conditions = [row for row in _conditions(form) if not row.is_empty]
+    counts.least_chars, counts.least_percent = form.text("least_chars"), form.text("least_percent")
+    for count in (len(counts.keep), len(counts.ignore), len(counts.values), len(counts.conditions)):
+        if count > ROWS_MAX:
+            raise refusal("counts", f"a form has at most {ROWS_MAX} rows of a kind")
+    return counts
+
+
+def _parts(form: PostedForm, name: str) -> list[PartRow]:
+    pairs = zip(form.texts(name), form.texts(f"{name}_how"), strict=False)
+    return [PartRow(text.strip(), how) for text, how in pairs if text.strip()]
+
+
+_VALUE_COLUMNS = ("name", "kind", "source", "attribute", "which", "currency", "was")
+
+
+def _rows(form: PostedForm, kind: type[ValueRow], prefix: str) -> list[ValueRow]:
+    columns = [[text.strip() for text in form.texts(f"{prefix}_{column}")] for column in _VALUE_COLUMNS]
+    return [kind(*row) for row in zip(*columns, strict=False)]
+
+
+def _conditions(form: PostedForm) -> list[ConditionRow]:
+    columns = [form.texts(f"if_{name}") for name in ("of", "test", "argument", "not", "since", "join")]
+    return [
+        ConditionRow(of, test, argument.strip(), negated == "not", since == "alert", "or" if join == "or" else "and")
+        for of, test, argument, negated, since, join in zip(*columns, strict=False)
+    ]
+
+
+def _checked(counts: CountsForm, form: PostedForm, site: Site) -> str | None:
+    """Returns the selections that the form says, checked; None: rows have errors. JSON counts if only it was edited."""
+    stored = site.spec.selections
+    if form.has("json") and counts.json != form_of(stored, counts.selection).json:
+        return _from_json(counts, form, stored)
+    check_rows(counts)
+    if not counts.is_right:
+        return None
+    try:
+        return check_selections(settings_of_form(counts, stored))
+    except InvalidValueError as error:
+        counts.errors.append(in_words(error))
+        return None
+
+
+def _from_json(counts: CountsForm, form: PostedForm, stored: str) -> str | None:
+    try:
+        selections = check_selections(orjson.loads(counts.json) if counts.json else None)
+    except orjson.JSONDecodeError as error:
+        counts.errors.append(f"This is not JSON: {error}.")
+        return None
+    except InvalidValueError as error:
+        counts.errors.append(f"{error.text}.")
+        return None
+    if settings_of_form(counts, stored) != (orjson.loads(stored) if stored else {}):
+        counts.errors.append("Both the fields and the JSON were edited. Change one of them back.")
+        return None
+    return selections
+
+
+ROUTERS = (router,)

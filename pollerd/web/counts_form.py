@@ -1,0 +1,669 @@
+"""What counts on a page, as a form: a selection's settings as rows of fields, and rows as settings.
+
+Pure. A row that the form cannot show stays as JSON, so that sending a form back changes nothing that was not edited.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+
+from pollerd.errors import InvalidValueError
+from pollerd.model import DEFAULT_SELECTION
+
+Settings = dict[str, Any]
+ROWS_MAX = 100
+"""Most rows of a kind that one form can have."""
+
+
+# Expressions: one field for CSS, XPath and JSONPath.
+
+
+def expression_of(text: str) -> dict[str, str]:
+    """Returns an expression as steps have it; its first character says whether it is XPath, JSONPath or CSS."""
+    if text.startswith(("/", "(", "./")):
+        return {"xpath": text}
+    return {"jsonpath": text} if text.startswith("$") else {"css": text}
+
+
+def _text_of_expression(expression: object) -> str | None:
+    """Returns an expression for its field; None: the field cannot show it."""
+    if not isinstance(expression, Mapping) or len(expression) != 1:
+        return None
+    ((_, text),) = expression.items()
+    return text if isinstance(text, str) and text == text.strip() and expression_of(text) == expression else None
+
+
+# Patterns: a plain text, or a regular expression between slashes.
+
+_REGEX = re.compile(r"/(.+)/", re.DOTALL)
+
+
+def pattern_of(text: str) -> dict[str, str]:
+    """Returns a pattern as steps and conditions have it; between slashes stands a regular expression."""
+    regex = _REGEX.fullmatch(text)
+    return {"text": text} if regex is None else {"re": regex[1]}
+
+
+def _text_of_pattern(pattern: object) -> str | None:
+    definition = {"text": pattern} if isinstance(pattern, str) else pattern
+    if not isinstance(definition, Mapping) or len(definition) != 1:
+        return None
+    ((kind, text),) = definition.items()
+    if not isinstance(text, str):
+        return None
+    shown = f"/{text}/" if kind == "re" else text
+    return shown if shown == shown.strip() and "\n" not in shown and pattern_of(shown) == definition else None
+
+
+# Rows that keep and ignore.
+
+ELEMENTS, LINES = "elements", "lines"
+
+
+@dataclass(slots=True)
+class PartRow:
+    """One part of a page: the elements of an expression, or the lines that a pattern fits."""
+
+    text: str = ""
+    how: str = ELEMENTS
+    error: str = ""
+
+    def same(self, other: PartRow) -> bool:
+        """Returns whether it says the same."""
+        return (self.text, self.how) == (other.text, other.how)
+
+
+@dataclass(slots=True)
+class ValueRow:
+    """One value that is read from the page."""
+
+    name: str = ""
+    kind: str = "price"
+    source: str = ""
+    """CSS, XPath or JSONPath, or a regular expression between slashes for the kept text; empty: the kept text."""
+    attribute: str = ""
+    which: str = "only"
+    currency: str = ""
+    was: str = ""
+    """Its name in the settings that the form shows, of which it keeps what has no field."""
+    error: str = ""
+
+
+_VALUE_FIELDS = ("kind", "from", "which", "currency")
+
+
+def _source_text(source: object) -> tuple[str, str] | None:
+    """Returns where a value is read, as text, and its attribute; None: the form cannot show it."""
+    if source is None:
+        return "", ""
+    if not isinstance(source, Mapping):
+        return None
+    if set(source) == {"re"} and isinstance(source["re"], str):
+        return _slashed(source["re"])
+    attribute = source.get("attribute") or ""
+    text = _text_of_expression({key: value for key, value in source.items() if key != "attribute"})
+    return None if text is None or not isinstance(attribute, str) or _REGEX.fullmatch(text) else (text, attribute)
+
+
+def _slashed(expression: str) -> tuple[str, str] | None:
+    return (f"/{expression}/", "") if expression == expression.strip() else None
+
+
+def _value_rows(values: Mapping[str, Any]) -> list[ValueRow]:
+    rows = []
+    for name, definition in values.items():
+        source = _source_text(definition.get("from"))
+        if source is None:
+            continue
+        which, currency = definition.get("which") or "only", definition.get("currency") or ""
+        rows.append(ValueRow(name, definition["kind"], *source, which, currency, name))
+    return rows
+
+
+def value_definition(row: ValueRow, stored: Mapping[str, Any]) -> Settings:
+    """Returns the settings of a value. stored: those of the value that the row showed."""
+    definition = {key: value for key, value in stored.items() if key not in _VALUE_FIELDS}
+    definition["kind"] = row.kind
+    source_regex = _REGEX.fullmatch(row.source)
+    if source_regex is not None:
+        definition["from"] = {"re": source_regex[1]}
+    elif row.source:
+        definition["from"] = expression_of(row.source) | ({"attribute": row.attribute} if row.attribute else {})
+    if row.which != "only":
+        definition["which"] = row.which
+    if row.currency:
+        definition["currency"] = row.currency.upper()
+    return definition
+
+
+# Conditions: rows that "and" and "or" join, "and" before "or".
+
+Join = Literal["and", "or"]
+AS_JSON = "json"
+TEXT_TESTS: Mapping[str, str] = {
+    "appears": "appears",
+    "disappears": "disappears",
+    "added": "is in a new line",
+    "removed": "was in a line that is gone",
+    "present": "is on the page",
+    "absent": "is not on the page",
+}
+"""Tests of the text, and of values that are texts (the two about lines: of the text only)."""
+LINE_TESTS: Mapping[str, str] = {
+    "additions": "has any new line",
+    "removals": "lost any line",
+    "pure_additions": "has only new lines",
+    "pure_removals": "has only lost lines",
+    "new_in": "has a line that is in none of the last … versions (a number, or all)",
+    "longer": "has at least … characters",
+    "shorter": "has at most … characters",
+    "chars": "differs by at least … characters",
+    "percent": "differs by at least … percent",
+}
+"""Tests of the text as a whole."""
+NUMBER_TESTS: Mapping[str, str] = {
+    "crosses_below": "falls below",
+    "crosses_above": "rises above",
+    "below": "is below",
+    "above": "is above",
+    "equals": "is",
+    "changes_by": "changes by at least (7, or 5 %)",
+    "falls_by": "falls by at least (7, or 5 %)",
+    "rises_by": "rises by at least (7, or 5 %)",
+}
+"""Tests of values."""
+_WITHOUT_ARGUMENT = frozenset({"additions", "removals", "pure_additions", "pure_removals"})
+_SINCE_ALERT = frozenset(
+    {"present", "absent", "longer", "shorter", "chars", "percent", "below", "above", "equals", "changes_by"}
+    | {"falls_by", "rises_by"}
+)
+
+
+@dataclass(slots=True)
+class ConditionRow:
+    """One test: of the text, or of the value named `of`."""
+
+    of: str = ""
+    test: str = "appears"
+    argument: str = ""
+    negated: bool = False
+    since_alert: bool = False
+    """Whether the last alert is what it compares with, not the last check."""
+    join: Join = "and"
+    """How the row before it is joined to it."""
+    error: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is typed into it."""
+        return not self.argument and self.test not in _WITHOUT_ARGUMENT
+
+    def same(self, other: ConditionRow) -> bool:
+        """Returns whether it says the same."""
+        return self._said == other._said
+
+    @property
+    def _said(self) -> tuple[object, ...]:
+        return (self.of, self.test, self.argument, self.negated, self.since_alert, self.join)
+
+
+def leaf_of(row: ConditionRow) -> Settings:
+    """Returns the condition that a row says. Raises `InvalidValueError` for a number that is none, or a wrong test."""
+    leaf = _bare_leaf(row)
+    if row.since_alert and row.test in _SINCE_ALERT:
+        for part in leaf.get("any", [leaf]):
+            part["against"] = "announced"
+    return {"not": leaf} if row.negated else leaf
+
+
+def _bare_leaf(row: ConditionRow) -> Settings:
+    test, argument = row.test, row.argument
+    if test == AS_JSON:
+        return _json_leaf(argument)
+    if row.of and (test in LINE_TESTS or test in ("added", "removed")):
+        raise _unfit("a test of the whole text: choose “the text”")
+    if not row.of and test in NUMBER_TESTS:
+        raise _unfit("a test of a value: choose the value, or add one above")
+    if test not in _LEAVES_OF:
+        raise InvalidValueError("test", "one of the tests that are offered", test)
+    return _LEAVES_OF[test](row)
+
+
+def _unfit(why: str) -> InvalidValueError:
+    return InvalidValueError("test", f"This is {why}.", "", sentence=True)
+
+
+def _json_leaf(text: str) -> Settings:
+    try:
+        leaf = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidValueError("condition", f"JSON ({error})", text[:100]) from error
+    if not isinstance(leaf, dict):
+        raise InvalidValueError("condition", "a table, as in docs/selections.md", text[:100])
+    return leaf
+
+
+def _move(value: str, test: str, argument: str) -> Settings:
+    unit = "percent" if argument.endswith("%") else "amount"
+    step = _number(argument.removesuffix("%"))
+    if step <= 0:
+        raise InvalidValueError("argument", "above 0", argument)
+    signs = {"changes_by": (1, -1), "falls_by": (-1,), "rises_by": (1,)}[test]
+    moves = [{"value": value, "changed_by": {unit: sign * step}} for sign in signs]
+    return moves[0] if len(moves) == 1 else {"any": moves}
+
+
+def _number(text: str) -> int | float:
+    plain = text.strip().replace(" ", "")
+    try:
+        return int(plain) if re.fullmatch(r"-?\d{1,15}", plain) else float(plain)
+    except ValueError:
+        raise InvalidValueError("argument", "a number, such as 1000 or 9.5", text) from None
+
+
+def _share(text: str) -> float:
+    return _number(text.removesuffix("%")) / 100
+
+
+def _number_or_text(text: str) -> int | float | str:
+    try:
+        return _number(text)
+    except InvalidValueError:
+        return text
+
+
+def _pattern_leaf(row: ConditionRow) -> Settings:
+    return {**({"value": row.of} if row.of else {}), row.test: pattern_of(row.argument)}
+
+
+def _level_leaf(row: ConditionRow) -> Settings:
+    return {"value": row.of, row.test: _number(row.argument)}
+
+
+_LEAVES_OF: Mapping[str, Callable[[ConditionRow], Settings]] = {
+    **dict.fromkeys(("appears", "disappears", "present", "absent"), _pattern_leaf),
+    "added": lambda row: {"appears": pattern_of(row.argument), "in": "added"},
+    "removed": lambda row: {"disappears": pattern_of(row.argument), "in": "removed"},
+    **dict.fromkeys(("additions", "removals"), lambda row: {"only": row.test}),
+    **dict.fromkeys(("pure_additions", "pure_removals"), lambda row: {"purely": row.test.removeprefix("pure_")}),
+    "new_in": lambda row: {"new_in": "all" if row.argument == "all" else _number(row.argument)},
+    "longer": lambda row: {"length": {"min": _number(row.argument)}},
+    "shorter": lambda row: {"length": {"max": _number(row.argument)}},
+    "chars": lambda row: {"size": {"chars": _number(row.argument)}},
+    "percent": lambda row: {"size": {"share": _share(row.argument)}},
+    **dict.fromkeys(("crosses_below", "crosses_above", "below", "above"), _level_leaf),
+    "equals": lambda row: {"value": row.of, "equals": _number_or_text(row.argument)},
+    **dict.fromkeys(("changes_by", "falls_by", "rises_by"), lambda row: _move(row.of, row.test, row.argument)),
+}
+"""The condition of each test."""
+
+
+def _row_of(leaf: Mapping[str, Any], *, negated: bool) -> ConditionRow:
+    """Returns the row that shows a condition; what no row can show is shown as JSON."""
+    for row in _candidate_rows(leaf):
+        row.negated = negated
+        if leaf_of(row) == ({"not": leaf} if negated else leaf):
+            return row
+    return ConditionRow(test=AS_JSON, argument=orjson.dumps(leaf).decode(), negated=negated)
+
+
+def _candidate_rows(leaf: Mapping[str, Any]) -> Iterator[ConditionRow]:
+    if "any" in leaf:  # a move in either direction
+        for part in leaf["any"]:
+            for row in _candidate_rows(part):
+                if row.test == "rises_by":
+                    row.test = "changes_by"
+                    yield row
+        return
+    of, announced = leaf.get("value", ""), leaf.get("against") == "announced"
+    for key, value in leaf.items():
+        for test, argument in _tests_of(key, value, leaf.get("in", "")):
+            if argument is not None and isinstance(of, str):
+                yield ConditionRow(of, test, argument, since_alert=announced)
+
+
+def _tests_of(key: str, value: Any, place: str) -> Iterator[tuple[str, str | None]]:
+    match key:
+        case "appears" | "disappears" | "present" | "absent":
+            yield {"added": "added", "removed": "removed"}.get(place, key), _text_of_pattern(value)
+        case "only":
+            yield str(value), ""
+        case "purely":
+            yield f"pure_{value}", ""
+        case "new_in" | "crosses_below" | "crosses_above" | "below" | "above" | "equals":
+            yield key, value if isinstance(value, str) else _shown_number(value)
+        case "length":
+            yield from (
+                (test, _shown_number(value.get(name))) for name, test in (("min", "longer"), ("max", "shorter"))
+            )
+        case "size":
+            yield "chars", _shown_number(value.get("chars"))
+            part = value.get("share")
+            yield "percent", None if not isinstance(part, int | float) else _shown_number(round(part * 100, 9))
+        case "changed_by":
+            for unit, sign in (("amount", ""), ("percent", " %")):
+                step = value.get(unit)
+                if isinstance(step, int | float):
+                    yield ("falls_by" if step < 0 else "rises_by"), f"{_shown_number(abs(step))}{sign}"
+
+
+def _shown_number(value: object) -> str | None:
+    return f"{value:.15g}" if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+Term = tuple[Mapping[str, Any], bool]
+"""A condition, and whether it is negated."""
+
+
+def _terms(document: Mapping[str, Any], *, negated: bool = False) -> list[list[Term]]:
+    """Returns a condition as alternatives of conditions that hold together. Raises OverflowError if they are many."""
+    if "not" in document:
+        return _terms(document["not"], negated=not negated)
+    if "any" in document and _row_of(document, negated=False).test == "changes_by":
+        return [[(document, negated)]]
+    several = _several(document)
+    if several is None:
+        return [[(document, negated)]]
+    joined, parts = several
+    alternatives = [_terms(part, negated=negated) for part in parts]
+    if (joined == "any") is not negated:
+        return _bounded([group for terms in alternatives for group in terms])
+    products = itertools.islice(itertools.product(*alternatives), _LEAVES + 1)
+    return _bounded([list(itertools.chain.from_iterable(groups)) for groups in products])
+
+
+_LEAVES = 50
+
+
+def _bounded(groups: list[list[Term]]) -> list[list[Term]]:
+    if sum(map(len, groups)) > _LEAVES:
+        raise OverflowError
+    return groups
+
+
+def _several(document: Mapping[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]]] | None:
+    """Returns the parts of a condition that has some, and whether any or all of them have to hold."""
+    for key in ("all", "any"):
+        if key in document:
+            return key, document[key]
+    for key, joined in (("present", "any"), ("absent", "all")):
+        if isinstance(document.get(key), list):
+            return joined, [{**document, key: pattern} for pattern in document[key]]
+    return None
+
+
+def condition_rows(document: Mapping[str, Any] | None) -> list[ConditionRow]:
+    """Returns conditions as rows; those that would be too many are one row of JSON."""
+    if not document:
+        return []
+    try:
+        groups = _terms(_with_tables(document))
+    except OverflowError:
+        return [ConditionRow(test=AS_JSON, argument=orjson.dumps(document).decode())]
+    rows = list[ConditionRow]()
+    for group in groups:
+        for number, (leaf, negated) in enumerate(group):
+            row = _row_of(leaf, negated=negated)
+            row.join = "and" if number or not rows else "or"
+            rows.append(row)
+    return rows
+
+
+def _with_tables(document: Any) -> Any:
+    """Returns conditions with each bare text of a pattern as a table, as the form writes it."""
+    if isinstance(document, list):
+        return [_with_tables(part) for part in document]
+    if not isinstance(document, Mapping):
+        return document
+    patterns = ("appears", "disappears", "present", "absent")
+    return {
+        key: [_table(part) for part in value] if key in patterns and isinstance(value, list)
+        else _table(value) if key in patterns
+        else _with_tables(value) if key in ("all", "any", "not") else value
+        for key, value in document.items()
+    }  # fmt: skip
+
+
+def _table(pattern: Any) -> Any:
+    return {"text": pattern} if isinstance(pattern, str) else pattern
+
+
+def conditions_of(rows: Iterable[ConditionRow]) -> Settings | None:
+    """Returns the conditions that rows say; None without rows. Raises `InvalidValueError` as `leaf_of`."""
+    groups: list[list[Settings]] = []
+    for row in rows:
+        if row.join == "or" or not groups:
+            groups.append([])
+        groups[-1].append(leaf_of(row))
+    together = [group[0] if len(group) == 1 else {"all": group} for group in groups]
+    if not together:
+        return None
+    return together[0] if len(together) == 1 else {"any": together}
+
+
+# The whole form.
+
+_PHASES = ("as", "remove", "keep", "items", "text", "lines", "replace", "find", "space", "case", "unique", "sort")
+_PHASE = {"as": 0, "remove": 1, "keep": 2, "items": 2, "text": 3, "lines": 4, "replace": 4, "find": 4}
+_LAST_PHASE = 5
+
+
+@dataclass(slots=True)
+class CountsForm:
+    """One selection as the form shows it."""
+
+    selection: str = DEFAULT_SELECTION
+    names: list[str] = field(default_factory=lambda: [DEFAULT_SELECTION])
+    """All selections of the site."""
+    keep: list[PartRow] = field(default_factory=list)
+    ignore: list[PartRow] = field(default_factory=list)
+    optional: bool = False
+    """Whether finding nothing is a state of the page, not a failed check."""
+    values: list[ValueRow] = field(default_factory=list)
+    hidden_values: list[str] = field(default_factory=list)
+    """Names of values that only JSON can show."""
+    conditions: list[ConditionRow] = field(default_factory=list)
+    least_chars: str = ""
+    least_percent: str = ""
+    others: list[str] = field(default_factory=list)
+    """Steps that only JSON can show."""
+    json: str = ""
+    errors: list[str] = field(default_factory=list)
+    """Errors that belong to no row."""
+
+    @property
+    def value_names(self) -> list[str]:
+        """Names that conditions can use."""
+        return [row.name for row in self.values if row.name] + self.hidden_values
+
+    @property
+    def is_right(self) -> bool:
+        """Whether no row has an error."""
+        rows: tuple[PartRow | ValueRow | ConditionRow, ...] = (*self.keep, *self.ignore, *self.values, *self.conditions)
+        return not self.errors and not any(row.error for row in rows)
+
+
+def form_of(settings: str, selection: str = DEFAULT_SELECTION) -> CountsForm:
+    """Returns the form of one selection of a site. settings: as a site has them; empty: the whole page counts."""
+    document: dict[str, Any] = orjson.loads(settings) if settings else {}
+    stored = document.get(selection, {})
+    values = stored.get("values") or {}
+    least = stored.get("least") or {}
+    shown = _value_rows(values)
+    form = CountsForm(
+        selection=selection,
+        names=sorted({DEFAULT_SELECTION, selection, *document}, key=lambda name: (name != DEFAULT_SELECTION, name)),
+        values=shown,
+        hidden_values=[name for name in values if name not in {row.name for row in shown}],
+        conditions=condition_rows(stored.get("conditions")),
+        least_chars=_shown_number(least.get("chars")) or "",
+        least_percent=_shown_number(round(least["share"] * 100, 9)) or "" if least.get("share") else "",
+        json=orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() if document else "",
+    )
+    _take_steps(form, stored.get("steps") or [])
+    return form
+
+
+def _take_steps(form: CountsForm, steps: Any) -> None:
+    """Puts steps into rows; those that no row can show are named."""
+    for step in steps if isinstance(steps, list) else [steps]:
+        rows = None if "keep" in step and form.keep else _rows_of_step(step)
+        if rows is None:
+            form.others.append(orjson.dumps(step).decode())
+            continue
+        kept, ignored = rows
+        form.keep += kept
+        form.ignore += ignored
+        form.optional |= "keep" in step and step.get("optional") is True
+
+
+def _rows_of_step(step: Mapping[str, Any]) -> tuple[list[PartRow], list[PartRow]] | None:
+    """Returns the rows that keep and those that ignore; None: a step that no row can show."""
+    if "remove" in step:
+        removed = _part_rows(step["remove"], ELEMENTS)
+        return None if removed is None else ([], removed)
+    if "keep" in step and not set(step) - {"keep", "optional"}:
+        kept = _part_rows(step["keep"], ELEMENTS)
+        return None if kept is None else (kept, [])
+    if set(step) == {"lines"} and set(step["lines"]) == {"drop"}:
+        dropped = _part_rows(step["lines"]["drop"], LINES)
+        return None if dropped is None else ([], dropped)
+    if set(step) == {"lines"} and set(step["lines"]) == {"keep"}:
+        lines = _part_rows(step["lines"]["keep"], LINES)
+        return None if lines is None else (lines, [])
+    return None
+
+
+def _part_rows(parts: Any, how: str) -> list[PartRow] | None:
+    read = _text_of_expression if how == ELEMENTS else _text_of_pattern
+    texts = [read(part) for part in (parts if isinstance(parts, list) else [parts])]
+    return None if any(text is None for text in texts) else [PartRow(text or "", how) for text in texts]
+
+
+def settings_of_form(form: CountsForm, settings: str) -> Settings:
+    """Returns all selections of the site with the one that the form shows as it says.
+
+    settings: those that the site has. What was not edited stays as it is written there, so that a new condition leaves
+    the content that is known, and a form that is sent back changes nothing. Raises `InvalidValueError` as `leaf_of`.
+    """
+    document: dict[str, Any] = orjson.loads(settings) if settings else {}
+    stored: Settings = document.get(form.selection, {})
+    before = form_of(settings, form.selection)
+    selection = {key: value for key, value in stored.items() if key not in ("steps", "values", "conditions", "least")}
+    parts = {
+        "steps": stored.get("steps") if _same_parts(form, before) else _steps(form),
+        "values": stored.get("values") if form.values == before.values else _values(form, stored),
+        "conditions": stored.get("conditions")
+        if _all_same(form.conditions, before.conditions)
+        else conditions_of(form.conditions),
+        "least": stored.get("least") if _same_least(form, before) else _least(form),
+    }
+    selection |= {key: value for key, value in parts.items() if value}
+    if not selection and form.selection == DEFAULT_SELECTION and set(document) <= {DEFAULT_SELECTION}:
+        return {}
+    return {**document, form.selection: selection}
+
+
+def _all_same(rows: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(rows) == len(others) and all(row.same(other) for row, other in zip(rows, others, strict=True))
+
+
+def _same_parts(form: CountsForm, before: CountsForm) -> bool:
+    same_rows = _all_same(form.keep, before.keep) and _all_same(form.ignore, before.ignore)
+    return same_rows and form.optional == before.optional
+
+
+def _same_least(form: CountsForm, before: CountsForm) -> bool:
+    return (form.least_chars, form.least_percent) == (before.least_chars, before.least_percent)
+
+
+def _steps(form: CountsForm) -> list[Settings]:
+    """Returns the steps of the rows, and those that no row can show, in the order in which they act."""
+    removed = [expression_of(row.text) for row in form.ignore if row.how == ELEMENTS]
+    kept = [expression_of(row.text) for row in form.keep if row.how == ELEMENTS]
+    steps: list[Settings] = [{"remove": removed}] if removed else []
+    if kept:
+        steps.append({"keep": kept, **({"optional": True} if form.optional else {})})
+    for verb, rows in (("keep", form.keep), ("drop", form.ignore)):
+        if patterns := [pattern_of(row.text) for row in rows if row.how == LINES]:
+            steps.append({"lines": {verb: patterns}})
+    steps += [orjson.loads(step) for step in form.others]
+    return sorted(steps, key=_phase_of)
+
+
+def _phase_of(step: Mapping[str, Any]) -> int:
+    name = next(name for name in _PHASES if name in step)
+    return _PHASE.get(name, _LAST_PHASE)
+
+
+def _values(form: CountsForm, stored: Settings) -> Settings:
+    known = stored.get("values") or {}
+    hidden = {name: known[name] for name in form.hidden_values if name in known}
+    return {row.name: value_definition(row, known.get(row.was, {})) for row in form.values} | hidden
+
+
+def _least(form: CountsForm) -> Settings:
+    least: Settings = {}
+    if form.least_chars:
+        least["chars"] = _number(form.least_chars)
+    if form.least_percent:
+        least["share"] = _share(form.least_percent)
+    return least
+
+
+# Checks: each row for itself, so that its error stands next to it.
+
+
+def check_rows(form: CountsForm) -> None:
+    """Writes the errors of rows into them."""
+    # Loaded with the first form that is sent.
+    from pollerd.detection.selection.conditions.condition import parse_conditions
+    from pollerd.detection.selection.conditions.logic import parse_least
+    from pollerd.detection.selection.expressions.pattern import compile_pattern
+    from pollerd.detection.selection.selection import compile_values
+    from pollerd.detection.selection.steps.page import compile_expression
+
+    for row, allowed in [
+        *((row, ("css", "xpath", "jsonpath")) for row in form.keep),
+        *((row, ("css", "xpath")) for row in form.ignore),
+    ]:
+        try:
+            if row.how == LINES:
+                compile_pattern("", pattern_of(row.text))
+            else:
+                compile_expression("", expression_of(row.text), allowed)
+        except InvalidValueError as error:
+            row.error = in_words(error)
+    names: set[str] = set()
+    for value_row in form.values:
+        try:
+            compile_values("", {value_row.name: value_definition(value_row, {})})
+        except InvalidValueError as error:
+            value_row.error = in_words(error)
+        if value_row.name in names:
+            value_row.error = "There is another value with this name."
+        names.add(value_row.name)
+    for condition_row in form.conditions:
+        try:
+            leaf = leaf_of(condition_row)
+            parse_conditions("", leaf, values=form.value_names, compile_pattern=compile_pattern)
+        except InvalidValueError as error:
+            condition_row.error = in_words(error)
+    try:
+        parse_least("", _least(form) or None)
+    except InvalidValueError as error:
+        form.errors.append(f"Differences that are too small: {in_words(error)}")
+
+
+def in_words(error: InvalidValueError) -> str:
+    """Returns an error as a sentence to stand next to its field."""
+    text = error.allowed if error.sentence else f"must be {error.allowed}"
+    character = re.search(r"character \d+", error.field)
+    text = f"{character[0]}: {text}" if character and character[0] not in text else text
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "?")) else ".")

@@ -1,0 +1,138 @@
+"""Moving in by the browser: recognises files of other programs, and shows what each entry was and becomes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pollerd.api.formats import MovedFrom
+from pollerd.errors import ConfigError, refusal
+from pollerd.quantities import duration
+from pollerd.site_settings import SITE_SETTINGS, Kind
+
+if TYPE_CHECKING:  # an optional room
+    from pollerd.moving.moved import Moved, ReportLine
+
+_ZIP = b"PK\x03\x04"
+_OLD_BACKUP = b'"watching"'
+_OWN_DOCUMENT = re.compile(rb"^(?:sites|defaults|tags|sources|signal_sources|channels|rules)\s*:", re.MULTILINE)
+_JOB = re.compile(rb"^(?:url|navigate|command)\s*:", re.MULTILINE)
+
+
+def program_of(name: str, data: bytes) -> MovedFrom | None:
+    """Returns the program that a file is of, by its contents and its name; None: none that is known."""
+    suffix = name.lower().rpartition(".")[2]
+    if data.startswith(_ZIP) or (suffix == "json" and data.lstrip()[:1] == b"{" and _OLD_BACKUP in data):
+        return MovedFrom.CHANGEDETECTION
+    if suffix not in ("yaml", "yml") or (_OWN_DOCUMENT.search(data) and not _JOB.search(data)):
+        return None
+    return MovedFrom.WEBCHANGES if name.lower().startswith("jobs.") else MovedFrom.URLWATCH
+
+
+def read_moved(program: MovedFrom, data: bytes) -> MovedList:
+    """Converts a file; may take seconds. Raises `InvalidValueError` if it cannot be read, or the room is missing."""
+    try:
+        from pollerd.moving.files import json_lines, moved_of_file
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("pollerd.moving"):
+            raise
+        raise refusal("file", "moving in from other programs is not part of this installation") from error
+    try:
+        moved = moved_of_file(program, data)
+    except ConfigError as error:
+        raise refusal("file", str(error)) from error
+    return MovedList(moved, json_lines(moved))
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRow:
+    """A site that moves, or an entry that cannot."""
+
+    title: str
+    sources: Sequence[str] = ()
+    """The entries that it is made of, as their program has them."""
+    as_it_was: Sequence[str] = ()
+    """Keys that are taken over as they are."""
+    differences: Sequence[ReportLine] = ()
+    """Keys that are taken over otherwise, or are lost."""
+    becomes: Sequence[tuple[str, str]] = ()
+    """Settings of the site: label and text; nothing secret."""
+    reason: str = ""
+    """Why it cannot move."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovePlan:
+    """What an import would do, entry by entry."""
+
+    move: Sequence[MoveRow]
+    look: Sequence[MoveRow]
+    """These move, but something of them differs."""
+    cannot: Sequence[MoveRow]
+    general: Sequence[ReportLine]
+    """What is lost besides: settings of the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedList:
+    """A converted file, kept from its dry run to its import."""
+
+    moved: Moved
+    lines: bytes
+    """The sites with their secrets, as JSON lines."""
+
+    def plan(self, refused: Mapping[int, str]) -> MovePlan:
+        """Returns the plan. refused: number of a site, from 1 -> why the import refuses it."""
+        from pollerd.moving.files import without_secrets
+
+        moved = self.moved
+        carried, losses = _by_source(moved)
+        move, look, cannot = list[MoveRow](), list[MoveRow](), list[MoveRow]()
+        known = set(moved.left_out)
+        for number, (site, sources) in enumerate(zip(moved.sites, moved.sources, strict=True), 1):
+            url = str(site["url"])
+            known |= {*sources, url}
+            row = MoveRow(
+                title=str(site.get("title") or url),
+                sources=sources,
+                as_it_was=list(dict.fromkeys(key for source in sources for key in carried.get(source, ()))),
+                differences=[line for source in (*sources, url) for line in losses.get(source, ())],
+                becomes=[(_label(name), _text(name, value)) for name, value in without_secrets(site).items()],
+                reason=refused.get(number, ""),
+            )
+            (cannot if row.reason else look if row.differences else move).append(row)
+        cannot += [
+            MoveRow(title=source, reason="; ".join(f"{line.key}: {line.how}" for line in losses.get(source, ())))
+            for source in moved.left_out
+        ]
+        return MovePlan(move, look, cannot, [line for line in moved.losses() if line.source not in known])
+
+
+def _by_source(moved: Moved) -> tuple[dict[str, list[str]], dict[str, list[ReportLine]]]:
+    """Returns the keys that are carried, and the lines on what is approximated or lost, of each source."""
+    carried: dict[str, list[str]] = {}
+    losses: dict[str, list[ReportLine]] = {}
+    for line in moved.report:
+        if line.fate.value == "carried":
+            carried.setdefault(line.source, []).append(line.key)
+    for line in moved.losses():
+        losses.setdefault(line.source, []).append(line)
+    return carried, losses
+
+
+def _label(name: str) -> str:
+    setting = SITE_SETTINGS.get(name)
+    return (setting.form if setting is not None else "") or name
+
+
+def _text(name: str, value: Any) -> str:
+    setting = SITE_SETTINGS.get(name)
+    if setting is not None and setting.kind is Kind.SECONDS and isinstance(value, int | float):
+        return duration(value)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2).decode()

@@ -1,0 +1,180 @@
+"""What counts on a page, by form: previewed on the page as it is and on stored changes, saved, refused in place."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+from playwright.async_api import async_playwright
+
+from tests.support.chromium import chromium_path
+from tests.support.origin import Origin, until
+from tests.support.origin import Page as Served
+from tests.support.process import daemon_process
+
+SHOP = """<html lang="en"><body><nav><a href="/">Home</a></nav><h1>Espresso machine</h1>
+<p id="price" class="css-1x2y3z">%s</p><p>In stock.</p><p class="ad">Ad &lt;script&gt;window.hit=1&lt;/script&gt; %s</p>
+<ul><li class="review">Good</li><li class="review">Fine</li><li class="review">So so</li></ul></body></html>"""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A daemon, and the site that it watches."""
+
+    root: str
+    session: aiohttp.ClientSession
+
+    async def post(self, path: str, fields: Any) -> tuple[int, str]:
+        async with self.session.post(self.root + path, data=fields, allow_redirects=False) as answer:
+            return answer.status, await answer.text()
+
+    async def get(self, path: str) -> str:
+        async with self.session.get(self.root + path) as answer:
+            return await answer.text()
+
+    async def site(self) -> Any:
+        return orjson.loads(await self.get("/api/v1/sites/1"))
+
+    async def changes(self) -> int:
+        return len(orjson.loads(await self.get("/api/v1/changes?site=1"))["items"])
+
+
+@pytest.fixture
+async def origin() -> AsyncIterator[Origin]:
+    async with Origin() as served:
+        yield served
+
+
+@pytest.fixture
+async def running(tmp_path: Path, origin: Origin) -> AsyncIterator[Running]:
+    """A site with four changes: two of its price, two of an advertisement."""
+    database = f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
+    origin.pages["/shop"] = Served(SHOP % ("€ 1,199.00", "a"))
+    arguments = ("--budget", "20", "--max-interval", "0.2")
+    async with (
+        daemon_process(database, tmp_path / "log", *arguments) as daemon,
+        aiohttp.ClientSession() as session,
+    ):
+        await until(lambda: bool(re.search(r"http://127\.0\.0\.1:\d+", daemon.log)))
+        made = Running(re.findall(r"http://127\.0\.0\.1:\d+", daemon.log)[0], session)
+        url = origin.url("/shop")
+        async with session.post(made.root + "/api/v1/sites", json={"url": url}) as answer:
+            assert answer.status == 201, await answer.text()
+        for n, (price, ad) in enumerate([("1,199", "a"), ("999", "a"), ("999", "b"), ("999", "c"), ("1,299", "c")]):
+            origin.pages["/shop"] = Served(SHOP % (f"€ {price}.00", ad))
+            async with asyncio.timeout(60):
+                while (await made.site())["polls"] == 0 or await made.changes() < n:
+                    await asyncio.sleep(0.05)
+        yield made
+
+
+FIELDS = {"selection": "default", "keep": "#price", "keep_how": "elements"}
+
+
+async def test_a_preview_says_which_of_the_last_changes_would_have_been_sent(running: Running) -> None:
+    status, page = await running.post("/sites/1/counts", {**FIELDS, "preview": "1"})
+    assert status == 200
+    assert "€ 1,299.00" in page
+    assert "Of the last 4 changes, <strong>2</strong> would have been sent" in page
+    assert page.count("○ not sent: not in the part that counts") == 2
+    value = {"value_name": "price", "value_kind": "price", "value_source": "#price", "value_attribute": ""}
+    value |= {"value_which": "only", "value_currency": "", "value_was": ""}
+    below = {
+        "if_of": "price",
+        "if_test": "below",
+        "if_argument": "1000",
+        "if_not": "",
+        "if_since": "",
+        "if_join": "and",
+    }
+    status, page = await running.post("/sites/1/counts", {**FIELDS, **value, **below, "preview": "1"})
+    assert "Of the last 4 changes, <strong>1</strong> would have been sent" in page
+    assert "not below 1000" in page
+    assert (await running.site())["selections"] is None
+
+
+async def test_it_is_saved_and_what_is_wrong_is_said_next_to_its_field(running: Running) -> None:
+    wrong = [
+        ("selection", "default"),
+        ("keep", "#price"),
+        ("keep_how", "elements"),
+        ("keep", "p >"),
+        ("keep_how", "elements"),
+    ]
+    status, page = await running.post("/sites/1/counts", wrong)
+    assert status == 422
+    assert 'value="p &gt;"' in page
+    assert page.index('value="p &gt;"') < page.index('class="wrong"')
+    assert (await running.site())["selections"] is None
+    status, _ = await running.post("/sites/1/counts", FIELDS)
+    assert status == 303
+    kept = {"default": {"steps": [{"keep": [{"css": "#price"}]}]}}
+    assert (await running.site())["selections"] == kept
+    status, page = await running.post("/sites/1/counts", {**FIELDS, "json": "{"})
+    assert (status, "This is not JSON" in page) == (422, True)
+    status, page = await running.post("/sites/1/counts", {**FIELDS, "keep": "h1", "json": "{}"})
+    assert (status, "Both the fields and the JSON were edited" in page) == (422, True)
+    assert (await running.site())["selections"] == kept
+    status, _ = await running.post("/sites/1/counts", {**FIELDS, "json": ""})
+    assert (status, (await running.site())["selections"]) == (303, None)
+
+
+async def test_the_page_is_fetched_once_and_no_more_than_three_times_a_minute(running: Running, origin: Origin) -> None:
+    async with running.session.post(running.root + "/api/v1/sites/1/pause") as answer:
+        assert answer.status == 200
+    origin.pages["/shop"] = Served("<p>Now</p>")
+    status, page = await running.post("/sites/1/counts", {"selection": "default", "preview": "1"})
+    assert "Now" in page
+    hits = len(origin.hits())
+    for _ in range(4):
+        status, page = await running.post("/sites/1/counts", {"selection": "default", "preview": "1"})
+        assert status == 200
+    assert len(origin.hits()) == hits
+    origin.pages["/shop"] = Served(status=503)
+    for expected in (200, 200, 422):
+        status, page = await running.post("/sites/1/counts", {"selection": "default", "read": "1"})
+        assert status == expected
+    assert "3 pages a minute" in page
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_a_condition_is_built_by_clicks(running: Running, scripts: bool) -> None:
+    async with (
+        async_playwright() as playwright,
+        await playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"]) as browser,
+    ):
+        context = await browser.new_context(java_script_enabled=scripts, viewport={"width": 360, "height": 740})
+        page = await context.new_page()
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        await page.goto(f"{running.root}/sites/1/counts")
+        form = page.locator("form.counts")
+        await form.locator("input[name=keep]").first.fill("#price")
+        await form.locator("fieldset", has_text="Keep").get_by_role("button", name="One more").click()
+        await form.locator("input[name=keep]").nth(1).fill("h1")
+        await form.locator("input[name=ignore]").first.fill("Ad")
+        await form.locator("select[name=ignore_how]").first.select_option("lines")
+        await form.locator("select[name=if_test]").first.select_option("appears")
+        await form.locator("input[name=if_argument]").first.fill("999")
+        await form.get_by_role("button", name="Show what it keeps").click()
+        await page.locator("#preview").get_by_text("1 would have been sent").wait_for()
+        assert "Espresso machine" in await page.locator("#preview pre").first.inner_text()
+        if scripts:
+            assert not await page.evaluate("window.hit === 1")
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it fits a phone"
+        await form.get_by_role("button", name="Save").click()
+        await page.wait_for_url(f"{running.root}/sites/1#counts")
+        assert complaints == []
+    saved = (await running.site())["selections"]["default"]
+    assert saved["steps"] == [
+        {"keep": [{"css": "#price"}, {"css": "h1"}]},
+        {"lines": {"drop": [{"text": "Ad"}]}},
+    ]
+    assert saved["conditions"] == {"appears": {"text": "999"}}

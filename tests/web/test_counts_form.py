@@ -1,0 +1,183 @@
+"""What counts as rows of a form: what they show is what the settings say, and sending them back changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pollerd.api.inputs import check_selections
+from pollerd.web.counts_form import (
+    AS_JSON,
+    LINE_TESTS,
+    NUMBER_TESTS,
+    TEXT_TESTS,
+    ConditionRow,
+    PartRow,
+    ValueRow,
+    check_rows,
+    condition_rows,
+    conditions_of,
+    form_of,
+    settings_of_form,
+)
+
+SHOP: dict[str, Any] = {
+    "default": {
+        "steps": [
+            {"as": "html"},
+            {"remove": {"css": "nav, .ads"}},
+            {"keep": [{"css": "main"}, {"xpath": "//h1"}], "optional": True},
+            {"lines": {"drop": [{"text": "last updated"}, {"re": "^Ad [0-9]+$"}]}},
+            {"case": "ignore"},
+        ],
+        "values": {
+            "price": {"kind": "price", "from": {"css": "[itemprop=price]", "attribute": "content"}, "locale": "de-DE"},
+            "seats": {"kind": "number", "from": {"re": "([0-9]+) left", "with": "\\1"}},
+        },
+        "least": {"chars": 3, "share": 0.01},
+        "conditions": {
+            "any": [
+                {
+                    "all": [
+                        {"value": "price", "changed_by": {"percent": -5}, "against": "announced"},
+                        {"appears": "sale"},
+                    ]
+                },
+                {"not": {"present": ["sold out", {"text": "Gone", "case": True}]}},
+            ]
+        },
+    },
+    "reviews": {"steps": [{"keep": {"css": ".review"}}]},
+}
+CONDITIONS: list[Any] = [
+    {"appears": {"text": "in stock"}},
+    {"appears": {"re": "v[0-9]+"}, "in": "added"},
+    {"disappears": {"text": "x"}, "in": "removed"},
+    {"not": {"absent": {"text": "x"}, "against": "announced"}},
+    {"only": "additions"},
+    {"purely": "removals"},
+    {"new_in": 20},
+    {"new_in": "all"},
+    {"length": {"min": 10}},
+    {"length": {"max": 99}},
+    {"size": {"chars": 20}},
+    {"size": {"share": 0.01}},
+    {"value": "price", "below": 1000},
+    {"value": "price", "crosses_above": 9.5},
+    {"value": "price", "equals": "sold"},
+    {"value": "price", "changed_by": {"amount": 7}},
+    {"value": "price", "changed_by": {"percent": -5}, "against": "announced"},
+    {"any": [{"value": "price", "changed_by": {"percent": 5}}, {"value": "price", "changed_by": {"percent": -5}}]},
+    {"value": "price", "appears": {"text": "EUR"}},
+]
+NOT_SHOWN: list[Any] = [
+    {"only": "additions", "unless_left_below": 0.5},
+    {"length": {"min": 1, "max": 9}},
+    {"appears": {"text": "/x/"}},
+    {"appears": {"text": "X", "case": True}},
+]
+
+
+def test_sending_a_form_back_changes_nothing() -> None:
+    stored = check_selections(SHOP)
+    for name in SHOP:
+        assert settings_of_form(form_of(stored, name), stored) == orjson.loads(stored)
+    assert settings_of_form(form_of(""), "") == {}
+
+
+def test_the_rows_of_a_form() -> None:
+    form = form_of(check_selections(SHOP))
+    assert [(row.text, row.how) for row in form.keep] == [("main", "elements"), ("//h1", "elements")]
+    assert [(row.text, row.how) for row in form.ignore] == [
+        ("nav, .ads", "elements"),
+        ("last updated", "lines"),
+        ("/^Ad [0-9]+$/", "lines"),
+    ]
+    assert form.optional
+    assert [orjson.loads(step) for step in form.others] == [{"as": "html"}, {"case": "ignore"}]
+    assert [row.name for row in form.values] == ["price"]
+    assert form.hidden_values == ["seats"]
+    assert (form.least_chars, form.least_percent) == ("3", "1")
+    check_rows(form)
+    assert form.is_right
+
+
+def test_an_edited_part_leaves_the_others_as_they_are_written() -> None:
+    stored = check_selections(SHOP)
+    form = form_of(stored)
+    form.conditions = [ConditionRow("price", "below", "1000")]
+    edited = settings_of_form(form, stored)
+    assert edited["default"]["conditions"] == {"value": "price", "below": 1000}
+    assert edited["default"]["steps"] == SHOP["default"]["steps"]
+    assert edited["default"]["values"] == SHOP["default"]["values"]
+    form = form_of(stored)
+    form.ignore.append(PartRow(".clock"))
+    form.values.append(ValueRow("stock", "text", "#stock"))
+    edited = settings_of_form(form, stored)
+    assert [next(iter(step)) for step in edited["default"]["steps"]] == ["as", "remove", "keep", "lines", "case"]
+    assert edited["default"]["values"]["price"] == SHOP["default"]["values"]["price"]
+    assert edited["default"]["values"]["seats"] == SHOP["default"]["values"]["seats"]
+    assert edited["default"]["values"]["stock"] == {"kind": "text", "from": {"css": "#stock"}}
+    assert edited["reviews"] == SHOP["reviews"]
+    check_selections(edited)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_condition_is_one_row_without_json(condition: Any) -> None:
+    (row,) = condition_rows(condition)
+    assert row.test in {**TEXT_TESTS, **LINE_TESTS, **NUMBER_TESTS}
+    assert conditions_of([row]) == condition
+
+
+@pytest.mark.parametrize("condition", NOT_SHOWN)
+def test_what_no_row_shows_stays_as_json(condition: Any) -> None:
+    (row,) = condition_rows({"not": condition})
+    assert row.test == AS_JSON
+    assert row.negated
+    assert conditions_of([row]) == {"not": condition}
+
+
+def test_and_binds_more_closely_than_or() -> None:
+    a, b, c = ({"appears": {"text": word}} for word in "abc")
+    rows = condition_rows({"all": [a, {"any": [b, c]}]})
+    assert [(row.argument, row.join) for row in rows] == [("a", "and"), ("b", "and"), ("a", "or"), ("c", "and")]
+    assert conditions_of(rows) == {"any": [{"all": [a, b]}, {"all": [a, c]}]}
+    (row_a, row_b) = condition_rows({"not": {"any": [a, b]}})
+    assert (row_a.negated, row_b.negated, row_b.join) == (True, True, "and")
+    many = {"all": [{"any": [{"appears": f"{n}{m}"} for m in range(4)]} for n in range(8)]}
+    (row,) = condition_rows(many)
+    assert (row.test, orjson.loads(row.argument)) == (AS_JSON, many)
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (ConditionRow("price", "below", "cheap"), "a number"),
+        (ConditionRow("", "below", "5"), "a test of a value"),
+        (ConditionRow("price", "chars", "5"), "a test of the whole text"),
+        (ConditionRow("prize", "below", "5"), "no value"),
+        (ConditionRow("", "appears", "/(/"), "regular expression"),
+        (ConditionRow("price", "falls_by", "-5 %"), "above 0"),
+        (ConditionRow("", "sings", "x"), "one of the tests"),
+    ],
+)
+def test_an_error_stands_in_its_row(row: ConditionRow, why: str) -> None:
+    form = form_of(check_selections(SHOP))
+    form.conditions = [ConditionRow("price", "below", "5"), row]
+    check_rows(form)
+    assert why in form.conditions[1].error
+    assert form.conditions[0].error == ""
+    assert not form.is_right
+
+
+def test_errors_of_parts_and_values_stand_in_their_rows() -> None:
+    form = form_of("")
+    form.keep = [PartRow("main >"), PartRow("//p["), PartRow("$.["), PartRow("#ok")]
+    form.ignore = [PartRow("$.a"), PartRow("/(/", "lines"), PartRow("fine", "lines")]
+    form.values = [ValueRow("price", "price", "#p"), ValueRow("price", "price", "#q"), ValueRow("", "price", "#r")]
+    check_rows(form)
+    assert [bool(row.error) for row in form.keep] == [True, True, True, False]
+    assert [bool(row.error) for row in form.ignore] == [True, True, False]
+    assert [bool(row.error) for row in form.values] == [False, True, True]

@@ -1,0 +1,161 @@
+"""Moving in by the browser: files of other programs are tried first, with what each entry was and becomes."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import zipfile
+from html import unescape
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from pollerd.api.formats import MovedFrom
+from pollerd.app.rooms import MOVING
+from pollerd.web.moving import program_of
+from tests.app.test_without_rooms import installation_without
+from tests.web.conftest import Answer, Web
+
+FILES = Path(__file__).parents[1] / "moving" / "files"
+JOBS = b"""\
+name: <b>News</b>
+url: https://a.example/news
+tags: [x]
+headers: {X-Key: kept-secret-value}
+filter: [{css: h1}, {shellpipe: ls}]
+---
+name: Plain
+url: https://b.example/
+---
+command: ls
+---
+name: Wrong
+url: https://c.example/
+cookies: {a: "b"}
+http_proxy: not a proxy
+"""
+
+
+def _sent(name: str, data: bytes, **fields: str) -> aiohttp.FormData:
+    form = aiohttp.FormData({"format": "", **fields})
+    form.add_field("file", data, filename=name)
+    return form
+
+
+async def _tried(web: Web, name: str, data: bytes, **fields: str) -> Answer:
+    answer = await web.post("/sites/import", _sent(name, data, **fields))
+    assert answer.status == 200, answer.text
+    return answer
+
+
+def _run_id(page: str) -> str:
+    found = re.search(r'name="run" value="(\d+)"', page)
+    assert found is not None
+    return found[1]
+
+
+async def test_jobs_are_tried_and_then_moved(web: Web) -> None:
+    await web.api.add("https://b.example/")
+    page = (await _tried(web, "urls.yaml", JOBS, tags="moved", add="1")).text
+    assert re.search(r"<strong>(\d+) move · 1 cannot · (\d+) to look at</strong>; 1 are watched already", page)
+    assert "the whole job: pollerd watches URLs, and starts no programs" in page
+    assert "shellpipe" in page
+    assert "&lt;b&gt;News&lt;/b&gt;" in page
+    assert "kept-secret-value" not in page, "no secret is shown"
+    assert len((await web.api("GET", "/sites")).json["items"]) == 1, "a trial adds nothing"
+    run = _run_id(page)
+    done = await web.post("/sites/import", {"run": run})
+    assert "2 new sites, 1 known already, 0 lines that name no site." in done.text
+    site = (await web.api.store.sites.get(2)).spec
+    assert (site.url, site.title, site.tags) == ("https://a.example/news", "<b>News</b>", ("x", "moved"))
+    assert ("X-Key", "kept-secret-value") in site.access.headers
+    again = await web.post("/sites/import", {"run": run})
+    assert (again.status, "choose the file again" in again.text) == (422, True)
+
+
+async def test_a_backup_moves_with_its_report(web: Web) -> None:
+    data = (FILES / "changedetection-backup.zip").read_bytes()
+    page = (await _tried(web, "changedetection-backup.zip", data)).text
+    numbers = re.search(r"<strong>(\d+) move · (\d+) cannot · (\d+) to look at</strong>", page)
+    assert numbers is not None
+    move, cannot, look = map(int, numbers.groups())
+    assert move + look > 0
+    done = await web.post("/sites/import", {"run": _run_id(page)})
+    assert f"{move + look} new site" in done.text, "the trial and the import use the same checks"
+    assert len((await web.api("GET", "/sites")).json["items"]) == move + look
+    assert page.count("<li><details") == move + cannot + look
+
+
+async def test_the_trial_says_what_the_import_refuses(web: Web) -> None:
+    jobs = b"url: https://a.example/\n---\nurl: https://" + b"x" * 70 + b".example/\n---\nurl: https://b.example/\n"
+    page = (await _tried(web, "urls.yaml", jobs)).text
+    trial = re.search(r"<strong>(\d+) move · (\d+) cannot · (\d+) to look at</strong>", page)
+    assert trial is not None
+    done = await web.post("/sites/import", {"run": _run_id(page)})
+    assert f"{int(trial[1]) + int(trial[3])} new sites" in done.text
+    assert int(trial[2]) == 1
+
+
+def _bomb() -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("changedetection.json", b"{" + b" " * 9_000_000 + b"}")
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("backup.zip", _bomb(), "times as large unpacked"),
+        ("backup.zip", b"PK\x03\x04 no zip", "the backup cannot be read"),
+        ("url-watches.json", b'{"watching": 3}', "it has no table of watches"),
+        ("urls.yaml", b"url: [", "line "),
+        ("urls.yaml", b"- just\n- texts\n", "a job must be a table"),
+        ("sites.yaml", b"sites: []\n", ".yaml is not read here"),
+        ("sites.toml", b"", "addresses, one a line, or a file"),
+    ],
+)
+async def test_a_file_that_cannot_be_read_says_why(web: Web, name: str, data: bytes, reason: str) -> None:
+    answer = await web.post("/sites/import", _sent(name, data, tags="typed"))
+    assert answer.status == 422
+    assert reason in unescape(answer.text)
+    assert 'value="typed"' in answer.text
+
+
+async def test_a_list_that_is_wrong_stays_in_its_form(web: Web) -> None:
+    answer = await web.post("/sites/import", {"list": "https://a.example/", "format": "papyrus", "add": "1"})
+    assert answer.status == 422
+    assert 'id="error"' in answer.text
+    assert "https://a.example/</textarea>" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "program"),
+    [
+        ("x.zip", b"PK\x03\x04", MovedFrom.CHANGEDETECTION),
+        ("url-watches.json", b' {"watching": {}}', MovedFrom.CHANGEDETECTION),
+        ("other.json", b"{}", None),
+        ("urls.yaml", b"url: https://a\n", MovedFrom.URLWATCH),
+        ("jobs.yaml", b"url: https://a\n", MovedFrom.WEBCHANGES),
+        ("sites.yml", b"sites:\n- url: https://a\n", None),
+        ("tagged.yml", b"url: https://a\ntags: [x]\n", MovedFrom.URLWATCH),
+        ("list.txt", b"url: https://a\n", None),
+    ],
+)
+def test_which_program_a_file_is_of(name: str, data: bytes, program: MovedFrom | None) -> None:
+    assert program_of(name, data) is program
+
+
+def test_without_the_room_a_sentence_says_so(tmp_path: Path) -> None:
+    variables = installation_without([MOVING.package.removeprefix("pollerd.")], tmp_path)
+    code = (
+        "from pollerd.web.moving import read_moved\n"
+        "from pollerd.api.formats import MovedFrom\n"
+        "try:\n    read_moved(MovedFrom.URLWATCH, b'url: https://a')\n"
+        "except ValueError as error:\n    print(error)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    assert "moving in from other programs is not part of this installation" in ended.stdout
